@@ -442,9 +442,7 @@ fn deadline(text: &str) -> Result<Duration, String> {
 /// Id that `kitfleet key revoke` accepts.
 #[derive(Debug, Clone, Copy)]
 pub enum AnyKey {
-    /// Id of a customer's API key.
     Customer(ApiKeyId),
-    /// Id of a staff credential.
     Staff(StaffCredentialId),
 }
 

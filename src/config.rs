@@ -83,56 +83,38 @@ const NEVER_EMPTY: [&str; 3] = ["DATABASE_URL", "KITFLEET_DATABASE__URL", "KITFL
 /// Prefix of the test suite's variables, which the programs started by tests inherit.
 const TEST_PREFIX: &str = "KITFLEET_TEST_";
 
-/// All settings.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Config {
     /// Folder for everything that this machine stores.
     pub data_dir: PathBuf,
-    /// The HTTP interface.
     pub server: Server,
-    /// PostgreSQL.
     pub database: Database,
     pub redis: Redis,
-    /// Filter and format of the log.
     pub log: Log,
-    /// Traces and their collector.
     pub traces: Traces,
-    /// Bounds and permissions of sessions.
     pub sessions: Sessions,
-    /// The worker of this process.
     pub worker: Worker,
-    /// Retention times.
     pub retention: Retention,
-    /// Metrics for operators.
     pub metrics: Metrics,
-    /// Mails to customers.
     pub email: Email,
     /// Bounds of requests and results (contract: limits).
     #[serde(with = "LimitsTable")]
     pub limits: Limits,
-    /// Rate limits of requests.
     #[serde(with = "RateLimitsTable")]
     pub rate_limits: RateLimits,
-    /// Authentication.
     pub auth: Auth,
     /// Second factors.
     pub mfa: Mfa,
     pub api_keys: ApiKeys,
     pub teams: Teams,
-    /// Webhook deliveries.
     pub webhooks: Webhooks,
-    /// Storage of profile data.
     pub profiles: Profiles,
     /// Agent sessions and their models.
     pub agents: Agents,
-    /// Customers' proxies and tunnels.
     pub egress: Egress,
-    /// Notification streams.
     pub notifications: Notifications,
-    /// The live view.
     pub live: Live,
-    /// The status page.
     pub status: Status,
     /// Payment providers and prices.
     pub billing: Billing,
@@ -289,13 +271,10 @@ impl Default for Log {
     }
 }
 
-/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// JSON, for programs.
     Json,
-    /// Text, for people.
     Pretty,
 }
 
@@ -306,7 +285,6 @@ pub struct Sessions {
     /// Age at which a session of the free tier is destroyed.
     #[serde(with = "duration")]
     pub free_tier_cap: Duration,
-    /// Age at which any session is destroyed.
     #[serde(with = "optional_duration")]
     pub max_age: Option<Duration>,
     /// True when a session has to use a proxy of the customer.
@@ -327,7 +305,6 @@ pub struct Sessions {
     pub open_timeout: Duration,
     /// True when challenges pause sessions.
     pub detect_challenges: bool,
-    /// Minimum confidence of a challenge that pauses a session.
     pub challenge_confidence: f64,
 }
 
@@ -349,7 +326,6 @@ impl Default for Sessions {
 }
 
 impl Sessions {
-    /// Ages at which sessions are destroyed.
     pub fn ages(&self) -> SessionAgeLimits {
         SessionAgeLimits { free_tier: self.free_tier_cap, any: self.max_age }
     }
@@ -378,7 +354,6 @@ pub enum DirectDriver {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Worker {
-    /// Driver of sessions.
     #[serde(deserialize_with = "word")]
     pub driver: Driver,
     /// Name of the worker in `kitfleet workers list`; by default the machine's name.
@@ -443,7 +418,6 @@ pub struct Retention {
     pub operation_results: Duration,
     #[serde(with = "duration")]
     finished_jobs: Duration,
-    /// Retention of mail files.
     #[serde(with = "duration")]
     pub outbox: Duration,
     /// Retention of ended webhook deliveries and their events.
@@ -454,10 +428,8 @@ pub struct Retention {
     /// Retention of closed agent sessions with their transcripts.
     #[serde(with = "duration")]
     agent_sessions: Duration,
-    /// Retention of stopped and lost workers.
     #[serde(with = "duration")]
     stopped_workers: Duration,
-    /// Retention of usage counts.
     #[serde(with = "duration")]
     usage: Duration,
     #[serde(with = "duration")]
@@ -465,7 +437,6 @@ pub struct Retention {
     /// Retention of revoked OAuth clients, deleted endpoints and accepted invitations that no row refers to.
     #[serde(with = "duration")]
     revoked: Duration,
-    /// Retention of deleted profiles with their snapshots.
     #[serde(with = "duration")]
     deleted_profiles: Duration,
     /// Retention of the secrets of deleted accounts, including their profile data.
@@ -474,12 +445,10 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// Retention of profiles in the recycle bin.
     pub fn profiles(&self) -> ProfileRetention {
         ProfileRetention { deleted: self.deleted_profiles, of_deleted_accounts: self.deleted_account_secrets }
     }
 
-    /// Retention of everything else.
     pub fn terms(&self) -> Terms {
         Terms {
             jobs: self.finished_jobs,
@@ -526,9 +495,6 @@ pub struct Metrics {
 
 impl Config {
     /// Reads `file`, or `./kitfleet.toml` when that exists, and the environment of this process.
-    ///
-    /// # Errors
-    /// When the file cannot be read, a key is unknown, or a value is invalid.
     pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
         #[expect(clippy::disallowed_methods, reason = "this module is the one that reads the environment")]
         let environment = std::env::vars_os();
@@ -537,9 +503,6 @@ impl Config {
     }
 
     /// Reads only these variables, as if they were the environment.
-    ///
-    /// # Errors
-    /// When a key is unknown, or a value is invalid.
     pub fn from_variables(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Self, ConfigError> {
         Self::read(None, variables.into_iter())
     }
@@ -588,9 +551,7 @@ impl Config {
     }
 }
 
-/// A variable of the environment.
 struct Variable {
-    /// Name in the environment.
     name: String,
     value: String,
 }
@@ -614,9 +575,6 @@ fn is_service_link(name: &str, value: &str) -> bool {
 }
 
 /// Variables of Kitfleet, by their names with the prefix `KITFLEET_`, which take precedence over the common names.
-///
-/// # Errors
-/// The URL of the database is empty.
 fn our_variables(
     environment: impl Iterator<Item = (OsString, OsString)>,
 ) -> Result<HashMap<String, Variable>, ConfigError> {

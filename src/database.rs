@@ -24,7 +24,6 @@ pub struct Database {
 
 enum Source {
     Configured(Box<Configured>),
-    /// Embedded database that this process runs and stops.
     Embedded(Cluster),
     /// Embedded database of another Kitfleet process on the same `data_dir`.
     Attached(Folder),
@@ -127,7 +126,6 @@ impl Database {
         }
     }
 
-    /// Connection options.
     pub fn options(&self) -> PgConnectOptions {
         self.named(match &self.source {
             Source::Configured(configured) => configured.pooled.clone(),
@@ -153,7 +151,6 @@ impl Database {
         connect(&self.options()).await.with_context(|| self.unreachable())
     }
 
-    /// A pool of the configured size.
     pub async fn pool(&self, config: &Config) -> Result<PgPool> {
         let pool = database::connect(self.options(), config.database.max_connections).await;
         pool.with_context(|| self.unreachable())

@@ -14,7 +14,6 @@ use crate::config::Config;
 const ITS_OWN: usize = 128;
 /// Descriptors of a session besides its connections: pipes of its host, its guard, captures and name lookups.
 const OF_A_SESSION: usize = 24;
-/// Descriptors of one browser connection.
 const ENDS: usize = 2;
 /// Minimum number of connections of a session. WebKit opens 17, and the page opens further ones.
 pub const LEAST_SESSION_CONNECTIONS: usize = 24;
@@ -22,9 +21,6 @@ pub const LEAST_SESSION_CONNECTIONS: usize = 24;
 const MOST_CONNECTIONS: usize = 16_384;
 
 /// Raises the soft limit to the hard limit. Returns the limit before and after.
-///
-/// # Errors
-/// When the kernel refuses the change.
 pub fn raise() -> nix::Result<(u64, u64)> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
@@ -45,9 +41,7 @@ pub fn connections_that_fit(limit: usize) -> usize {
 /// Sessions that fit into a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sessions {
-    /// Maximum number of live sessions.
     pub count: u32,
-    /// Maximum number of connections of each session.
     pub connections: usize,
 }
 

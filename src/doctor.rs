@@ -43,13 +43,11 @@ const ALLOW_CONFINEMENT: &str = "apt-get install bubblewrap xdg-dbus-proxy, and 
 /// Time that a request waits for Redis.
 const REDIS_ANSWERS_WITHIN: Duration = Duration::from_millis(25);
 
-/// Result of one check.
 #[derive(Debug, Serialize)]
 struct Check {
     subject: &'static str,
     status: Status,
     finding: String,
-    /// Remedy for the problem.
     mend: Option<String>,
 }
 

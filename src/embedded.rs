@@ -133,12 +133,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Connection options.
     pub fn options(&self) -> PgConnectOptions {
         self.folder.options()
     }
 
-    /// Stops the server cleanly.
     pub async fn stop(self) {
         // A panic of the supervisor is logged before its thread is joined.
         let _ = tokio::task::spawn_blocking(move || drop(self)).await;
@@ -159,9 +157,6 @@ pub struct Lock(#[expect(dead_code, reason = "the lock lives as long as the file
 
 impl Lock {
     /// Takes the lock. Returns `None` while another process holds it.
-    ///
-    /// # Errors
-    /// When `data_dir` cannot be created or written.
     pub fn take(data_dir: &Path) -> Result<Option<Self>> {
         let unusable = || format!("data_dir {} cannot be used", data_dir.display());
         DirBuilder::new().recursive(true).mode(0o700).create(data_dir).with_context(unusable)?;
@@ -190,7 +185,6 @@ impl Folder {
         Ok(Self(File::open(&path).with_context(|| format!("the embedded database in {}", path.display()))?))
     }
 
-    /// Connection options.
     pub fn options(&self) -> PgConnectOptions {
         PgConnectOptions::new_without_pgpass()
             .socket(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
@@ -204,9 +198,7 @@ impl Folder {
 /// An installed PostgreSQL.
 #[derive(Debug)]
 pub struct Installation {
-    /// Its major version.
     pub major: u32,
-    /// The folder of its programs.
     pub programs: PathBuf,
 }
 
@@ -246,7 +238,6 @@ impl Installation {
     }
 }
 
-/// Output of a program that exits with success.
 fn output(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned()).filter(|text| !text.is_empty())

@@ -38,7 +38,6 @@ use crate::output::Format;
 /// Maximum number of listed API keys of an account.
 const MOST_KEYS: i64 = 10_000;
 
-/// A command of an operator.
 pub enum Order {
     /// `kitfleet account`
     Account(Account),
@@ -58,7 +57,6 @@ pub enum Order {
     Sweep(Sweep),
 }
 
-/// Runs the command.
 pub async fn obey(config: &Config, order: Order) -> Result<()> {
     let database = Database::reach(config).await?;
     let done = obey_on(config, &database, order).await;

@@ -73,7 +73,6 @@ async fn kept(conn: &mut PgConnection, data_dir: &Path, oldest: AccountId) -> Re
     Ok(if works { Owner::Kept } else { Owner::Elsewhere(oldest) })
 }
 
-/// Reads the key from a file.
 pub fn read(file: &Path) -> Option<Secret> {
     Secret::parse(fs::read_to_string(file).ok()?.trim())
 }

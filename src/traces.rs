@@ -22,9 +22,6 @@ const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 pub struct TraceExporter(SdkTracerProvider);
 
 /// Starts the exporter when `traces.url` is set.
-///
-/// # Errors
-/// When the HTTP client cannot be built.
 pub fn begin(config: &Traces) -> Result<Option<TraceExporter>> {
     let Some(url) = &config.url else { return Ok(None) };
     let mut headers = reqwest::header::HeaderMap::new();
@@ -46,7 +43,6 @@ pub fn begin(config: &Traces) -> Result<Option<TraceExporter>> {
 }
 
 impl TraceExporter {
-    /// Creates spans.
     pub fn tracer(&self) -> SdkTracer {
         self.0.tracer("kitfleet")
     }

@@ -34,7 +34,6 @@ pub fn text(base_url: &str, key_file: &Path, owner: &Owner) -> String {
     format!("\nKitfleet is ready at {base_url} (documentation: {base_url}/docs)\n\n{key}{example}\n")
 }
 
-/// Quotes a path for a shell.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+".contains(c));

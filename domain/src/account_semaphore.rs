@@ -37,17 +37,11 @@ impl AccountSemaphore {
     }
 
     /// Acquires one permit for the account and waits for it for at most `patience`.
-    ///
-    /// # Errors
-    /// Returns an error if no permit becomes free in time.
     pub async fn take(&self, account: AccountId, patience: Duration) -> Result<AccountPermit, AcquireTimeout> {
         self.take_many(account, 1, patience).await
     }
 
     /// Acquires `count` permits at once. A count above the limit of an account acquires all permits of the account.
-    ///
-    /// # Errors
-    /// Returns an error if the permits do not become free in time.
     pub async fn take_many(
         &self,
         account: AccountId,

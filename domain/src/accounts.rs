@@ -58,12 +58,10 @@ pub enum Tier {
     ApiBuilder,
     /// API access with many sessions.
     ApiScale,
-    /// Highest limits.
     Enterprise,
 }
 
 impl Tier {
-    /// All tiers, from the smallest to the largest.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// Names of all tiers in the contract.
@@ -91,7 +89,6 @@ impl FromStr for Tier {
     }
 }
 
-/// State of an account.
 #[derive(
     Debug,
     Clone,
@@ -108,9 +105,7 @@ impl FromStr for Tier {
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum AccountStatus {
-    /// The account can be used.
     Active,
-    /// Staff suspended the account.
     Suspended,
     /// The account was deleted and cannot be restored.
     Deleted,
@@ -139,15 +134,11 @@ pub struct Account {
     pub id: AccountId,
     /// E-mail address.
     pub email: String,
-    /// Name of the account owner.
     pub name: String,
-    /// State of the account.
     pub status: AccountStatus,
-    /// Subscription level.
     pub tier: Tier,
     /// Time the account owner verified the e-mail address.
     pub email_verified_at: Option<Timestamp>,
-    /// Time of the sign-up.
     pub created_at: Timestamp,
     /// Limit of concurrent sessions that replaces the limit of the tier.
     pub concurrent_sessions_limit: Option<i32>,
@@ -166,9 +157,7 @@ impl Account {
 /// Limits of one account that replace those of its tier. With `None`, the limit of the tier applies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct OwnLimits {
-    /// Maximum number of concurrent sessions.
     pub concurrent_sessions: Option<u32>,
-    /// Maximum number of profiles.
     pub profiles: Option<u32>,
 }
 
@@ -179,15 +168,12 @@ impl OwnLimits {
     }
 }
 
-/// Change of one limit of an account.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LimitChange {
-    /// Keeps the current limit.
     #[default]
     Unchanged,
     /// Removes the account's own limit, so that the limit of the tier applies.
     Cleared,
-    /// Sets a limit for this account.
     Own(u32),
 }
 
@@ -209,7 +195,6 @@ pub struct LimitChanges {
 }
 
 impl LimitChanges {
-    /// Removes all limits of the account's own.
     pub const CLEARED: Self = Self { concurrent_sessions: LimitChange::Cleared, profiles: LimitChange::Cleared };
 
     /// Returns true when no limit changes.
@@ -226,24 +211,18 @@ pub struct AccountName(String);
 impl AccountName {
     pub(crate) const MAX_CHARS: usize = 120;
 
-    /// # Errors
-    /// Returns an error on field `name` if the name does not have 1 to 120 characters or contains an invisible
-    /// character.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         validation::name(text, Self::MAX_CHARS).map(Self)
     }
 }
 
-/// Values of a new account.
 pub struct NewAccount {
     /// E-mail address.
     pub email: String,
-    /// Name of the account owner.
     pub name: String,
     /// PHC string of [`NewPassword::hash`](crate::passwords::NewPassword::hash). Without it, the account cannot log in
     /// with a password.
     pub password_hash: Option<String>,
-    /// Subscription level.
     pub tier: Tier,
     /// True when the e-mail address counts as verified.
     pub verified: bool,
@@ -254,21 +233,16 @@ pub struct NewAccount {
 /// Reasons why an account is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// A field is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// Another account has the e-mail address.
     #[error("an account with this e-mail address already exists")]
     EmailTaken,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
 /// Inserts the row of an account. [`crate::sign_ups`] creates the rows that belong to it.
-///
-/// # Errors
-/// Returns an error if a field is invalid or another account has the e-mail address.
 pub(crate) async fn create(conn: &mut PgConnection, new: NewAccount) -> Result<AccountId, CreateError> {
     let name = AccountName::parse(&new.name)?;
     let email = EmailAddress::parse(&new.email)?;
@@ -307,9 +281,6 @@ pub async fn find(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option
 }
 
 /// Returns true when the account was created from this network within the given time.
-///
-/// # Errors
-/// Returns an error if a query fails or the account does not exist.
 pub async fn was_signed_up_from(
     conn: &mut PgConnection,
     id: AccountId,
@@ -332,13 +303,10 @@ pub async fn was_signed_up_from(
 pub struct Filter<'a> {
     /// Selects the account with this e-mail address.
     pub email: Option<&'a EmailAddress>,
-    /// Selects accounts on this tier.
     pub tier: Option<Tier>,
-    /// Selects accounts in this state.
     pub status: Option<AccountStatus>,
     /// Selects accounts that are older than this one.
     pub before: Option<AccountId>,
-    /// Maximum number of accounts.
     pub limit: i64,
 }
 
@@ -507,9 +475,7 @@ pub async fn change_limits(
 
 /// Columns of an account whose row is locked.
 pub struct LockedAccount {
-    /// State of the account.
     pub status: AccountStatus,
-    /// Subscription level.
     pub tier: Tier,
     /// Password hash (PHC string).
     pub password_hash: Option<String>,
@@ -522,7 +488,6 @@ pub struct Login {
     pub id: AccountId,
     /// Password hash (PHC string).
     pub password_hash: Option<String>,
-    /// State of the account.
     pub status: AccountStatus,
     /// True when the e-mail address was verified.
     pub verified: bool,

@@ -8,29 +8,21 @@ use crate::networks::Network;
 /// Actor that caused a change.
 #[derive(Debug, Clone)]
 pub enum Actor {
-    /// Credential of a customer.
     Customer {
-        /// Account the credential belongs to.
         account: AccountId,
         /// API key; `None` for a web session.
         key: Option<ApiKeyId>,
-        /// IP address of the client.
         ip_address: Option<String>,
-        /// User agent of the client.
         user_agent: Option<String>,
     },
-    /// Staff credential of the operator.
     Staff(StaffCredentialId),
-    /// The service itself.
     System,
 }
 
 /// Client of a request.
 #[derive(Debug, Clone, Default)]
 pub struct Origin {
-    /// IP address of the client.
     pub ip_address: Option<String>,
-    /// User agent of the client.
     pub user_agent: Option<String>,
 }
 
@@ -58,7 +50,6 @@ impl Actor {
         Self::Customer { account, key: None, ip_address, user_agent }
     }
 
-    /// Returns the account of the credential.
     #[must_use]
     pub fn account(&self) -> Option<AccountId> {
         match self {

@@ -60,11 +60,9 @@ pub struct Destinations {
 /// Location of an address in relation to the machine that dials it. The address alone does not show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Distance {
-    /// Address of the machine itself.
     Own,
     /// Address in a network that the machine is connected to.
     Near,
-    /// Any other address.
     Far,
 }
 

@@ -143,17 +143,11 @@ pub struct Sealer(Vault);
 impl Sealer {
     /// Returns a sealer with the deployment's keys, or with a key shared by all processes through the database if none are
     /// configured.
-    ///
-    /// # Errors
-    /// Returns database errors.
     pub async fn fetch(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<Self> {
         database::vault(conn, PURPOSE, configured).await.map(Self)
     }
 
     /// Seals a value that belongs to the turn or step with the id `owner`.
-    ///
-    /// # Errors
-    /// Returns an error if the value cannot be serialized.
     pub fn seal(&self, owner: &str, secret: &impl Serialize) -> sqlx::Result<Vec<u8>> {
         let text = serde_json::to_vec(secret).map_err(|error| sqlx::Error::Encode(error.into()))?;
         Ok(run_blocking(text.len(), || self.0.seal(PURPOSE, owner, &text)))
@@ -188,11 +182,8 @@ pub struct Settings {
     pub heartbeat_timeout: Duration,
     /// Token budget of an agent session that requests none.
     pub default_token_budget: u32,
-    /// Maximum token budget of an agent session.
     pub max_token_budget: u32,
-    /// Maximum number of steps of a turn.
     pub max_steps_per_turn: usize,
-    /// Maximum number of model calls for a message.
     pub max_model_calls_per_turn: u32,
     /// Maximum monthly spending of an account on the deployment's model key, in cents; `None` is unlimited.
     pub bundled_monthly_cents: Option<u32>,
@@ -230,15 +221,11 @@ impl Default for Settings {
 #[derive(Debug, Clone)]
 pub struct AgentSession {
     pub id: AgentSessionId,
-    /// Account that owns it.
     pub account_id: AccountId,
-    /// Driver session.
     pub session_id: SessionId,
     /// Mode, which determines the possible drivers.
     pub mode: Mode,
-    /// Current driver.
     pub control: Control,
-    /// Current status.
     pub status: AgentStatus,
     pub close_reason: Option<CloseReason>,
     /// Device that the browser emulates.
@@ -247,17 +234,13 @@ pub struct AgentSession {
     pub profile_id: Option<ProfileId>,
     /// Saved proxy for the browser's traffic. It may have been deleted after the session ended.
     pub proxy_id: Option<ProxyId>,
-    /// Label chosen by the customer.
     pub label: Option<String>,
     /// Maximum number of model tokens.
     pub token_budget: i32,
-    /// Number of model tokens used.
     pub tokens_used: i64,
-    /// Time of creation.
     pub created_at: Timestamp,
     /// Time of the last change to the row.
     pub updated_at: Timestamp,
-    /// Time it was closed.
     pub destroyed_at: Option<Timestamp>,
 }
 
@@ -269,7 +252,6 @@ pub struct AgentSession {
 pub enum Mode {
     /// The customer, through operations on the driver session.
     Manual,
-    /// The AI, through messages.
     #[default]
     Ai,
     /// The AI, and a human after a takeover.
@@ -287,17 +269,14 @@ impl Mode {
     }
 }
 
-/// Current driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Control {
-    /// The AI. Messages are accepted.
     Ai,
     /// A human. Messages are rejected.
     Human,
 }
 
-/// Status of an agent session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
@@ -305,7 +284,6 @@ pub enum Control {
 pub enum AgentStatus {
     /// The driver session is live.
     Active,
-    /// It was closed. This is final.
     Closed,
 }
 
@@ -323,7 +301,6 @@ impl AgentStatus {
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum CloseReason {
-    /// The customer called DELETE.
     Customer,
     /// The driver session ended: it errored, was destroyed, or reached its maximum age.
     DriverSessionEnded,
@@ -339,22 +316,16 @@ impl CloseReason {
     }
 }
 
-/// Parameters of a new agent session.
 #[derive(Debug, Clone, Copy)]
 pub struct NewAgentSession {
     pub id: AgentSessionId,
-    /// Account that will own it.
     pub account: AccountId,
-    /// Initial mode.
     pub mode: Mode,
     /// Maximum number of model tokens.
     pub token_budget: i32,
 }
 
 /// Stores an agent session for a driver session created in the same transaction, and records `agent_session.created`.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn create(
     conn: &mut PgConnection,
     new: &NewAgentSession,
@@ -458,9 +429,6 @@ async fn settle(conn: &mut PgConnection, account: AccountId, patience: Duration)
 }
 
 /// Returns an agent session of the account by its id. A human who was silent for `patience` no longer drives.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn find(
     conn: &mut PgConnection,
     account: AccountId,
@@ -483,9 +451,6 @@ pub async fn find(
 }
 
 /// Returns true if the account has an agent session with this id.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn exists(conn: &mut PgConnection, account: AccountId, id: AgentSessionId) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select exists(select from agent_sessions where id = $1 and account_id = $2) as "exists!""#,
@@ -508,9 +473,6 @@ pub struct Filter<'a> {
 }
 
 /// Returns up to `limit` agent sessions of the account, newest first.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -540,9 +502,6 @@ pub async fn list(
 
 /// Closes an agent session of the account and records it in the audit log. Returns the driver session, which the caller must end.
 /// Returns `None` if the agent session was already closed or does not exist.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn close(
     conn: &mut PgConnection,
     account: AccountId,
@@ -570,9 +529,6 @@ pub async fn close(
 }
 
 /// Closes an agent session of the account if its driver session has ended. Returns true if this call closed it.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn close_if_ended(conn: &mut PgConnection, account: AccountId, id: AgentSessionId) -> sqlx::Result<bool> {
     let ended = sqlx::query_scalar!(
         r#"select not coalesce(s.live, false) as "ended!"
@@ -590,9 +546,6 @@ pub async fn close_if_ended(conn: &mut PgConnection, account: AccountId, id: Age
 }
 
 /// Returns true if [`close_ended`] would close an agent session.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn any_ended(conn: &mut PgConnection) -> sqlx::Result<bool> {
     let ended = sqlx::query_scalar!(
         r#"select exists(select from agent_sessions a where a.status = 'active'
@@ -602,9 +555,6 @@ pub async fn any_ended(conn: &mut PgConnection) -> sqlx::Result<bool> {
 }
 
 /// Closes up to `limit` agent sessions whose driver session has ended, and returns their number. `conn` is in a transaction.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn close_ended(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let ended = sqlx::query!(
         "select a.id, a.account_id from agent_sessions a
@@ -624,9 +574,6 @@ pub async fn close_ended(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u6
 
 /// Closes all agent sessions of a suspended or deleted account. The caller ends the driver sessions together with the account's
 /// other sessions.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn close_of(conn: &mut PgConnection, account: AccountId, reason: CloseReason) -> sqlx::Result<()> {
     let active = sqlx::query_scalar!(
         "select id from agent_sessions where account_id = $1 and status = 'active' order by id for update",
@@ -652,9 +599,6 @@ pub struct TooManyBytes {
 
 /// Checks that the account's agent sessions may store more bytes (contract: agents 38). The caller has locked the account.
 /// Triggers maintain the byte counts, and an index covers them.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn require_room(
     conn: &mut PgConnection,
     account: AccountId,
@@ -674,9 +618,6 @@ pub async fn require_room(
 
 /// Deletes a closed agent session with its turns, steps, receipts and idempotency key. Returns `false` if one of its turns is
 /// still running, or if there is no such agent session.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn purge_closed(conn: &mut PgConnection, account: AccountId, id: AgentSessionId) -> sqlx::Result<bool> {
     let purged = sqlx::query!(
         "delete from agent_sessions where id = $1 and account_id = $2 and status = 'closed' and turn_id is null",

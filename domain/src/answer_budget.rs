@@ -27,7 +27,6 @@ pub struct Reservation {
 }
 
 impl AnswerBudget {
-    /// Creates a budget with these limits.
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         let pieces = |bytes: u64| usize::try_from(bytes / PIECE).unwrap_or(usize::MAX >> 8).max(1);

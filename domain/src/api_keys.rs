@@ -49,16 +49,13 @@ pub enum Scope {
     Write,
     /// Every right.
     AccountOwner,
-    /// Reading the audit log.
     #[strum(serialize = "read:audit")]
     ReadAudit,
-    /// Listing and reading sessions.
     #[strum(serialize = "read:sessions")]
     ReadSessions,
     /// Creating, controlling and destroying sessions.
     #[strum(serialize = "write:sessions")]
     WriteSessions,
-    /// Listing and reading profiles.
     #[strum(serialize = "read:profiles")]
     ReadProfiles,
     /// Creating, changing and deleting profiles.
@@ -80,7 +77,6 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// All scopes.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// Names of all scopes in the contract.
@@ -117,8 +113,6 @@ impl FromStr for Scope {
 pub struct Scopes(Vec<Scope>);
 
 impl Scopes {
-    /// # Errors
-    /// Returns an error on field `scopes` if the list is empty, too long or contains an unknown scope.
     pub fn parse<S: AsRef<str>>(names: &[S]) -> Result<Self, Invalid> {
         if names.is_empty() {
             return Err(Invalid::field("scopes", "must not be empty"));
@@ -139,9 +133,6 @@ impl Scopes {
     }
 
     /// Parses the scopes of a customer's credential, each of which `granted_by` must have.
-    ///
-    /// # Errors
-    /// Returns an error on `scopes` if only staff can grant one of them, or `granted_by` does not have it.
     pub fn grantable<S: AsRef<str>>(names: &[S], granted_by: &Self) -> Result<Self, Invalid> {
         let scopes = Self::parse(names)?;
         let mut rules = Rules::default();
@@ -189,7 +180,6 @@ impl Serialize for Scopes {
     }
 }
 
-/// Type of an API key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum KeyKind {
@@ -203,33 +193,25 @@ pub enum KeyKind {
 #[derive(Debug, Clone, Serialize)]
 pub struct ApiKey {
     pub id: ApiKeyId,
-    /// Account the key acts for.
     pub account_id: AccountId,
-    /// Name chosen by the customer.
     pub name: String,
     pub scopes: Vec<String>,
     /// First characters of the secret.
     pub key_prefix: String,
     /// Account that created the key; `None` when staff did.
     pub created_by_account_id: Option<AccountId>,
-    /// Time the key was created.
     pub created_at: Timestamp,
     /// Time of the last use, accurate to about a minute.
     pub last_used_at: Option<Timestamp>,
-    /// Time the key expires.
     pub expires_at: Option<Timestamp>,
-    /// Time the key was revoked.
     pub revoked_at: Option<Timestamp>,
 }
 
-/// Values of a new key.
 #[derive(Debug)]
 pub struct NewKey<'a> {
     pub name: &'a str,
     pub scopes: &'a Scopes,
-    /// Type of the key.
     pub kind: KeyKind,
-    /// Time the key expires.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -244,7 +226,6 @@ impl<'a> NewKey<'a> {
 /// Reasons why a key is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum MintError {
-    /// A field is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// The account does not exist.
@@ -253,7 +234,6 @@ pub enum MintError {
     /// The caller is no longer an admin of the account's team.
     #[error("this operation requires the role admin in the owner's team")]
     NotAdmin,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
@@ -264,16 +244,12 @@ pub enum RoomError {
     /// The account has the maximum number of keys.
     #[error("the account has {0} active API keys, the maximum; revoke a key first")]
     Full(u32),
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
 /// Checks that the account has fewer than `most` active keys. It takes no lock, so keys created at the same time are
 /// not counted: this limit need not be exact.
-///
-/// # Errors
-/// Returns an error if the account has `most` keys or more, or a query fails.
 pub async fn require_room(conn: &mut PgConnection, account: AccountId, most: u32) -> Result<(), RoomError> {
     let count = sqlx::query_scalar!(
         r#"select count(*) as "count!" from api_keys
@@ -286,9 +262,6 @@ pub async fn require_room(conn: &mut PgConnection, account: AccountId, most: u32
 }
 
 /// Checks the name of a key and returns it trimmed.
-///
-/// # Errors
-/// Returns an error on field `name` if the name does not have 1 to 120 characters or contains control characters.
 pub fn check_name(name: &str) -> Result<&str, Invalid> {
     let name = name.trim();
     let mut rules = Rules::default();
@@ -438,7 +411,6 @@ pub async fn list(
     .await
 }
 
-/// Returns one of the account's keys.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: ApiKeyId) -> sqlx::Result<Option<ApiKey>> {
     sqlx::query_as!(
         ApiKey,
@@ -466,7 +438,6 @@ pub enum RotateError {
     /// The caller is no longer an admin of the account's team.
     #[error("this operation requires the role admin in the owner's team")]
     NotAdmin,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
@@ -624,11 +595,8 @@ async fn publish_revoked(
 #[derive(Debug, Clone)]
 pub struct KeyRecord {
     pub id: ApiKeyId,
-    /// Account the key acts for.
     pub account_id: AccountId,
-    /// Team member who created the key.
     pub maker: Option<roles::TeamMaker>,
-    /// Type of the key.
     pub kind: KeyKind,
     pub scopes: Scopes,
     /// True when the key was revoked or its creator left the team.
@@ -671,7 +639,6 @@ pub async fn find_by_secret(conn: &mut PgConnection, secret: &Secret) -> sqlx::R
     }))
 }
 
-/// Records that these keys were used.
 pub async fn touch(conn: &mut PgConnection, ids: &[ApiKeyId]) -> sqlx::Result<()> {
     let ids: Vec<_> = ids.iter().map(ApiKeyId::as_uuid).collect();
     // Skip rows locked by other transactions: those keys are in use anyway, and waiting could end in a deadlock.

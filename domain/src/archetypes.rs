@@ -13,16 +13,13 @@ use crate::validation::Invalid;
 pub struct Archetype {
     /// Value of `archetype` in requests.
     pub id: String,
-    /// Label shown to people.
     pub display_label: String,
-    /// Name of the device.
     pub device: String,
     /// Version of iOS or iPadOS.
     pub ios_version: String,
     pub safari_version: String,
     /// Group of devices with the same canvas output.
     pub canvas_family: String,
-    /// Availability to customers.
     pub status: ArchetypeStatus,
     /// `navigator.userAgent`
     pub user_agent: String,
@@ -41,13 +38,10 @@ pub struct Archetype {
 /// Width and height in CSS pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Size {
-    /// Horizontal size.
     pub width: u32,
-    /// Vertical size.
     pub height: u32,
 }
 
-/// Availability of an archetype to customers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
@@ -70,7 +64,6 @@ static CATALOGUE: LazyLock<Vec<Archetype>> = LazyLock::new(|| {
     serde_json::from_str(include_str!("archetypes.json")).expect("a test parses the catalogue that is compiled in")
 });
 
-/// Returns all archetypes that customers can choose.
 #[must_use]
 pub fn all() -> &'static [Archetype] {
     &CATALOGUE
@@ -81,8 +74,6 @@ pub fn find(id: &str) -> Option<&'static Archetype> {
     CATALOGUE.iter().find(|archetype| archetype.id == id)
 }
 
-/// # Errors
-/// Returns an error on `archetype` if there is no archetype with this id.
 pub fn check(id: &str) -> Result<(), Invalid> {
     find(id).map(drop).ok_or_else(|| Invalid::field("archetype", "must be an id of GET /v1/archetypes"))
 }

@@ -16,11 +16,9 @@ use crate::retention::Terms;
 /// An area of the domain. Only its code writes its tables.
 #[derive(Debug, Clone, Copy)]
 pub struct Area {
-    /// Name of the area's module.
     pub name: &'static str,
     /// Tables without a retention term, each with the reason (contract: retention 1).
     pub kept: &'static [(&'static str, &'static str)],
-    /// Purges of the area's other tables.
     pub purges: &'static [Purge],
     /// Bound of each table's size (contract: limits 8). `docs/quotas.md` has the same list.
     pub bounds: &'static [(&'static str, Bound)],
@@ -83,9 +81,7 @@ pub enum Bound {
 pub struct Purge {
     /// Name in metrics and for operators. Purges with the same name run together.
     pub arm: &'static str,
-    /// Name of the table.
     pub table: &'static str,
-    /// Function that deletes the rows.
     pub purge: PurgeRows,
     /// Function that counts the remaining rows past their term, for tables whose backlog is reported.
     pub left: Option<CountRows>,
@@ -119,7 +115,6 @@ pub type OnAccountDelete = for<'a> fn(&'a mut PgConnection, AccountId, &'a Actor
 /// Job that one of the workers runs at a fixed interval. The worker crate implements it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScheduledJob {
-    /// Name in metrics and for operators.
     pub name: &'static str,
     /// Interval between runs, in seconds.
     pub period: i32,
@@ -130,7 +125,6 @@ pub struct ScheduledJob {
 pub struct Sealed {
     /// Kind of secret, as `kitfleet key rotate-sealing` reports it.
     pub kind: &'static str,
-    /// Name of the table.
     pub table: &'static str,
     /// Column of the primary key that is a UUID.
     pub id: &'static str,

@@ -66,7 +66,6 @@ pub fn chains() -> impl Iterator<Item = ScheduledJob> {
     ALL.iter().flat_map(|area| area.chains).copied()
 }
 
-/// Returns the metrics that areas emit.
 pub fn metrics() -> impl Iterator<Item = &'static dyn MetricDeclaration> {
     ALL.iter().flat_map(|area| area.metrics).copied()
 }
@@ -84,7 +83,6 @@ pub fn sealed() -> impl Iterator<Item = &'static Sealed> {
 /// Purges that run together under one name.
 #[derive(Debug)]
 pub struct PurgeGroup {
-    /// Name in metrics and for operators.
     pub name: &'static str,
     purges: Vec<Purge>,
 }
@@ -106,7 +104,6 @@ impl PurgeGroup {
         &self.purges
     }
 
-    /// Returns the tables that the group purges.
     pub fn tables(&self) -> impl Iterator<Item = &'static str> {
         self.purges.iter().map(|purge| purge.table)
     }

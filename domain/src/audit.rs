@@ -54,9 +54,7 @@ const WRITTEN_ROWS: Counter<2> = Counter::new(
 pub struct Entry {
     /// One of the actions of the area that writes the entry.
     pub action: &'static str,
-    /// Resource that changed.
     pub target: Option<String>,
-    /// Details of the change.
     pub payload: Value,
 }
 

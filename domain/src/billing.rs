@@ -39,7 +39,6 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("billing")
 };
 
-/// Currency of all prices.
 pub const CURRENCY: &str = "usd";
 
 /// Price of a month of each tier, in cents. A tier without a price cannot be bought.

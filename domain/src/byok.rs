@@ -56,7 +56,6 @@ pub const REMIND_OF_KEYS: ScheduledJob = ScheduledJob { name: "remind_byok_keys"
 /// Purpose for which the vault derives the sealing key.
 const PURPOSE: &str = "byok";
 
-/// Model provider.
 #[derive(
     Debug,
     Clone,
@@ -74,7 +73,6 @@ const PURPOSE: &str = "byok";
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Provider {
-    /// Anthropic, with its Messages API.
     Anthropic,
     /// OpenAI, with its Responses API.
     Openai,
@@ -90,7 +88,6 @@ impl Provider {
         self.into()
     }
 
-    /// Name of the company.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -144,12 +141,9 @@ fn owner(account: AccountId, provider: &str) -> String {
     format!("{account} {provider}")
 }
 
-/// Key as it is stored.
 #[derive(Debug)]
 pub struct SealedKey {
-    /// Account the key belongs to.
     pub account: AccountId,
-    /// Provider that issued the key.
     pub provider: Provider,
     sealed: Vec<u8>,
 }
@@ -159,8 +153,6 @@ impl SealedKey {
         Self { account, provider, sealed }
     }
 
-    /// # Errors
-    /// Returns an error if the key was sealed with a key that this process does not have.
     pub fn open(&self, vault: &Vault) -> Result<ProviderKey, UnsealError> {
         let opened = vault.open(PURPOSE, &owner(self.account, self.provider.name()), &self.sealed)?;
         String::from_utf8(opened).map(ProviderKey).map_err(|_| UnsealError)
@@ -234,13 +226,11 @@ pub async fn find_key(
 /// Keys and consent with which models can be called for an account.
 #[derive(Debug)]
 pub struct ModelAccess {
-    /// The account's own keys.
     pub keys: Vec<SealedKey>,
     /// True when the account consents to the use of the deployment's key.
     pub consented: bool,
 }
 
-/// Returns the keys and the consent of the account.
 pub async fn means(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<ModelAccess> {
     let rows = sqlx::query!(
         r#"select exists(select from bundled_llm_consents where account_id = $1) as "consented!",
@@ -259,7 +249,6 @@ pub async fn means(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum TestOutcome {
-    /// The key works.
     Ok,
     /// The key is invalid or lacks a permission.
     Invalid,
@@ -270,7 +259,6 @@ pub enum TestOutcome {
 }
 
 impl TestOutcome {
-    /// All results.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// Names of all results in the contract.
@@ -325,9 +313,7 @@ pub async fn set_consent(
 /// Key that should be replaced.
 #[derive(Debug)]
 pub struct OldKey {
-    /// Account the key belongs to.
     pub account: AccountId,
-    /// Provider that issued the key.
     pub provider: Provider,
     pub age_seconds: i64,
 }

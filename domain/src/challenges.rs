@@ -58,7 +58,6 @@ pub enum ChallengeType {
     RecaptchaV3,
     /// `hCaptcha`'s checkbox or image selection.
     Hcaptcha,
-    /// Arkose Labs' puzzle.
     ArkoseFuncaptcha,
     /// `GeeTest`'s slider.
     Geetest,
@@ -68,18 +67,14 @@ pub enum ChallengeType {
     Perimeterx,
     /// Akamai's waiting page.
     Akamai,
-    /// Imperva's challenge page.
     Imperva,
-    /// Kasada's challenge page.
     Kasada,
-    /// The challenge page of AWS WAF.
     AwsWaf,
     /// A challenge of an unknown system, such as the site's own.
     Generic,
 }
 
 impl ChallengeType {
-    /// All types.
     pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
     /// Names of all types in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
@@ -94,7 +89,6 @@ impl ChallengeType {
 /// A challenge detected on a page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// System that presents the challenge.
     pub kind: ChallengeType,
     /// Confidence of the detection, 0 to 1.
     pub confidence: f64,
@@ -106,10 +100,8 @@ pub struct Finding {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ChallengeState {
     pub challenge_id: ChallengeId,
-    /// System that presents the challenge.
     #[serde(rename = "type")]
     pub kind: ChallengeType,
-    /// Time of the detection.
     pub detected_at: Timestamp,
 }
 
@@ -125,30 +117,23 @@ pub enum ChallengeOutcome {
     Disappeared,
 }
 
-/// A stored challenge.
 #[derive(Debug, Clone)]
 pub struct Challenge {
     pub id: ChallengeId,
     /// Session whose browser showed the challenge.
     pub session_id: SessionId,
-    /// System that presents the challenge.
     pub kind: ChallengeType,
     /// Confidence of the detection, 0 to 1.
     pub confidence: f64,
     /// Evidence for the detection.
     pub detail: String,
-    /// Time of the detection.
     pub detected_at: Timestamp,
     /// Outcome. `None` while the challenge is open, and when its session ended first.
     pub outcome: Option<ChallengeOutcome>,
-    /// Time of the outcome.
     pub ended_at: Option<Timestamp>,
 }
 
 /// Stores a challenge and records the event `session.challenge_detected`. Runs in the transaction that pauses the session.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn record(
     conn: &mut PgConnection,
     account: AccountId,
@@ -172,10 +157,6 @@ pub async fn record(
     Ok(())
 }
 
-/// Returns a challenge of the session by its id.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn find(conn: &mut PgConnection, session: SessionId, id: ChallengeId) -> sqlx::Result<Option<Challenge>> {
     sqlx::query_as!(
         Challenge,
@@ -190,9 +171,6 @@ pub async fn find(conn: &mut PgConnection, session: SessionId, id: ChallengeId) 
 }
 
 /// Ends a challenge that is still open, and returns the time. Returns `None` if the challenge had already ended.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn end(conn: &mut PgConnection, id: ChallengeId, how: ChallengeOutcome) -> sqlx::Result<Option<Timestamp>> {
     sqlx::query_scalar!(
         r#"update challenges set outcome = $2, ended_at = now() where id = $1 and outcome is null

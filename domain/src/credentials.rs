@@ -16,23 +16,17 @@ use crate::web_sessions;
 /// Credential behind a bearer token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Credential {
-    /// API key.
     Key {
         id: ApiKeyId,
-        /// Type of the key.
         kind: KeyKind,
     },
-    /// Token of a web session.
     WebSession {
         id: WebSessionId,
         /// Time since the last proof of a second factor.
         proof_age: Option<Duration>,
     },
-    /// OAuth access token.
     OauthToken {
-        /// Client the token was issued to.
         client: OauthClientId,
-        /// Time the token expires.
         expires_at: Timestamp,
     },
 }
@@ -83,13 +77,10 @@ impl CredentialColumns {
 /// Identity and rights of a known bearer token.
 #[derive(Debug, Clone)]
 pub struct Bearer {
-    /// Credential behind the token.
     pub credential: Credential,
-    /// Account the token acts for.
     pub account_id: AccountId,
     /// Team member who created the key; `None` when the credential belongs to the account itself.
     pub maker: Option<TeamMaker>,
-    /// Scopes of the credential.
     pub scopes: Scopes,
     /// True when the credential was revoked.
     pub revoked: bool,

@@ -18,16 +18,13 @@ pub struct CursorSigner {
 /// List that a cursor belongs to.
 #[derive(Debug, Clone, Copy)]
 pub struct CursorScope<'a> {
-    /// Account the list belongs to.
     pub account: AccountId,
-    /// Name of the list.
     pub list: &'static str,
     /// Filters of the list. A cursor is not valid with other filters.
     pub filters: &'a [Option<&'a str>],
 }
 
 impl CursorSigner {
-    /// Creates a signer with this key.
     #[must_use]
     pub fn new(key: Vec<u8>) -> Self {
         Self { key }
@@ -41,9 +38,6 @@ impl CursorSigner {
     }
 
     /// Returns the id after which the list continues.
-    ///
-    /// # Errors
-    /// Returns an error on field `cursor` if the signature is wrong or the cursor belongs to another list.
     pub fn read(&self, scope: CursorScope<'_>, cursor: &str) -> Result<Uuid, Invalid> {
         let invalid = || Invalid::field("cursor", "must be a cursor of this list");
         let bytes = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| invalid())?;

@@ -47,9 +47,6 @@ const SESSION: [(&str, &str); 5] = [
 /// Opens a pool of `size` connections. A request that gets no connection within 5 s fails.
 ///
 /// Code that can be cancelled must begin a transaction with [`begin`].
-///
-/// # Errors
-/// Returns an error if the database cannot be reached.
 pub async fn connect(options: PgConnectOptions, size: u32) -> sqlx::Result<PgPool> {
     pool_options(size).connect_with(watched(options)).await
 }
@@ -97,9 +94,6 @@ pub fn is_transient(error: &sqlx::Error) -> bool {
 
 /// Retries until the attempt succeeds or fails with an error that is not transient. `what` names the action in log
 /// lines.
-///
-/// # Errors
-/// Returns the first error that is not transient.
 pub async fn persist<T, F>(what: &str, attempt: impl Fn() -> F) -> sqlx::Result<T>
 where
     F: Future<Output = sqlx::Result<T>>,
@@ -140,18 +134,12 @@ pub fn pool_options(size: u32) -> PgPoolOptions {
         })
 }
 
-/// Applies the migrations that the database lacks.
-///
-/// # Errors
-/// Returns an error if a migration fails.
 pub async fn migrate(conn: &mut PgConnection) -> Result<(), MigrateError> {
     MIGRATIONS.run_direct(None, conn, false).await
 }
 
-/// Schema of the database in comparison with this program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SchemaState {
-    /// The database lacks migrations.
     Older,
     /// The database has the same migrations.
     Current,
@@ -176,7 +164,6 @@ pub async fn schema(conn: &mut PgConnection) -> sqlx::Result<SchemaState> {
 pub struct MigrationFault {
     /// Version, the first part of its file name.
     pub version: i64,
-    /// Description, the rest of its file name.
     pub description: String,
     pub kind: MigrationFaultKind,
 }

@@ -39,8 +39,6 @@ pub struct NewDevice {
 }
 
 impl NewDevice {
-    /// # Errors
-    /// Returns an error on `state` or `client_label` if its length or its characters are invalid.
     pub fn parse(state: &str, client_label: Option<&str>, limits: &Limits) -> Result<Self, Invalid> {
         let client_label = client_label.map(str::trim).filter(|label| !label.is_empty());
         let mut rules = Rules::default();
@@ -60,7 +58,6 @@ impl NewDevice {
 pub struct Initiated {
     /// Secret code with which the app fetches its key.
     pub code: Token,
-    /// Code that the app shows to the user.
     pub user_code: String,
 }
 
@@ -98,13 +95,9 @@ pub async fn initiate(
 pub struct PendingDevice {
     /// Nonce of the app, which the approval must repeat.
     pub state: String,
-    /// Name that the app sent.
     pub client_label: Option<String>,
-    /// IP address of the app.
     pub ip_address: Option<String>,
-    /// Time of the request.
     pub created_at: Timestamp,
-    /// Time the request expires.
     pub expires_at: Timestamp,
 }
 
@@ -132,16 +125,12 @@ pub enum BindError {
     /// The key could not be created.
     #[error(transparent)]
     Mint(#[from] MintError),
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
 /// Creates the key for the request with `user_code`. The app must fetch it within `held_for`. Returns the name that the
 /// app sent.
-///
-/// # Errors
-/// Returns an error if no pending request has this code and state, or a query fails.
 pub async fn bind(
     conn: &mut PgConnection,
     (account, actor): (AccountId, &Actor),
@@ -184,7 +173,6 @@ pub enum Exchange {
     /// The key, which is returned once.
     Bound {
         key: Secret,
-        /// Account the key acts for.
         account: AccountId,
     },
     /// The request expired or was already completed.

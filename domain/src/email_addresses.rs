@@ -21,8 +21,6 @@ pub struct EmailAddress {
 }
 
 impl EmailAddress {
-    /// # Errors
-    /// Returns an error on field `email` if the text is not an address that mail can be sent to.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         Self::read(text).ok_or_else(|| Invalid::field("email", "must be an e-mail address"))
     }
@@ -44,7 +42,6 @@ impl EmailAddress {
         (is_safe && Syntax::parse_with_options(&text, options).is_ok()).then_some(Self { text, key })
     }
 
-    /// Returns the address that mail is sent to.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text

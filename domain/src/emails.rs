@@ -81,16 +81,13 @@ const PAUSES: [Duration; 9] = [
     Duration::from_hours(8),
 ];
 
-/// Template of a mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Template {
     /// Link to verify the e-mail address.
     VerifyEmail,
-    /// Link to sign in.
     MagicLink,
-    /// Link to set a new password.
     ResetPassword,
     /// Link to connect an account at an identity provider.
     ConfirmSignIn,
@@ -102,23 +99,18 @@ pub enum Template {
     SessionFailedFirst,
     /// The account moved to another tier.
     TierChanged,
-    /// Invitation to a team.
     TeamInvite,
-    /// The secret of a webhook endpoint is old.
     WebhookSecretReminder,
     /// The previous secret of a webhook endpoint will soon stop signing.
     WebhookSecretGraceExpiring,
     /// A key at a model provider is old.
     ByokKeyReminder,
-    /// A subscription was paid.
     PaymentReceipt,
-    /// A payment for a subscription failed.
     PaymentFailed,
     /// A payment for a subscription is due soon.
     RenewalReminder,
     /// Request to confirm a subscription to the status page.
     StatusConfirm,
-    /// Confirmation of a subscription to the status page.
     StatusSubscribed,
     IncidentPosted,
     IncidentUpdated,
@@ -126,7 +118,6 @@ pub enum Template {
 }
 
 impl Template {
-    /// All templates.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// Name in metrics, files and the database.
@@ -190,25 +181,19 @@ impl Template {
     }
 }
 
-/// Recipient of a mail.
 #[derive(Debug, Clone, Copy)]
 pub enum Recipient<'a> {
-    /// Known account.
     Account(AccountId),
     /// Account with this address, if there is one.
     Address(&'a EmailAddress),
-    /// Address that this invite was sent to.
     Invitee(InviteId),
-    /// Subscriber of the status page.
     Subscriber(SubscriberId),
 }
 
 /// Mail that waits in the queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Queued {
-    /// Mail id.
     pub id: EmailId,
-    /// Time the mail and its link expire.
     pub expires_at: Timestamp,
 }
 
@@ -299,21 +284,14 @@ pub async fn any_due(conn: &mut PgConnection) -> sqlx::Result<bool> {
 /// Attempt to send a mail.
 #[derive(Debug)]
 pub struct Attempt {
-    /// Mail id.
     pub id: EmailId,
     /// Number of the attempt, from 1.
     pub number: i32,
-    /// Time the attempt began.
     pub started_at: Timestamp,
-    /// Template of the mail.
     pub template: Template,
-    /// Values for the template.
     pub details: Value,
-    /// Time the mail was queued.
     pub created_at: Timestamp,
-    /// Time the mail and its link expire.
     pub expires_at: Timestamp,
-    /// Invite that the mail contains.
     pub invite: Option<InviteId>,
     /// Subscriber of the status page the mail goes to.
     pub subscriber: Option<SubscriberId>,
@@ -344,7 +322,6 @@ pub struct Reader {
     pub account: AccountId,
     /// E-mail address.
     pub email: String,
-    /// State of the account.
     pub status: AccountStatus,
     /// True when the e-mail address was verified.
     pub verified: bool,
@@ -387,15 +364,12 @@ pub enum Outcome {
     RateLimited,
     /// The connection failed or was closed.
     Transport,
-    /// Any other result.
     Unknown,
 }
 
 impl Outcome {
-    /// All results.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// Name in metrics and the database.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()

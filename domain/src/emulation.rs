@@ -18,7 +18,6 @@ pub const DEFAULT_LOCALE: &str = "en-US";
 
 /// Maximum length of a language tag in characters.
 const LOCALE_CHARS: usize = 35;
-/// Maximum number of blocked hosts.
 const BLOCKED_HOSTS: usize = 100;
 /// Maximum length of a host name in characters.
 const HOST_CHARS: usize = 253;
@@ -102,17 +101,11 @@ fn null_is_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D
 /// Emulation as a request names it. An absent member has its default.
 #[derive(Debug, Default)]
 pub struct EmulationParams {
-    /// Language tag.
     pub locale: Option<String>,
-    /// Name of a time zone.
     pub timezone: Option<String>,
-    /// Position.
     pub geolocation: Option<Geolocation>,
-    /// Color scheme.
     pub color_scheme: Option<ColorScheme>,
-    /// Orientation.
     pub orientation: Option<Orientation>,
-    /// Headers added to requests.
     pub extra_headers: Option<Vec<ExtraHeader>>,
     /// True to cut the browser off from the network.
     pub offline: Option<bool>,
@@ -120,7 +113,6 @@ pub struct EmulationParams {
     pub block: Option<Block>,
 }
 
-/// Emulation of a session.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Emulation {
@@ -130,11 +122,8 @@ pub struct Emulation {
     pub timezone: Option<String>,
     /// Position; `None` denies pages the position.
     pub geolocation: Option<Geolocation>,
-    /// Color scheme.
     pub color_scheme: ColorScheme,
-    /// Orientation.
     pub orientation: Orientation,
-    /// Headers added to requests.
     pub extra_headers: Vec<ExtraHeader>,
     /// True while the browser is cut off from the network.
     pub offline: bool,
@@ -150,7 +139,6 @@ pub struct Emulation {
     "extra_headers": [{"name": "X-Preview", "origins": null}], "offline": false, "block": {"resource_types": ["image"], "hosts": []},
 }))]
 pub struct EmulationState {
-    /// Language of the browser
     pub locale: String,
     /// Time zone of the browser; null for the time zone of the worker
     #[schema(required = true)]
@@ -158,9 +146,7 @@ pub struct EmulationState {
     /// Position that pages see; null if pages are denied the position
     #[schema(required = true)]
     pub geolocation: Option<Geolocation>,
-    /// Color scheme that pages see
     pub color_scheme: ColorScheme,
-    /// Orientation of the device
     pub orientation: Orientation,
     /// Headers added to requests, without their values
     pub extra_headers: Vec<HeaderState>,
@@ -178,9 +164,6 @@ impl Default for EmulationState {
 
 impl Emulation {
     /// Validates and normalizes the emulation that a request names.
-    ///
-    /// # Errors
-    /// On `locale`, `timezone`, `geolocation`, `extra_headers` or `block`, or a member of them.
     pub fn parse(params: EmulationParams) -> Result<Self, Invalid> {
         let mut rules = Rules::default();
         let locale = params.locale.as_deref().map(parse_locale).transpose();
@@ -205,7 +188,6 @@ impl Emulation {
         })
     }
 
-    /// Language of the browser.
     #[must_use]
     pub fn locale(&self) -> &str {
         self.locale.as_deref().unwrap_or(DEFAULT_LOCALE)
@@ -258,8 +240,6 @@ impl EmulationState {
 }
 
 impl Geolocation {
-    /// # Errors
-    /// On `geolocation.latitude`, `geolocation.longitude` or `geolocation.accuracy`.
     pub fn check(self) -> Result<(), Invalid> {
         let mut rules = Rules::default();
         let Self { latitude, longitude, accuracy } = self;
@@ -272,9 +252,6 @@ impl Geolocation {
 
 impl Block {
     /// Validates and normalizes the hosts.
-    ///
-    /// # Errors
-    /// On `block.hosts` or one of its items.
     pub fn parse(self) -> Result<Self, Invalid> {
         let mut rules = Rules::default();
         let is_few = self.hosts.len() <= BLOCKED_HOSTS;

@@ -21,7 +21,6 @@ const OWNER: &str = "deployment";
 /// Maximum number of rows of a table that are examined when no probe is stored.
 const SAMPLE: u32 = 1_000;
 
-/// Result of the check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::IntoStaticStr, strum::VariantNames)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -90,9 +89,7 @@ pub async fn check(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx:
 pub struct KeyWatch(Mutex<Option<(Instant, KeyStatus)>>);
 
 impl KeyWatch {
-    /// Interval between checks.
     const CHECK_AFTER: Duration = Duration::from_secs(30);
-    /// Timeout of a check.
     const WITHIN: Duration = Duration::from_secs(1);
 
     /// Latest result; `None` before the first check.
@@ -146,7 +143,6 @@ pub async fn replace_probe(conn: &mut PgConnection, vault: &Vault) -> sqlx::Resu
 pub struct UnopenableKind {
     /// Kind of secret ([`Sealed::kind`]).
     pub kind: &'static str,
-    /// Number of secrets.
     pub count: u64,
 }
 

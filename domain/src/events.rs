@@ -18,14 +18,12 @@ pub(crate) const AREA: Area = Area {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames)]
 pub enum EventType {
-    /// A live session was destroyed.
     #[strum(serialize = "session.completed")]
     SessionCompleted,
     #[strum(serialize = "session.failed")]
     SessionFailed,
     #[strum(serialize = "api_key.revoked")]
     ApiKeyRevoked,
-    /// The proxy of a session reported its capabilities.
     #[strum(serialize = "session.egress_capability_changed")]
     SessionEgressCapabilityChanged,
     #[strum(serialize = "crypto.order.paid")]
@@ -45,13 +43,11 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// All types.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// Names of all types in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Types that an endpoint can subscribe to.
     pub const SUBSCRIBABLE: &'static [Self] = match Self::ALL {
         [subscribable @ .., Self::TestPing] => subscribable,
         _ => panic!("the ping comes last"),

@@ -14,7 +14,6 @@ use crate::ids::DownloadId;
 use crate::timestamp::Timestamp;
 use crate::validation::{Invalid, Rules, join_path};
 
-/// Maximum number of files in an upload.
 pub const MOST_FILES: usize = 10;
 
 /// Maximum size of all files in an upload, in bytes.
@@ -65,7 +64,6 @@ impl FileName {
         Self(if name.is_empty() { NAMELESS.to_owned() } else { name })
     }
 
-    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -129,9 +127,7 @@ fn truncate(name: &str) -> String {
 /// File that a caller gives to a page. It is in memory only.
 #[derive(Clone)]
 pub struct UploadedFile {
-    /// Name that the page sees.
     pub name: FileName,
-    /// Content of the file.
     pub content: Vec<u8>,
 }
 
@@ -145,9 +141,6 @@ impl fmt::Debug for UploadedFile {
 impl UploadedFile {
     /// Parses a file that is at the path `field` of a request. A browser derives the media type from the name, so
     /// `content_type` has no other effect than to be checked.
-    ///
-    /// # Errors
-    /// On `name` or `content_type` of the file.
     pub fn parse(name: &str, content_type: Option<&str>, content: Vec<u8>, field: &str) -> Result<Self, Invalid> {
         let mut rules = Rules::default();
         rules.length(name, 1, NAME_CHARS, &join_path(field, "name"));
@@ -193,7 +186,6 @@ pub struct DownloadRef {
     "created_at": "2026-11-20T18:10:00.000Z",
 }))]
 pub struct Download {
-    /// ID of the download
     #[schema(value_type = String)]
     pub id: DownloadId,
     /// Address of the file, limited to its first 32,768 characters
@@ -206,12 +198,10 @@ pub struct Download {
     pub content_type: Option<String>,
     /// Number of bytes received so far
     pub bytes: u64,
-    /// Progress of the download
     pub status: DownloadStatus,
     /// Reason why the download has failed, otherwise null
     #[schema(required = true)]
     pub error: Option<DownloadError>,
-    /// Time the download began
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
 }

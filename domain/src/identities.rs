@@ -32,9 +32,7 @@ pub(crate) const AREA: Area = Area {
 
 /// Sign-in that starts at a provider.
 pub struct Flow<'a> {
-    /// Name of the provider in the configuration.
     pub provider: &'a str,
-    /// State parameter, which the provider returns.
     pub state: &'a Token,
     /// Token in a cookie of the browser that starts the sign-in.
     pub browser: &'a Token,
@@ -60,7 +58,6 @@ pub async fn start(conn: &mut PgConnection, flow: Flow<'_>, good_for: Duration) 
     Ok(())
 }
 
-/// Sign-in that returned from the provider.
 pub struct ReturnedSignIn {
     /// Nonce passed to [`start`].
     pub nonce: String,
@@ -94,9 +91,7 @@ pub async fn finish(
 /// User whose identity a provider verified.
 #[derive(Debug)]
 pub struct ProviderUser<'a> {
-    /// Name of the provider in the configuration.
     pub provider: &'a str,
-    /// Permanent id of the user at the provider.
     pub subject: &'a str,
     /// E-mail address, if the provider verified one.
     pub email: Option<&'a EmailAddress>,
@@ -107,9 +102,7 @@ pub struct ProviderUser<'a> {
 /// Account that a user signs in to.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SignInTarget {
-    /// Account that the identity is linked to.
     Linked(AccountId),
-    /// Account that was created for this sign-in.
     New(AccountId),
     /// Account that has the same address but no link to the identity.
     Unlinked(AccountId),
@@ -154,7 +147,6 @@ pub async fn arrive(conn: &mut PgConnection, visitor: &ProviderUser<'_>) -> Resu
     }
 }
 
-/// Returns the account that an identity is linked to.
 async fn find(conn: &mut PgConnection, provider: &str, subject: &str) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!("select account_id from identities where provider = $1 and subject = $2", provider, subject,)
         .fetch_optional(conn)

@@ -60,7 +60,6 @@ pub enum Role {
 }
 
 impl Role {
-    /// All roles.
     pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// Names of all roles in the contract.
@@ -72,41 +71,29 @@ impl Role {
         self.into()
     }
 
-    /// Parses a role.
-    ///
-    /// # Errors
-    /// Returns an error on field `role` if the text names no role.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let known = Self::ALL.iter().copied().find(|role| role.name() == text);
         known.ok_or_else(|| Invalid::field("role", "must be viewer or controller"))
     }
 }
 
-/// Parameters of a new ticket.
 #[derive(Debug)]
 pub struct NewTicket<'a> {
     /// Session to watch. It belongs to the acting account, or to an account whose team the acting account is on.
     pub session: SessionId,
-    /// Role of the viewer.
     pub role: Role,
     /// Name of the client. An agent session uses it to identify the human who drives.
     pub client_id: Option<&'a str>,
     /// True when the viewer may change who drives the agent session.
     pub takes_over: bool,
-    /// Account that requests the ticket.
     pub acting: AccountId,
     /// IP address and user agent of the request.
     pub origin: Origin,
-    /// Credential of the request.
     pub credential: Credential,
-    /// Time the ticket is valid.
     pub ttl: Duration,
 }
 
 /// Creates a ticket and returns it with its expiry. Returns `None` if the session has ended.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn issue(conn: &mut PgConnection, new: &NewTicket<'_>) -> sqlx::Result<Option<(Token, Timestamp)>> {
     let ticket = Token::generate();
     let by = CredentialColumns::of(new.credential);
@@ -136,9 +123,6 @@ pub async fn issue(conn: &mut PgConnection, new: &NewTicket<'_>) -> sqlx::Result
 }
 
 /// Returns whether the session of a valid ticket is still live. Returns `None` if the ticket is not valid for this session.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn look_at(conn: &mut PgConnection, session: SessionId, ticket: &str) -> sqlx::Result<Option<bool>> {
     sqlx::query_scalar!(
         r#"select s.live as "live!" from live_tickets t join sessions s on s.id = t.session_id
@@ -153,9 +137,7 @@ pub async fn look_at(conn: &mut PgConnection, session: SessionId, ticket: &str) 
 /// A viewer who used a ticket.
 #[derive(Debug, Clone)]
 pub struct Admission {
-    /// Id of the ticket.
     pub id: Uuid,
-    /// Role of the viewer.
     pub role: Role,
     /// Name of the viewer's client, if the ticket has one.
     pub client_id: Option<String>,
@@ -165,9 +147,6 @@ pub struct Admission {
 
 /// Marks a ticket as used, on the worker that runs the session. Returns `None` if the ticket is not valid for the session on this
 /// worker.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn use_up(
     conn: &mut PgConnection,
     session: SessionId,
@@ -199,9 +178,6 @@ pub async fn use_up(
 /// * The viewer came through a link that was revoked or has expired.
 ///
 /// The end of the session does not count: its browser closes soon, and its viewers receive the reason.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn withdrawn(conn: &mut PgConnection, admissions: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     let holding = sqlx::query_scalar!(
         r#"select t.id as "id!" from live_tickets t left join live_links l on l.id = t.link_id

@@ -52,7 +52,6 @@ pub struct NewMacNode<'a> {
     pub livekit_url: &'a str,
     /// API key of that server that tokens are signed with.
     pub api_key: &'a str,
-    /// Secret of the API key.
     pub api_secret: &'a str,
     /// Maximum number of simultaneous rooms. `None` is unlimited.
     pub capacity: Option<i32>,
@@ -98,21 +97,16 @@ impl<'a> NewMacNode<'a> {
     }
 }
 
-/// A registered node.
 #[derive(Debug)]
 pub struct MacNode {
     pub id: MacNodeId,
     pub name: String,
     /// Address of the node's LiveKit server.
     pub livekit_url: String,
-    /// Time of the registration.
     pub created_at: Timestamp,
 }
 
 /// Registers a node, or replaces the node of the same name (contract: livekit 1). Returns true with a new node.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn register(
     conn: &mut PgConnection,
     node: &CheckedMacNode<'_>,
@@ -178,7 +172,6 @@ pub enum NoRoom {
     /// The API secret cannot be opened: that of the assigned node, or those of all nodes with a free room.
     #[error(transparent)]
     Unreadable(#[from] UnsealError),
-    /// The database failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
@@ -254,7 +247,6 @@ async fn find_room(conn: &mut PgConnection, session: AgentSessionId) -> sqlx::Re
 pub struct RoomToken(String);
 
 impl RoomToken {
-    /// Returns the token's text.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0

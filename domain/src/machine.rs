@@ -28,9 +28,6 @@ pub struct DiskSpace {
 
 impl DiskSpace {
     /// Returns the space on the disk that contains `folder`.
-    ///
-    /// # Errors
-    /// Returns an error if the folder does not exist or the file system cannot be queried.
     pub fn on(folder: &Path) -> io::Result<Self> {
         let disk = rustix::fs::statvfs(folder)?;
         let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);

@@ -16,15 +16,11 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("mail_links")
 };
 
-/// Purpose of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Purpose {
-    /// Verifies the e-mail address.
     VerifyEmail,
-    /// Signs in.
     MagicLink,
-    /// Allows a new password to be set.
     ResetPassword,
     /// Connects an account at an identity provider.
     ConfirmSignIn,
@@ -66,10 +62,8 @@ pub async fn issue_for(
     issue(conn, account, purpose, None, expires_at).await
 }
 
-/// Content of a link that was used.
 #[derive(Debug)]
 pub struct RedeemedLink {
-    /// Account the link belongs to.
     pub account: AccountId,
     /// Subject passed to [`issue`].
     pub subject: Option<Value>,

@@ -55,7 +55,6 @@ impl<S, const N: usize> Metric<S, N> {
 }
 
 impl<S> Metric<S, 0> {
-    /// Makes the metric exist at zero from the start.
     #[must_use]
     pub const fn starting_at_zero(self) -> Self {
         self.starting_with(|| vec![[]])
@@ -81,7 +80,6 @@ impl<S: Series> Metric<S, 0> {
 
 /// A declared metric of any kind, with any number of labels.
 pub trait MetricDeclaration: fmt::Debug + Send + Sync {
-    /// Returns the published name.
     fn name(&self) -> &'static str;
 
     /// Returns true for a gauge that is read from the database.
@@ -110,14 +108,11 @@ impl<S: Series, const N: usize> MetricDeclaration for Metric<S, N> {
 
 /// Series of a metric: a name with one value for each label.
 pub trait Series: fmt::Debug + Sized + 'static {
-    /// Describes the metric to the recorder.
     fn describe(name: &'static str, help: &'static str);
 
-    /// Returns the series of a metric with these labels.
     #[must_use]
     fn of(name: &'static str, labels: Vec<Label>) -> Self;
 
-    /// Creates the series at zero.
     fn start(&self);
 }
 

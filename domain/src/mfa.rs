@@ -62,7 +62,6 @@ pub struct Status {
     pub enrolled_at: Option<Timestamp>,
     /// Time the factor was last used.
     pub last_used_at: Option<Timestamp>,
-    /// Number of unused recovery codes.
     pub unused_recovery_codes: i64,
 }
 
@@ -91,7 +90,6 @@ pub enum MfaError {
     /// The secret was sealed with a key that this process does not have.
     #[error(transparent)]
     Sealed(#[from] UnsealError),
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
@@ -134,9 +132,6 @@ pub struct Verified {
 
 /// Checks a code against the pending secret and marks it as used. Counts a wrong code, so the caller must commit in
 /// either case.
-///
-/// # Errors
-/// Returns an error if the secret cannot be opened or a query fails.
 pub async fn verify(
     conn: &mut PgConnection,
     account: AccountId,
@@ -240,12 +235,9 @@ pub async fn recovery_salt(conn: &mut PgConnection, account: AccountId) -> sqlx:
 pub enum Proof<'a> {
     /// Code of an authenticator app.
     Totp {
-        /// Six digits.
         code: &'a str,
-        /// Vault that opens the secret.
         vault: &'a Vault,
     },
-    /// Recovery code.
     Recovery {
         /// Hash of the code with the account's salt.
         hash: &'a [u8],
@@ -258,7 +250,6 @@ pub enum Proof<'a> {
 pub enum Via {
     /// Code of an authenticator app.
     Totp,
-    /// Recovery code.
     Recovery,
 }
 
@@ -275,7 +266,6 @@ impl Via {
 pub enum Verdict {
     /// The proof is correct and is now used.
     Proven(Via),
-    /// The proof is wrong.
     Wrong,
     /// The proof was used before.
     UsedBefore,
@@ -289,14 +279,12 @@ pub enum Verdict {
 pub struct GuessLimits {
     /// Wrong guesses allowed within a window.
     pub allowed: u32,
-    /// Length of a window.
     pub window: Duration,
     /// Periods that a clock can be off.
     pub drift: u16,
 }
 
 impl GuessLimits {
-    /// Returns the configured limits.
     #[must_use]
     pub fn of(limits: &Limits) -> Self {
         Self { allowed: limits.mfa_guesses, window: limits.mfa_guess_window, drift: limits.totp_drift_periods }
@@ -305,9 +293,6 @@ impl GuessLimits {
 
 /// Checks a proof. Marks a correct one as used and counts a wrong one, so the caller must commit in either case. A
 /// recovery code writes `account.recovery_code_used`.
-///
-/// # Errors
-/// Returns an error if the secret cannot be opened or a query fails.
 pub async fn judge(
     conn: &mut PgConnection,
     account: AccountId,
@@ -357,7 +342,6 @@ pub async fn judge(
 struct Factor {
     enrolled: bool,
     sealed_secret: Vec<u8>,
-    /// Wrong guesses in the current window.
     wrong_guesses: i32,
     window_left: Duration,
     /// Seconds since 1970 by the database's clock.

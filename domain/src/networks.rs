@@ -11,7 +11,6 @@ use ipnet::IpNet;
 pub struct Network(String);
 
 impl Network {
-    /// Returns the network of an address.
     #[must_use]
     pub fn of(address: IpAddr) -> Self {
         let address = address.to_canonical();

@@ -42,7 +42,6 @@ pub const STREAM_LEASE: Duration = Duration::from_secs(30);
 pub struct Settings {
     /// Maximum number of open streams of an account.
     pub max_streams: u32,
-    /// Time notifications are kept.
     pub retention: Duration,
 }
 
@@ -57,15 +56,11 @@ impl Default for Settings {
 pub struct Notification {
     /// Number, higher than those of all notifications that readers of the account received before.
     pub number: i64,
-    /// Type of the event.
     pub event: String,
-    /// Details, as an object.
     pub data: Box<RawValue>,
-    /// Time of the event.
     pub created_at: Timestamp,
 }
 
-/// Position from which a stream continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamPosition {
     /// Position after this number; no notification was missed.
@@ -89,21 +84,15 @@ pub enum OpenError {
     /// The account has the maximum number of open streams.
     #[error("the account has reached its limit of {limit} notification streams; close a stream first")]
     TooMany {
-        /// Maximum number of streams.
         limit: u32,
     },
-    /// The account is deleted.
     #[error("the account does not exist any more")]
     NoAccount,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
 /// Opens a stream of the account (contract: notifications 3, 7, 9) and returns the position where it begins.
-///
-/// # Errors
-/// Returns an error if the account has too many streams or is deleted, or a query fails.
 pub async fn open_stream(
     conn: &mut PgConnection,
     account: AccountId,
@@ -257,9 +246,7 @@ impl Row {
 /// Progress of the notifications of an account with open streams.
 #[derive(Debug)]
 pub struct Progress {
-    /// Account of the notifications.
     pub account: AccountId,
-    /// Highest assigned number.
     pub highest: i64,
     /// True when there are notifications without a number.
     pub waiting: bool,
@@ -301,7 +288,6 @@ pub async fn renew_streams(
     Ok(())
 }
 
-/// Deletes these streams, which are closed.
 pub async fn close_streams(conn: &mut PgConnection, streams: &[NotificationStreamId]) -> sqlx::Result<()> {
     sqlx::query!("delete from notification_streams where id = any($1)", streams as _).execute(conn).await?;
     Ok(())

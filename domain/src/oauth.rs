@@ -36,18 +36,12 @@ pub(crate) const AREA: Area = Area {
 pub struct Client {
     /// Client id, which the client sends as `client_id`.
     pub id: OauthClientId,
-    /// Name chosen by the account owner.
     pub name: String,
-    /// Scopes that its tokens can have.
     pub scopes: Scopes,
-    /// Time the client was created.
     pub created_at: Timestamp,
 }
 
 /// Checks the name of a client and returns it trimmed.
-///
-/// # Errors
-/// Returns an error on field `name` if the name does not have 1 to 120 characters or contains control characters.
 pub fn check_name(name: &str) -> Result<&str, Invalid> {
     let name = name.trim();
     let mut rules = Rules::default();
@@ -60,9 +54,6 @@ pub fn check_name(name: &str) -> Result<&str, Invalid> {
 /// Creates a client of `account`. The account's row is locked, so that concurrent calls count each other's clients.
 /// Only the hash of the secret is stored. A team member must not create a client, because it would remain after the end
 /// of the membership, unlike a key. The route that creates clients therefore ignores the account header.
-///
-/// # Errors
-/// Returns an error if the name does not have 1 to 120 characters, the account has `most` clients, or a query fails.
 pub async fn create_client(
     conn: &mut PgConnection,
     account: AccountId,
@@ -99,7 +90,6 @@ pub async fn create_client(
 /// Reasons why a client is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateClientError {
-    /// A field is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// The account has the maximum number of clients.
@@ -108,7 +98,6 @@ pub enum CreateClientError {
     /// The account does not exist.
     #[error("the account does not exist")]
     NoAccount,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
@@ -221,9 +210,6 @@ impl fmt::Debug for AccessToken {
 }
 
 /// Issues a token to `client` for `lifetime`, with the scopes it requests or otherwise with all of its scopes.
-///
-/// # Errors
-/// Returns an error if the account is suspended, the client does not have a requested scope, or a query fails.
 pub async fn issue_token(
     conn: &mut PgConnection,
     client: &Authenticated,
@@ -267,7 +253,6 @@ pub enum IssueError {
     /// A requested scope is unknown or was not granted to the client.
     #[error("the scope is unknown or was not granted to the client")]
     Scope,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
@@ -275,18 +260,14 @@ pub enum IssueError {
 /// Stored state of an access token that authenticates a request.
 #[derive(Debug, Clone)]
 pub struct TokenRecord {
-    /// Client the token was issued to.
     pub client_id: OauthClientId,
-    /// Account of the client.
     pub account_id: AccountId,
     pub scopes: Scopes,
-    /// Time the token expires.
     pub expires_at: Timestamp,
     /// True when the token has expired.
     pub expired: bool,
     /// True when the client was revoked.
     pub revoked: bool,
-    /// State of the account.
     pub account_status: AccountStatus,
     /// Subscription level of the account.
     pub tier: Tier,

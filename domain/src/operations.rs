@@ -193,9 +193,6 @@ pub enum OnTimeout {
 }
 
 /// Validates the caller's timeout.
-///
-/// # Errors
-/// On `timeout_ms`.
 pub fn parse_timeout(timeout_ms: Option<u64>, default: Duration, limits: &Limits) -> Result<Duration, Invalid> {
     let Some(ms) = timeout_ms else { return Ok(default) };
     let timeout = Duration::from_millis(ms);

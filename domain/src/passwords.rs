@@ -25,8 +25,6 @@ const LONGEST: usize = 256 * 1024;
 pub struct NewPassword(String);
 
 impl NewPassword {
-    /// # Errors
-    /// Returns an error on `field` if the password has too few or too many characters.
     pub fn parse(text: &str, field: &str, limits: &Limits) -> Result<Self, Invalid> {
         let mut rules = Rules::default();
         // A text of this length has too many characters in any form. Normalizing it could enlarge it a lot.

@@ -45,8 +45,6 @@ impl Patterns {
         Self { permits: Arc::new(Semaphore::new(max_threads)) }
     }
 
-    /// # Errors
-    /// Returns an error on this field of the request if the text is not a regular expression or is too large.
     pub async fn compile(&self, text: &str, field: &str) -> Result<Pattern, PatternError> {
         let text = text.to_owned();
         let compiled = self.run_on_thread(move || {
@@ -63,18 +61,12 @@ impl Patterns {
 
     /// Returns true when the pattern matches anywhere in a URL. When the future is dropped, the thread keeps its permit
     /// until it ends.
-    ///
-    /// # Errors
-    /// Returns an error if the machine cannot create a thread.
     pub async fn is_match(&self, pattern: &Pattern, address: &str) -> Result<bool, PatternError> {
         let (Pattern(regex), address) = (pattern.clone(), address.to_owned());
         Ok(self.run_on_thread(move || regex.is_match(&address)).await?)
     }
 
     /// Returns the index of the first URL that the pattern matches. As [`Patterns::is_match`], on one thread for all URLs.
-    ///
-    /// # Errors
-    /// Returns an error if the machine cannot create a thread.
     pub async fn first_match(&self, pattern: &Pattern, addresses: Vec<String>) -> Result<Option<usize>, PatternError> {
         let Pattern(regex) = pattern.clone();
         Ok(self.run_on_thread(move || addresses.iter().position(|address| regex.is_match(address))).await?)

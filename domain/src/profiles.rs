@@ -63,19 +63,15 @@ pub const KEY_PURPOSE: &str = "profiles";
 /// other rows past their retention term.
 pub const SWEEP_RETENTION: ScheduledJob = ScheduledJob { name: "sweep_retention", period: 60 };
 
-/// Profile as customers see it.
 #[derive(Debug, Clone)]
 pub struct Profile {
     pub id: ProfileId,
-    /// Account the profile belongs to.
     pub account_id: AccountId,
-    /// Name chosen by the account owner.
     pub name: String,
     /// Device that its sessions emulate.
     pub archetype: String,
     /// Size of the stored state, sealed.
     pub size_bytes: i64,
-    /// Time the profile was created.
     pub created_at: Timestamp,
     /// Time the row last changed.
     pub updated_at: Timestamp,
@@ -91,9 +87,6 @@ pub struct ProfileName(String);
 impl ProfileName {
     const MAX_CHARS: usize = 120;
 
-    /// # Errors
-    /// Returns an error on field `name` if the name does not have 1 to 120 characters or contains an invisible
-    /// character.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         validation::name(text, Self::MAX_CHARS).map(Self)
     }
@@ -115,7 +108,6 @@ impl ProfileName {
     }
 }
 
-/// Values of a new profile.
 #[derive(Debug)]
 pub struct NewProfile<'a> {
     /// Profile id, which its key and its store are bound to.
@@ -125,9 +117,7 @@ pub struct NewProfile<'a> {
     pub archetype: &'a str,
     /// Key that its stores are sealed with, itself sealed.
     pub sealed_key: &'a [u8],
-    /// Initial content.
     pub content: Option<Content>,
-    /// Source of the profile.
     pub origin: Origin,
 }
 
@@ -139,14 +129,11 @@ pub struct Content {
     pub size_bytes: i64,
 }
 
-/// Source of a new profile.
 #[derive(Debug)]
 pub enum Origin {
     /// No source.
     New,
-    /// Another profile.
     Clone(ProfileId),
-    /// Snapshot of another profile.
     Snapshot(SnapshotId),
     /// Imported document, with the ids that it contains.
     Document {
@@ -181,9 +168,7 @@ pub enum CreateError {
     /// The account has the maximum number of profiles of its own limit or its tier, including the recycle bin.
     #[error("the account has {current} profiles, including those in the recycle bin; the limit is {limit}")]
     CapReached {
-        /// Current number.
         current: i64,
-        /// Maximum number.
         limit: i64,
     },
     /// The account has reached its limit of stored bytes.
@@ -192,7 +177,6 @@ pub enum CreateError {
     /// The account does not exist.
     #[error("there is no such account")]
     NoAccount,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
@@ -223,9 +207,6 @@ pub(crate) async fn require_bytes(
 
 /// Checks that the account can have another profile. Its row is locked until the transaction ends, so that concurrent
 /// calls count each other's profiles.
-///
-/// # Errors
-/// Returns an error if the account has the maximum number of profiles, or a query fails.
 pub async fn require_room(conn: &mut PgConnection, account: AccountId, limits: &Limits) -> Result<(), CreateError> {
     let (tier, own) = accounts::lock_limits(&mut *conn, account).await?.ok_or(CreateError::NoAccount)?;
     let current =
@@ -237,9 +218,6 @@ pub async fn require_room(conn: &mut PgConnection, account: AccountId, limits: &
 }
 
 /// Does the same for a profile with initial content: the account must have room for at least one byte.
-///
-/// # Errors
-/// Returns the errors of [`require_room`], and an error if the account has reached its limit of stored bytes.
 pub async fn require_room_for_content(
     conn: &mut PgConnection,
     account: AccountId,
@@ -250,9 +228,6 @@ pub async fn require_room_for_content(
 }
 
 /// Creates a profile, and writes `profile.created` or `profile.imported`.
-///
-/// # Errors
-/// Returns an error if the account cannot have another profile, or a query fails.
 pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
@@ -299,7 +274,6 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: ProfileId) ->
     .await
 }
 
-/// Filter of a list of profiles.
 #[derive(Debug, Default)]
 pub struct Filter {
     /// True to list the recycle bin, false to list the other profiles.
@@ -355,13 +329,11 @@ pub enum ChangeError {
     /// The account has no such profile, or it is in the recycle bin.
     #[error("there is no such profile")]
     NoProfile,
-    /// A live session uses the profile.
     #[error("the session {0} uses the profile")]
     InUse(SessionId),
     /// The profile is not in the recycle bin.
     #[error("the profile is not in the recycle bin")]
     NotDeleted,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
@@ -419,9 +391,6 @@ async fn record(
 }
 
 /// Moves a profile to the recycle bin and writes `profile.deleted`.
-///
-/// # Errors
-/// Returns an error if the profile does not exist, a live session uses it, or a query fails.
 pub async fn delete(
     conn: &mut PgConnection,
     account: AccountId,
@@ -451,9 +420,6 @@ async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result
 }
 
 /// Restores a profile from the recycle bin and writes `profile.restored`.
-///
-/// # Errors
-/// Returns an error if the profile does not exist, it is not in the recycle bin, or a query fails.
 pub async fn restore(
     conn: &mut PgConnection,
     account: AccountId,
@@ -470,9 +436,6 @@ pub async fn restore(
 
 /// Deletes a profile in the recycle bin permanently, with its snapshots, and writes `profile.purged`. Their stores are
 /// removed soon after.
-///
-/// # Errors
-/// Returns an error if the profile does not exist, it is not in the recycle bin, or a query fails.
 pub async fn purge(
     conn: &mut PgConnection,
     account: AccountId,
@@ -511,7 +474,6 @@ pub struct Retention {
 #[derive(Debug)]
 pub struct ExpiredProfile {
     pub profile: ProfileId,
-    /// Number of its snapshots.
     pub snapshots: i64,
 }
 
@@ -562,11 +524,9 @@ pub async fn purge_due(conn: &mut PgConnection, retention: Retention, id: Profil
     }
 }
 
-/// Profile leased to a session.
 #[derive(Debug)]
 pub struct LeasedProfile {
     pub name: String,
-    /// Device of the profile.
     pub archetype: String,
     /// Number of sessions that have used the profile, including this one.
     pub generation: i64,
@@ -574,9 +534,6 @@ pub struct LeasedProfile {
 
 /// Leases a profile to a session that this transaction creates. The profile's row is locked, so that only one of
 /// several sessions gets it.
-///
-/// # Errors
-/// Returns an error if the profile does not exist, a live session uses it, or a query fails.
 pub async fn take(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Result<LeasedProfile, ChangeError> {
     let LockedProfile { name, archetype } = hold_unused(&mut *conn, account, id).await?;
     let generation = sqlx::query_scalar!(
@@ -597,7 +554,6 @@ pub struct StoredProfile {
     pub sealed_key: Vec<u8>,
     /// Store with its content, if there is one.
     pub store: Option<StoreId>,
-    /// Time this was read.
     pub read_at: Timestamp,
 }
 

@@ -61,7 +61,6 @@ pub(crate) const AREA: Area = Area {
 /// Purpose for which the vault derives the sealing key.
 const PURPOSE: &str = "proxies";
 
-/// Protocol of a proxy.
 #[derive(
     Debug,
     Clone,
@@ -90,7 +89,6 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// All protocols.
     pub const ALL: &'static [Self] = Self::VARIANTS;
     /// Names of all protocols in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
@@ -122,20 +120,16 @@ impl Scheme {
 #[derive(Debug, Clone)]
 pub struct SavedProxy {
     pub id: ProxyId,
-    /// Label chosen by the account owner.
     pub label: String,
-    /// Protocol of the proxy.
     pub scheme: Scheme,
     /// Host name or address, as [`url::Host`] writes it.
     pub host: String,
     pub port: i32,
-    /// User name sent to the proxy.
     pub username: Option<String>,
     /// True when a password is stored.
     pub has_password: bool,
     /// True when a configuration is stored.
     pub has_config: bool,
-    /// Time the proxy was saved.
     pub created_at: Timestamp,
     /// Time the proxy last changed.
     pub updated_at: Timestamp,
@@ -169,27 +163,20 @@ pub enum CreateError {
     /// The account has the maximum number of proxies.
     #[error("the account has {current} saved proxies; the limit is {limit}")]
     TooMany {
-        /// Current number.
         current: i64,
-        /// Maximum number.
         limit: i64,
     },
     /// The account does not exist.
     #[error("there is no such account")]
     NoAccount,
-    /// A field is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
 /// Saves a proxy and writes `proxy.created`. The account's row is locked, so that concurrent calls count each other's
 /// proxies. The account can have `limit` of them.
-///
-/// # Errors
-/// Returns an error if the account has the maximum number of proxies, or a query fails.
 pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
@@ -251,7 +238,6 @@ pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<V
     .await
 }
 
-/// Returns the account's proxy with this id.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: ProxyId) -> sqlx::Result<Option<SavedProxy>> {
     sqlx::query_as!(
         SavedProxy,
@@ -271,13 +257,10 @@ pub enum ChangeError {
     /// The account has no such proxy.
     #[error("there is no such saved proxy")]
     NoProxy,
-    /// A live session uses the proxy.
     #[error("the agent session {0} uses the proxy")]
     InUse(AgentSessionId),
-    /// A field is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
@@ -285,9 +268,6 @@ pub enum ChangeError {
 /// Replaces the values of a proxy and writes `proxy.updated`. A secret that the request does not contain is kept,
 /// unless the proxy's endpoint changes. Otherwise, a caller who can change the endpoint could have the stored password
 /// sent there (contract: proxies 6). Sessions that use the proxy are not affected.
-///
-/// # Errors
-/// Returns an error if the proxy does not exist, the change is invalid, or a query fails.
 pub async fn replace(
     conn: &mut PgConnection,
     account: AccountId,
@@ -350,9 +330,6 @@ pub async fn replace(
 }
 
 /// Deletes a proxy that no live session uses and writes `proxy.deleted`.
-///
-/// # Errors
-/// Returns an error if the proxy does not exist, a live session uses it, or a query fails.
 pub async fn delete(
     conn: &mut PgConnection,
     account: AccountId,
@@ -379,7 +356,6 @@ pub async fn delete(
     Ok(audit::record(conn, account, actor, entry("proxy.deleted", &deleted)).await?)
 }
 
-/// Returns a live agent session that uses the proxy.
 async fn user_of(conn: &mut PgConnection, id: ProxyId) -> sqlx::Result<Option<AgentSessionId>> {
     sqlx::query_scalar!(
         "select a.id from sessions s join agent_sessions a on a.session_id = s.id where s.proxy_id = $1 and s.live limit 1",

@@ -56,23 +56,17 @@ pub struct Keys<'a> {
 #[derive(Debug, Clone)]
 pub struct Recipe {
     pub id: RecipeId,
-    /// Account that owns the recipe.
     pub account_id: AccountId,
     /// Agent session the recipe was captured from. `None` after that session was deleted.
     pub agent_session_id: Option<AgentSessionId>,
-    /// Label chosen by the creator.
     pub label: String,
-    /// Description written by the creator.
     pub description: String,
-    /// Number of steps.
     pub intent_count: i32,
-    /// Time of creation.
     pub created_at: Timestamp,
     /// Equal to `created_at`, because a recipe never changes.
     pub updated_at: Timestamp,
 }
 
-/// The validated texts of a recipe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecipeTexts {
     label: String,
@@ -80,11 +74,6 @@ pub struct RecipeTexts {
 }
 
 impl RecipeTexts {
-    /// Trims and validates the texts.
-    ///
-    /// # Errors
-    /// Returns an error on `label` if it has fewer than 1 or more than 120 characters without surrounding white space, and on
-    /// `description` if it has more than 2,000 characters.
     pub fn parse(label: &str, description: Option<&str>, limits: &Limits) -> Result<Self, Invalid> {
         let (label, description) = (label.trim(), description.unwrap_or_default());
         let mut rules = Rules::default();
@@ -104,9 +93,7 @@ pub enum CreateError {
     /// The account has reached its limit of recipes.
     #[error("the account has {current} recipes; the limit is {limit}")]
     TooMany {
-        /// Number of recipes of the account.
         current: i64,
-        /// Maximum number of recipes.
         limit: i64,
     },
 }
@@ -119,10 +106,6 @@ impl From<sqlx::Error> for CreateError {
 
 /// Creates a recipe from the steps that an agent session has completed so far, and records `recipe.created`. The account's row is
 /// locked, so that simultaneous calls count each other's recipes.
-///
-/// # Errors
-/// Returns an error if the account may not see the agent session, its steps exceed a limit, the account has reached its limit of
-/// recipes, or the database fails.
 pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
@@ -175,9 +158,6 @@ pub async fn create(
 }
 
 /// Returns the steps that a recipe of this agent session would have now.
-///
-/// # Errors
-/// Returns an error if the account may not see the agent session, its steps exceed a limit, or the database fails.
 pub async fn preview(
     conn: &mut PgConnection,
     account: AccountId,
@@ -209,9 +189,6 @@ async fn require_accessible(
 }
 
 /// Returns up to `limit` recipes of the account, newest first, starting after `after`.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -236,15 +213,10 @@ pub enum ReadError {
     /// The steps were sealed with a key that this process does not have.
     #[error(transparent)]
     Sealed(#[from] UnsealError),
-    /// The database failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Returns a recipe of the account with its steps.
-///
-/// # Errors
-/// Returns an error if the steps cannot be opened or the database fails.
 pub async fn find(
     conn: &mut PgConnection,
     account: AccountId,
@@ -274,9 +246,6 @@ pub async fn find(
 }
 
 /// Deletes a recipe of the account and records `recipe.deleted`. Returns `false` if the account has no such recipe.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn delete(conn: &mut PgConnection, account: AccountId, id: RecipeId, actor: &Actor) -> sqlx::Result<bool> {
     let label = sqlx::query_scalar!(
         "delete from recipes where id = $1 and account_id = $2 returning label",

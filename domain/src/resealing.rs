@@ -78,7 +78,6 @@ struct Column<'a> {
     vault: &'a Vault,
 }
 
-/// Result of a batch.
 struct Batch {
     resealed: u64,
     unreadable: Vec<String>,

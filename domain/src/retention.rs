@@ -9,7 +9,6 @@ const ENTRUSTED: [&str; 4] = ["byok", "proxy_secrets", "profiles", "snapshots"];
 /// Result of purging a row or object past its term (contract: retention 15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PurgeOutcome {
-    /// It was deleted.
     Purged,
     /// The database or the storage returned an error.
     Failed,
@@ -24,7 +23,6 @@ impl PurgeOutcome {
         if is_entrusted(arm) { &[Self::Purged, Self::Failed, Self::Skipped] } else { &[Self::Purged, Self::Failed] }
     }
 
-    /// Name of the result in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -41,7 +39,6 @@ pub fn is_entrusted(arm: &str) -> bool {
     ENTRUSTED.contains(&arm)
 }
 
-/// Retention terms.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms {
     /// Finished operations and mails, like the jobs that processed them.
@@ -49,11 +46,8 @@ pub struct Terms {
     /// Webhook deliveries and their events.
     pub webhooks: Duration,
     pub sessions: Duration,
-    /// Agent sessions with their messages.
     pub agent_sessions: Duration,
-    /// Workers that stopped or were lost.
     pub workers: Duration,
-    /// Daily usage counts.
     pub usage: Duration,
     pub notifications: Duration,
     /// Revoked OAuth clients, deleted webhook endpoints and accepted invitations.

@@ -24,9 +24,7 @@ use crate::ids::AccountId;
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Role {
-    /// Read access.
     Member,
-    /// Read and write access.
     Admin,
 }
 
@@ -45,9 +43,7 @@ impl Role {
 /// has through the account header, as long as the membership lasts.
 #[derive(Debug, Clone, Copy)]
 pub struct TeamMaker {
-    /// Account of the member.
     pub account: AccountId,
-    /// Current role in the team.
     pub role: Role,
 }
 

@@ -16,7 +16,6 @@ use zeroize::Zeroizing;
 pub struct Opener(SecretKey);
 
 impl Opener {
-    /// Generates a new key pair.
     #[must_use]
     pub fn generate() -> Self {
         Self(SecretKey::generate(&mut OsRng))
@@ -27,8 +26,6 @@ impl Opener {
         self.0.public_key().as_bytes().to_vec()
     }
 
-    /// # Errors
-    /// Returns an error if the secret was not sealed to this key pair.
     pub fn open<T: DeserializeOwned>(&self, sealed: &[u8]) -> Result<T, NotSealedForUs> {
         let plain = Zeroizing::new(self.0.unseal(sealed).map_err(|_| NotSealedForUs)?);
         serde_json::from_slice(&plain).map_err(|_| NotSealedForUs)
@@ -41,9 +38,6 @@ impl Opener {
 pub struct NotSealedForUs;
 
 /// Seals `secrets` to the worker that published `public_key`.
-///
-/// # Errors
-/// Returns an error if `public_key` is not a public key.
 pub fn seal(secrets: &impl Serialize, public_key: &[u8]) -> Result<Vec<u8>, NotSealedForUs> {
     let public_key = PublicKey::from_slice(public_key).map_err(|_| NotSealedForUs)?;
     let plain = Zeroizing::new(serde_json::to_vec(secrets).map_err(|_| NotSealedForUs)?);

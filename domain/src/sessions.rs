@@ -69,36 +69,28 @@ pub const PURGE_FINISHED: ScheduledJob = ScheduledJob { name: "purge_finished", 
 #[derive(Debug, Clone)]
 pub struct Session {
     pub id: SessionId,
-    /// Account that owns the session.
     pub account_id: AccountId,
     /// API key that created the session; `None` for a web session.
     pub api_key_id: Option<ApiKeyId>,
-    /// Current status.
     pub status: SessionStatus,
-    /// Device that the session emulates.
     pub archetype: String,
     pub purpose: String,
-    /// Label chosen by the customer.
     pub label: Option<String>,
     /// Metadata of the customer as JSON. The order of its members is preserved.
     pub metadata: Option<String>,
     /// Capabilities of the session's proxy, as the worker measured them.
     pub egress_capabilities: Option<Value>,
-    /// Full report of that measurement.
     pub egress_capability_report: Option<Value>,
-    /// Challenge that pauses the session.
     pub challenge: Option<Json<ChallengeState>>,
     /// Dialog of the page that waits for an answer.
     pub dialog: Option<Json<OpenDialog>>,
     /// Emulation in force; `None` for the default.
     pub emulation: Option<Json<EmulationState>>,
-    /// Time of creation.
     pub created_at: Timestamp,
     /// Time of the last change to the row.
     pub updated_at: Timestamp,
     /// Time of the last successful state capture.
     pub last_state_at: Option<Timestamp>,
-    /// Time of destruction.
     pub destroyed_at: Option<Timestamp>,
 }
 
@@ -108,15 +100,10 @@ pub struct Session {
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum SessionStatus {
-    /// The browser is opening.
     Creating,
-    /// The session accepts an operation.
     Ready,
-    /// An operation is running.
     Busy,
-    /// The session was ended.
     Destroyed,
-    /// The browser failed.
     Errored,
 }
 
@@ -129,7 +116,6 @@ impl Session {
 }
 
 impl SessionStatus {
-    /// All statuses.
     pub const ALL: [Self; 5] = [Self::Creating, Self::Ready, Self::Busy, Self::Destroyed, Self::Errored];
 
     /// Returns the name used in the contract.
@@ -144,38 +130,28 @@ impl SessionStatus {
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum BehavioralProfile {
-    /// Slow.
     Casual,
-    /// Average.
     #[default]
     Regular,
-    /// Fast.
     PowerUser,
 }
 
-/// Parameters of a new session.
 #[derive(Debug)]
 pub struct NewSession<'a> {
-    /// Account that will own the session.
     pub account_id: AccountId,
-    /// API key that creates the session.
     pub api_key_id: Option<ApiKeyId>,
     /// Id of an archetype. `None` selects the profile's device, or else the default of the catalogue.
     pub archetype: Option<&'a str>,
     pub purpose: &'a str,
     /// Simulated pace of the user.
     pub behavioral_profile: BehavioralProfile,
-    /// Label chosen by the customer.
     pub label: Option<&'a str>,
-    /// Metadata of the customer.
     pub metadata: Option<Map<String, Value>>,
     /// Profile to load into the browser.
     pub profile: Option<ProfileId>,
     /// True when detected challenges pause the session.
     pub detect_challenges: bool,
-    /// Emulation, with the values of its headers.
     pub emulation: &'a Emulation,
-    /// Handling of dialogs.
     pub dialogs: DialogPolicy,
     /// Saved proxy for the session's traffic, and the vault that opens the proxy's secrets, if the process has one.
     pub proxy: Option<(ProxyId, Option<&'a Vault>)>,
@@ -184,11 +160,8 @@ pub struct NewSession<'a> {
 /// A new session whose browser has not opened yet.
 #[derive(Debug)]
 pub struct Created {
-    /// The stored session.
     pub session: Session,
-    /// Intent that opens the browser.
     pub intent: IntentId,
-    /// Worker that runs the browser.
     pub worker: WorkerId,
 }
 
@@ -210,12 +183,9 @@ pub enum CreateError {
     /// The account has reached the number of live sessions that its own limit or that of its tier allows.
     #[error("the account has {current} live sessions; the limit is {limit}")]
     ConcurrencyLimit {
-        /// Number of live sessions.
         current: i64,
-        /// Maximum number of live sessions.
         limit: i64,
     },
-    /// The account was suspended during the call.
     #[error("the account is suspended")]
     AccountSuspended,
     /// All slots of the workers are taken, or the free ones are reserved for queued requests.
@@ -227,7 +197,6 @@ pub enum CreateError {
     /// No worker has sent a heartbeat within its lease, but at least one has not been declared dead and may still be alive.
     #[error("no worker has reported recently")]
     WorkersSilent,
-    /// The database failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
@@ -247,9 +216,6 @@ pub struct PlacementLimits<'a> {
 ///
 /// The account's row is locked from the reservation of the slots to the end of the transaction, so that simultaneous creations of
 /// one account count each other. A transaction that locks a profile or a proxy locks the account first, to avoid deadlocks.
-///
-/// # Errors
-/// Returns an error if no slot is free, the profile or proxy cannot be used, or the database fails.
 pub async fn create(
     conn: &mut PgConnection,
     new: &NewSession<'_>,
@@ -410,10 +376,6 @@ fn metadata(new: &NewSession<'_>, profile: Option<&(ProfileId, profiles::LeasedP
     metadata.map(|data| Value::Object(data).to_string())
 }
 
-/// Returns a session of the account by its id.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: SessionId) -> sqlx::Result<Option<Session>> {
     sqlx::query_as!(
         Session,
@@ -429,7 +391,6 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: SessionId) ->
     .await
 }
 
-/// Filter for a list of sessions.
 #[derive(Debug, Default)]
 pub struct Filter<'a> {
     /// Only sessions with this status.
@@ -445,9 +406,6 @@ pub struct Filter<'a> {
 /// The statement has one part for each combination of filters. The parts that do not apply cost nothing under any plan. Each part
 /// scans an index that contains only matching rows, so the length of the account's history does not matter. The number of live
 /// sessions is bounded by the account's limit. Ended sessions have their own indexes, which operations do not update.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -493,11 +451,9 @@ pub async fn list(
 /// Reason for the destruction of a session.
 #[derive(Debug, Clone)]
 pub enum Cause {
-    /// The customer called DELETE.
     Customer(Actor),
     /// A free-tier session reached its maximum age.
     FreeTierCap,
-    /// A session reached the maximum age of all tiers.
     MaxAge,
     AccountSuspended,
     /// An operator or a staff member ended it.
@@ -526,7 +482,6 @@ impl Cause {
 /// Result of a call to [`destroy`].
 #[derive(Debug)]
 pub enum Destroyed {
-    /// The session was live and is now destroyed.
     Now {
         /// Worker that runs the browser and must close it.
         worker: WorkerId,
@@ -541,9 +496,6 @@ pub enum Destroyed {
 /// `session.completed` and `session.destroyed`. The timestamps come from the clock: this transaction may have started before the
 /// one that created the session, and waited for it. After the commit, the caller must notify the worker and the waiting process.
 /// Returns `None` if the account has no such session.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn destroy(
     conn: &mut PgConnection,
     account: AccountId,
@@ -601,10 +553,6 @@ pub async fn destroy(
     Ok(Some(Destroyed::Now { worker: ended.worker_id, notice }))
 }
 
-/// Returns the account's live sessions.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn live_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<SessionId>> {
     sqlx::query_scalar!("select id from sessions where account_id = $1 and live order by id", account as _,)
         .fetch_all(conn)
@@ -612,9 +560,6 @@ pub async fn live_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Resul
 }
 
 /// Returns those of the given sessions that are no longer live on `worker`. The worker has their browsers open.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn ended_among(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -633,9 +578,6 @@ pub async fn ended_among(
 
 /// Deletes up to `limit` sessions that ended longer ago than `age` and have no operations and challenges left. Returns the number
 /// of deleted rows. It examines the same `limit` oldest sessions as the purges of operations and challenges do.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from sessions_past_term($1, $2) as past (id))
@@ -655,7 +597,6 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
 /// Ages at which sessions are destroyed (contract: sessions 20, 26).
 #[derive(Debug, Clone, Copy)]
 pub struct SessionAgeLimits {
-    /// Maximum age in the free tier.
     pub free_tier: Duration,
     /// Maximum age in all tiers; `None` is unlimited.
     pub any: Option<Duration>,
@@ -665,7 +606,6 @@ pub struct SessionAgeLimits {
 #[derive(Debug)]
 pub struct ExpiredSession {
     pub id: SessionId,
-    /// Account that owns the session.
     pub account: AccountId,
     free_tier: bool,
 }
@@ -679,9 +619,6 @@ impl ExpiredSession {
 }
 
 /// Returns up to `limit` sessions that have reached their maximum age, in the order of their ids, starting after `after`.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn over_age(
     conn: &mut PgConnection,
     ages: SessionAgeLimits,

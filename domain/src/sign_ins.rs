@@ -42,20 +42,16 @@ pub enum Method<'a> {
     MailLink,
     /// Account at an identity provider.
     Oauth {
-        /// Name of the provider in the configuration.
         provider: &'a str,
     },
 }
 
-/// Lifetimes of the results of a sign-in.
 #[derive(Debug, Clone, Copy)]
 pub struct Lifetimes {
-    /// Lifetime of a web session.
     pub session: Duration,
     pub challenge: Duration,
 }
 
-/// Result of a sign-in.
 #[derive(Debug)]
 pub enum SignedIn {
     /// The user is signed in.
@@ -63,7 +59,6 @@ pub enum SignedIn {
     /// The user must provide a second factor.
     Challenge {
         token: Token,
-        /// Time the challenge expires.
         expires_at: Timestamp,
     },
 }
@@ -71,21 +66,16 @@ pub enum SignedIn {
 /// Reasons why a sign-in is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum SignInError {
-    /// The account is suspended.
     #[error("the account is suspended")]
     Suspended,
     /// The account was deleted or its password changed in the meantime.
     #[error("the account was deleted or its password changed during the sign-in")]
     Gone,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
 /// Signs in. The account's row stays locked, so that a concurrent deletion or suspension finds the session.
-///
-/// # Errors
-/// Returns an error if the account is not active or a query fails.
 pub async fn complete(
     conn: &mut PgConnection,
     account: AccountId,
@@ -166,7 +156,6 @@ pub async fn knows_network(
     .await
 }
 
-/// Deletes the stored networks of an account.
 async fn forget_networks(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from sign_in_networks where account_id = $1", account as _).execute(conn).await?;
     Ok(())
@@ -200,9 +189,6 @@ async fn record_login(
 
 /// Signs in a user who completed the challenge, and writes `account.login`. The session starts with a proof of the
 /// second factor.
-///
-/// # Errors
-/// Returns an error if the account is no longer active or a query fails.
 pub async fn prove(
     conn: &mut PgConnection,
     account: AccountId,

@@ -41,33 +41,25 @@ pub const REASON_CHARS: usize = 500;
 #[derive(Debug, Clone, Serialize)]
 pub struct StaffCredential {
     pub id: StaffCredentialId,
-    /// Person or purpose of the credential.
     pub name: String,
     /// First characters of the secret.
     pub key_prefix: String,
-    /// Time the credential was created.
     pub created_at: Timestamp,
     /// Time of the last use.
     pub last_used_at: Option<Timestamp>,
-    /// Time the credential was revoked.
     pub revoked_at: Option<Timestamp>,
 }
 
 /// Reasons why a credential is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum MintError {
-    /// The name is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
 /// Creates a credential. Its secret is shown once, and only its hash is stored (contract: staff 1).
-///
-/// # Errors
-/// Returns an error if the name does not have 1 to 120 characters, or a query fails.
 pub async fn mint(conn: &mut PgConnection, name: &str) -> Result<(StaffCredential, Secret), MintError> {
     let name = validation::name(name, NAME_CHARS)?;
     let secret = Secret::generate_for_staff();
@@ -147,14 +139,12 @@ impl Reason {
 /// Staff member who acts, and the reason.
 #[derive(Debug, Clone)]
 pub struct StaffActor {
-    /// Credential of the staff member.
     pub credential: StaffCredentialId,
     /// Reason for the action.
     pub reason: Reason,
 }
 
 impl StaffActor {
-    /// Returns the actor for the logs of customers.
     #[must_use]
     pub fn actor(&self) -> Actor {
         Actor::Staff(self.credential)
@@ -171,7 +161,6 @@ pub enum Operation {
     /// Moved an account to another tier.
     #[strum(serialize = "account.tier_changed")]
     TierChanged,
-    /// Changed the limits of an account.
     #[strum(serialize = "account.limits_set")]
     LimitsSet,
     /// Wrote a note about an account.
@@ -179,7 +168,6 @@ pub enum Operation {
     NoteWritten,
     #[strum(serialize = "account.refund_recorded")]
     RefundRecorded,
-    /// Requeued dead letters.
     #[strum(serialize = "webhook_delivery.requeued")]
     DeliveriesRequeued,
     /// Ended a crypto order whose payment window passed.
@@ -194,10 +182,8 @@ pub enum Operation {
     JobCancelled,
     #[strum(serialize = "session.ended")]
     SessionEnded,
-    /// Took a worker out of service.
     #[strum(serialize = "worker.drained")]
     WorkerDrained,
-    /// Returned a worker to service.
     #[strum(serialize = "worker.undrained")]
     WorkerUndrained,
     #[strum(serialize = "incident.posted")]
@@ -209,7 +195,6 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Name in the staff log.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -233,21 +218,17 @@ impl Operation {
     }
 }
 
-/// Action of staff to record.
 #[derive(Debug)]
 pub struct StaffRecord {
-    /// Type of the action.
     pub operation: Operation,
     /// Affected customer, whose audit log gets an entry.
     pub account: Option<AccountId>,
     /// Id of the affected object.
     pub target: Option<String>,
-    /// Details, an object.
     pub details: Value,
 }
 
 impl StaffRecord {
-    /// Creates the record of an action on an account.
     #[must_use]
     pub fn to_account(operation: Operation, account: AccountId, details: Value) -> Self {
         Self { operation, account: Some(account), target: Some(account.to_string()), details }

@@ -46,7 +46,6 @@ pub(crate) const AREA: Area = Area {
 /// Job that measures every component for the history.
 pub const SAMPLE: ScheduledJob = ScheduledJob { name: "sample_status", period: 60 };
 
-/// Job that mails incident notices to subscribers.
 pub const SEND_NOTICES: ScheduledJob = ScheduledJob { name: "send_incident_notices", period: 10 };
 
 /// Settings of mails to subscribers.
@@ -64,20 +63,16 @@ impl Default for Settings {
     }
 }
 
-/// Content of the status page.
 #[derive(Debug, Clone)]
 pub struct StatusPage {
-    /// Current state of each component.
     pub components: Vec<Measured>,
     /// Unresolved incidents, the newest first.
     pub incidents: Vec<Incident>,
     /// Last 90 days, the newest first.
     pub history: Vec<Day>,
-    /// Time of the measurement.
     pub at: Timestamp,
 }
 
-/// Reads the content of the status page.
 pub async fn look(conn: &mut PgConnection) -> sqlx::Result<StatusPage> {
     let components = components::measure(&mut *conn).await?;
     let incidents = incidents::list_open(&mut *conn).await?;

@@ -42,9 +42,7 @@ pub(crate) const AREA: Area = Area {
 /// Role of a member and state of the owner's account.
 #[derive(Debug, Clone, Copy)]
 pub struct TeamMembership {
-    /// Role of the member.
     pub role: Role,
-    /// State of the owner's account.
     pub owner_status: AccountStatus,
 }
 
@@ -71,9 +69,7 @@ pub async fn standing(
 pub struct Team {
     pub id: TeamId,
     pub name: String,
-    /// Account that owns the team.
     pub owner_account_id: AccountId,
-    /// Time the team was created, with its account.
     pub created_at: Timestamp,
     /// Time of the last rename.
     pub updated_at: Timestamp,
@@ -83,8 +79,6 @@ pub struct Team {
 pub struct TeamName(String);
 
 impl TeamName {
-    /// # Errors
-    /// Returns an error on field `name` if it is empty, too long or contains an invisible character.
     pub fn parse(text: &str, limits: &Limits) -> Result<Self, Invalid> {
         validation::name(text, limits.team_name_chars).map(Self)
     }

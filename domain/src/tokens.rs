@@ -13,7 +13,6 @@ use sha2::{Digest, Sha256};
 pub struct Token(String);
 
 impl Token {
-    /// Generates a token.
     #[must_use]
     pub fn generate() -> Self {
         Self(URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>()))

@@ -23,18 +23,14 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("usage")
 };
 
-/// Usage by type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
     /// Started minutes of sessions.
     pub session_minute: i64,
-    /// Page loads.
     pub navigate: i64,
     /// Taps, typed texts, scrolls and key presses.
     pub interact: i64,
-    /// Waits for conditions.
     pub wait: i64,
-    /// Reads of the state.
     pub state_capture: i64,
     pub screenshot_capture: i64,
 }
@@ -55,13 +51,11 @@ impl Totals {
 /// Usage of the current calendar month.
 #[derive(Debug)]
 pub struct Summary {
-    /// Start of the month.
     pub period_start: Timestamp,
     /// Start of the next month.
     pub period_end: Timestamp,
     /// Subscription level of the account.
     pub tier: Tier,
-    /// Usage so far.
     pub totals: Totals,
 }
 
@@ -84,7 +78,6 @@ pub async fn summary(conn: &mut PgConnection, account: AccountId) -> sqlx::Resul
 pub struct Day {
     /// Date in UTC.
     pub date: NaiveDate,
-    /// Usage of the account.
     pub totals: Totals,
 }
 
@@ -107,9 +100,7 @@ pub struct AccountUsage {
     /// E-mail address of the account.
     pub email: String,
     pub tier: Tier,
-    /// Number of live sessions at present.
     pub live_sessions: i64,
-    /// Usage of the days.
     pub totals: Totals,
 }
 

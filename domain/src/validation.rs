@@ -18,7 +18,6 @@ pub struct FieldError {
 pub struct Invalid(pub Vec<FieldError>);
 
 impl Invalid {
-    /// Creates an error for one field.
     pub fn field(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self(vec![FieldError { field: field.into(), message: message.into() }])
     }
@@ -38,9 +37,6 @@ impl Invalid {
 }
 
 /// Returns the results of two checks, or the errors of both.
-///
-/// # Errors
-/// Returns an error if either check failed.
 pub fn both<A, B>(a: Result<A, Invalid>, b: Result<B, Invalid>) -> Result<(A, B), Invalid> {
     match (a, b) {
         (Ok(a), Ok(b)) => Ok((a, b)),
@@ -117,17 +113,12 @@ impl Rules {
         self.require((min..=max).contains(&characters), field, format!("must have {bounds} characters"));
     }
 
-    /// # Errors
-    /// Returns an error if a rule was broken.
     pub fn check(self) -> Result<(), Invalid> {
         if self.0.is_empty() { Ok(()) } else { Err(Invalid(self.0)) }
     }
 }
 
 /// Returns a name in normalized form. Logs and pages show names, so a name contains no control characters.
-///
-/// # Errors
-/// Returns an error on field `name` if it does not have 1 to `max` characters or contains an invisible character.
 pub fn name(text: &str, max: usize) -> Result<String, Invalid> {
     let name: String = text.trim().nfc().collect();
     let mut rules = Rules::default();

@@ -90,8 +90,6 @@ impl Vault {
         [self.current.id.as_slice(), &nonce, &sealed.expect("a secret is short")].concat()
     }
 
-    /// # Errors
-    /// Returns an error if the secret was sealed with an unknown key, for another purpose or owner, or was modified.
     pub fn open(&self, purpose: &str, owner: &str, sealed: &[u8]) -> Result<Vec<u8>, UnsealError> {
         let (id, rest) = sealed.split_at_checked(KEY_ID).ok_or(UnsealError)?;
         let (nonce, text) = rest.split_first_chunk::<NONCE>().ok_or(UnsealError)?;
@@ -101,9 +99,6 @@ impl Vault {
     }
 
     /// Reseals a secret with the current key, for the same purpose and owner.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Vault::open`].
     pub fn reseal(&self, purpose: &str, owner: &str, sealed: &[u8]) -> Result<Vec<u8>, UnsealError> {
         let secret = Zeroizing::new(self.open(purpose, owner, sealed)?);
         Ok(self.seal(purpose, owner, &secret))

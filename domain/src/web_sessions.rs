@@ -27,9 +27,7 @@ const MAX_SESSIONS: i64 = 1_000;
 #[derive(Debug)]
 pub struct NewWebSession {
     pub id: WebSessionId,
-    /// Bearer token.
     pub token: Token,
-    /// Time the session expires.
     pub expires_at: Timestamp,
     pub account_id: AccountId,
 }
@@ -79,7 +77,6 @@ pub struct SessionRecord {
     pub revoked: bool,
     /// True when the session has expired.
     pub expired: bool,
-    /// State of the account.
     pub account_status: AccountStatus,
     /// Subscription level of the account.
     pub tier: Tier,
@@ -148,15 +145,11 @@ pub async fn log_out(conn: &mut PgConnection, token: &str, origin: &Origin) -> s
 #[derive(Debug)]
 pub struct WebSession {
     pub id: WebSessionId,
-    /// Time of the sign-in.
     pub created_at: Timestamp,
     /// Time of the last use, accurate to about a minute.
     pub last_used_at: Timestamp,
-    /// Time the session expires.
     pub expires_at: Timestamp,
-    /// IP address of the sign-in.
     pub ip_address: Option<String>,
-    /// User agent of the sign-in.
     pub user_agent: Option<String>,
 }
 
@@ -235,7 +228,6 @@ pub async fn satisfy_mfa(conn: &mut PgConnection, id: WebSessionId) -> sqlx::Res
     Ok(satisfied.flatten())
 }
 
-/// Records that these sessions were used.
 pub async fn touch(conn: &mut PgConnection, ids: &[WebSessionId]) -> sqlx::Result<()> {
     let ids: Vec<_> = ids.iter().map(WebSessionId::as_uuid).collect();
     // Skip rows locked by other transactions: those sessions are in use anyway, and waiting could end in a deadlock.

@@ -88,8 +88,6 @@ const URL_CHARS: usize = 2_048;
 pub struct WebhookUrl(String);
 
 impl WebhookUrl {
-    /// # Errors
-    /// Returns an error on field `url` if it is not an absolute https URL, or contains a user name or a password.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let refuse = |message: &str| Invalid::field("url", message.to_owned());
         let text = text.trim();
@@ -114,7 +112,6 @@ impl WebhookUrl {
         Ok(Self(text.to_owned()))
     }
 
-    /// Returns the URL as its owner wrote it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -127,10 +124,6 @@ pub struct Subscriptions(Vec<EventType>);
 
 impl Subscriptions {
     /// Parses the names of event types in their order, without duplicates.
-    ///
-    /// # Errors
-    /// Returns an error on `events` if there are too few or too many names, or an endpoint cannot subscribe to one of
-    /// them.
     pub fn parse<S: AsRef<str>>(names: &[S], limits: &Limits) -> Result<Self, Invalid> {
         let most = limits.webhook_events;
         if names.is_empty() || names.len() > most {

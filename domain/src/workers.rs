@@ -27,7 +27,6 @@ pub(crate) const AREA: Area = Area {
 
 /// Time after which a worker without a heartbeat counts as lost.
 pub const LEASE: Duration = Duration::from_secs(10);
-/// Interval of heartbeats.
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
 /// Maximum number of live sessions of any worker, because each needs a row.
 pub const MOST_SESSIONS: u32 = 10_000;
@@ -60,7 +59,6 @@ pub enum Driver {
 }
 
 impl Driver {
-    /// Name in the configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -90,53 +88,40 @@ pub enum Placement {
     Pack,
 }
 
-/// Worker as operators see it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Worker {
-    /// Id of this run of the worker.
     pub id: WorkerId,
-    /// Name set by the operator.
     pub name: String,
     /// `active`, `draining`, `stopped` or `lost`.
     pub status: String,
     /// Browser engine of its sessions.
     pub driver: Driver,
-    /// Number of live sessions.
     pub live_sessions: i64,
-    /// Maximum number of live sessions.
     pub max_sessions: i32,
-    /// Time the worker started.
     pub started_at: Timestamp,
     /// Time of its last heartbeat.
     pub last_seen_at: Timestamp,
     /// Time at which the sessions of a draining worker are ended.
     pub drain_by: Option<Timestamp>,
-    /// Version of its program.
     pub version: Option<String>,
     /// True when its browsers are sandboxed; `None` for a worker without real browsers.
     pub is_sandboxed: Option<bool>,
-    /// Free space on the disk of its browsers.
     pub free_disk_bytes: Option<i64>,
     /// Available memory of its machine or control group.
     pub free_memory_bytes: Option<i64>,
 }
 
-/// Values of a starting worker.
 #[derive(Debug)]
 pub struct NewWorker<'a> {
-    /// Id of this run of the worker.
     pub id: WorkerId,
-    /// Name set by the operator.
     pub name: &'a str,
     /// Browser engine of its sessions.
     pub driver: Driver,
-    /// Maximum number of live sessions.
     pub max_sessions: i32,
     /// Public key to which secrets for the worker are sealed.
     pub public_key: &'a [u8],
     /// Endpoint of its live views, if it has one.
     pub live: Option<&'a LiveEnd>,
-    /// Version of its program.
     pub version: &'a str,
     /// True when its browsers are sandboxed; `None` for a worker without real browsers.
     pub is_sandboxed: Option<bool>,
@@ -190,14 +175,10 @@ pub async fn live_end(conn: &mut PgConnection, session: SessionId) -> sqlx::Resu
 }
 
 /// Returns the public key to which secrets for the worker are sealed.
-///
-/// # Errors
-/// Returns an error if the worker does not exist or a query fails.
 pub async fn public_key(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Vec<u8>> {
     sqlx::query_scalar!("select public_key from workers where id = $1", id as _).fetch_one(conn).await
 }
 
-/// Worker selected for a task.
 #[derive(Debug)]
 pub struct SelectedWorker {
     pub id: WorkerId,
@@ -232,7 +213,6 @@ pub struct Lease {
 pub struct Resources {
     /// True when the disk has room for more sessions (contract: workers 17).
     pub has_room: bool,
-    /// Free space on the disk of its browsers.
     pub free_disk_bytes: Option<i64>,
     /// Available memory of the machine or of the worker's control group.
     pub free_memory_bytes: Option<i64>,
@@ -303,7 +283,6 @@ pub async fn hold_drain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<b
     Ok(status.fetch_optional(conn).await?.is_some_and(|status| status == "draining"))
 }
 
-/// Longest period that a worker can have to drain.
 pub const LONGEST_DRAIN: Duration = Duration::from_hours(30 * 24);
 
 /// Sets the time at which the remaining sessions of a draining worker are ended (contract: workers 20), and replaces an
@@ -319,13 +298,11 @@ pub async fn drain_within(conn: &mut PgConnection, id: WorkerId, within: Duratio
     Ok(updated.rows_affected() == 1)
 }
 
-/// Progress of a draining worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DrainProgress {
     pub id: WorkerId,
     /// `active`, `draining`, `stopped` or `lost`.
     pub status: String,
-    /// Number of live sessions.
     pub live_sessions: i64,
     /// Number of sessions that failed after `drain_by`.
     pub ended_sessions: i64,
@@ -358,7 +335,6 @@ pub async fn is_empty(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<boo
     .await
 }
 
-/// Marks a worker as stopped.
 pub async fn stop(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<()> {
     sqlx::query!("update workers set status = 'stopped' where id = $1", id as _).execute(conn).await?;
     Ok(())
@@ -388,7 +364,6 @@ pub async fn declare_lost(conn: &mut PgConnection, at: Timestamp) -> sqlx::Resul
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum WorkerStatus {
-    /// A worker accepts sessions.
     Ok,
     /// All workers with browsers are draining: they serve their sessions and accept no more.
     Draining,
@@ -433,12 +408,9 @@ pub async fn census(conn: &mut PgConnection) -> sqlx::Result<[(&'static str, i64
     Ok(STATUSES.map(|status| (status, counted.iter().find(|row| row.status == status).map_or(0, |row| row.workers))))
 }
 
-/// Slots for sessions.
 #[derive(Debug)]
 pub struct Slots {
-    /// Total number of slots.
     pub all: i64,
-    /// Number of free slots.
     pub free: i64,
 }
 
@@ -565,7 +537,6 @@ pub async fn list_before(
     .await
 }
 
-/// Returns a worker in any status.
 pub async fn find(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Option<Worker>> {
     sqlx::query_as!(
         Worker,

@@ -19,7 +19,6 @@ const EXIT_WITHIN: Duration = Duration::from_secs(5);
 /// Maximum size of the response with the exit address, in bytes.
 const EXIT_BYTES: u64 = 8 * 1024;
 
-/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
     /// Time to open the route, including authentication.
@@ -32,9 +31,6 @@ pub struct Checked {
 
 /// Opens a customer's route, measures its capabilities and its exit address, and closes it. Takes at most 15 s. Without probes
 /// it contacts no third party.
-///
-/// # Errors
-/// Returns an error when the route does not work.
 pub async fn check(upstream: Upstream, rules: &Rules, probes: Option<&Probes>) -> Result<Checked, Fault> {
     let began = Instant::now();
     let way = EgressRoute::open(upstream, rules).await?;

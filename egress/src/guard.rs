@@ -108,9 +108,6 @@ struct Record {
 
 impl Guard {
     /// Starts listening on a loopback port.
-    ///
-    /// # Errors
-    /// Returns an error when no port is available.
     pub async fn open(way: Arc<EgressRoute>, rules: &Rules) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
@@ -120,9 +117,6 @@ impl Guard {
 
     /// Starts listening on a socket in the folder of a browser that has its own network namespace, in which a port leads to the
     /// socket.
-    ///
-    /// # Errors
-    /// Returns an error when the socket cannot be created.
     pub fn open_in(folder: &Path, socket: &str, way: Arc<EgressRoute>, rules: &Rules) -> io::Result<Self> {
         // A socket's path has at most 107 bytes and the folder's path may be longer, so the path goes through the folder's file
         // descriptor.

@@ -31,9 +31,7 @@ const ANSWERED_WITHIN: Duration = Duration::from_millis(700);
 /// Targets of the measurements.
 #[derive(Debug, Clone)]
 pub struct Probes {
-    /// Public site, addressed by name.
     pub site: Target,
-    /// QUIC server.
     pub quic_site: Target,
     /// Plain HTTP URL that responds with the client's address.
     pub exit_url: Url,
@@ -48,16 +46,12 @@ pub struct Capabilities {
     pub quic_route: &'static str,
     /// True when the proxy resolves names.
     pub dns_remote_resolve: bool,
-    /// Unexpected findings.
     pub warnings: Vec<&'static str>,
 }
 
-/// Result of a measurement.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// Capabilities of the proxy.
     pub capabilities: Capabilities,
-    /// Targets and outcomes of the measurement.
     pub report: Value,
 }
 
@@ -95,7 +89,6 @@ impl Datagram {
     }
 }
 
-/// Measures the capabilities of a proxy.
 pub async fn measure(proxy: &Socks5, probes: &Probes) -> Result<Measured, Fault> {
     let (named, datagram) =
         tokio::join!(timed(connect(proxy, &probes.site)), timed(datagram(proxy, &probes.quic_site)));

@@ -13,7 +13,6 @@ pub enum Refusal {
     /// The address is outside the public internet, or local to this machine or its networks.
     #[error("the address is outside the public internet")]
     NotAllowed,
-    /// The server refused the connection.
     #[error("the server refused the connection")]
     Refused,
     /// There is no route to the server.
@@ -22,7 +21,6 @@ pub enum Refusal {
     /// The server did not answer in time.
     #[error("the server did not answer the connection in time")]
     TimedOut,
-    /// The session is offline.
     #[error("the session is offline")]
     Offline,
     /// The browser requested something other than a connection.
@@ -45,7 +43,6 @@ pub enum ProxyReply {
     /// The proxy's rules deny the connection.
     #[error("the proxy does not permit the connection")]
     NotAllowed,
-    /// The server refused the connection.
     #[error("the server refused the proxy's connection")]
     Refused,
     /// The name does not resolve, or there is no route to the server. Proxies do not distinguish these.

@@ -42,9 +42,6 @@ impl EgressRoute {
     }
 
     /// Opens a route through a customer's proxy or tunnel, which must answer and accept the credentials. Takes at most 10 s.
-    ///
-    /// # Errors
-    /// Returns an error when the proxy or tunnel does not work.
     pub async fn open(upstream: Upstream, rules: &Rules) -> Result<Self, Fault> {
         let kind = match upstream {
             Upstream::Socks5(proxy) => {
@@ -66,9 +63,6 @@ impl EgressRoute {
     }
 
     /// Measures a SOCKS 5 proxy in at most 4 s. Returns `None` for other routes.
-    ///
-    /// # Errors
-    /// Returns an error when the proxy does not work.
     pub async fn measure(&self, probes: &Probes) -> Result<Option<Measured>, Fault> {
         match &self.kind {
             Kind::Socks5(proxy) => probe::measure(proxy, probes).await.map(Some),

@@ -26,9 +26,6 @@ pub struct Rules {
 impl Rules {
     /// Creates rules from a deployment's settings for sites and for customers' upstreams. `connections` limits the concurrent
     /// connections of each browser.
-    ///
-    /// # Errors
-    /// Returns an error when the name resolver cannot be created.
     pub fn new(sites: Destinations, upstreams: Destinations, connections: usize) -> io::Result<Self> {
         Ok(Self::asking(Names::of_this_machine().map_err(io::Error::other)?, sites, upstreams, connections))
     }

@@ -37,7 +37,6 @@ const CONNECTED_WITHIN: Duration = Duration::from_secs(15);
 
 pub struct Socks5 {
     place: UpstreamAddress,
-    /// Authentication message.
     login: Option<Zeroizing<Vec<u8>>>,
 }
 

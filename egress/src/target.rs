@@ -86,7 +86,6 @@ impl From<SocketAddr> for Target {
     }
 }
 
-/// Formats the target as in HTTP.
 impl fmt::Display for Target {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}:{}", self.host, self.port)

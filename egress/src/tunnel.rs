@@ -15,7 +15,6 @@ use crate::upstream::UpstreamAddress;
 /// Timeout for opening a tunnel, shared by all addresses of its server.
 const OPENED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Configuration of a tunnel.
 pub enum Plan {
     WireGuard(Box<wireguard::Config>),
     OpenVpn(Box<openvpn::Profile>, Option<Credentials>),
@@ -56,7 +55,6 @@ impl Plan {
     }
 }
 
-/// Connects to a server through the tunnel.
 pub async fn connect(tunnel: &Tunnel, target: &Target) -> Result<Stream, Refusal> {
     let connected = match &target.host {
         Host::Domain(name) => tunnel.connect_if(Host::Domain(name), target.port, Rules::permit_inside_tunnel).await,

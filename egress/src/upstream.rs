@@ -28,17 +28,13 @@ pub enum Upstream {
     OpenVpn(Box<openvpn::Profile>, Option<Credentials>),
 }
 
-/// A customer's proxy.
 #[derive(Debug, Clone)]
 pub struct Proxy {
-    /// Name or address.
     pub host: Host,
     pub port: u16,
-    /// Credentials sent to the proxy.
     pub credentials: Option<Credentials>,
 }
 
-/// Address of a customer's upstream.
 pub struct UpstreamAddress {
     target: Target,
     rules: Rules,

@@ -25,10 +25,6 @@ pub fn is_at(target: &TargetAddr) -> bool {
     matches!(target, TargetAddr::Domain(host, PORT) if host.trim_end_matches('.').eq_ignore_ascii_case(HOST))
 }
 
-/// Answers one request.
-///
-/// # Errors
-/// Returns an error when the browser closes the connection or takes too long.
 pub async fn serve(browser: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {
     timeout(WITHIN, answer(browser)).await.map_err(io::Error::from)?
 }

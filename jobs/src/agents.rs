@@ -15,14 +15,11 @@ use crate::wakeups::{self, Wakeups};
 /// that it has begun.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct TurnJob {
-    /// Worker incarnation that runs the turn.
     pub worker: WorkerId,
-    /// Turn to run.
     pub turn: TurnId,
 }
 
 impl TurnJob {
-    /// Queue of the worker incarnation.
     pub const QUEUE: Queue = Queue::of_each_worker("turns");
 }
 

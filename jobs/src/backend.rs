@@ -85,9 +85,6 @@ impl<J: Job> QueueBackend<J> {
 
 /// Creates a pool for claims and acknowledgements, whose commits do not wait for the disk. A database crash that loses the
 /// latest commits is harmless: a job that is claimed twice finds that its work is done.
-///
-/// # Errors
-/// Returns an error when the database cannot be reached.
 pub async fn async_commit_pool(db: &PgPool) -> sqlx::Result<PgPool> {
     let options = (*db.connect_options()).clone().options([("synchronous_commit", "off")]);
     pool_options(4).connect_with(options).await

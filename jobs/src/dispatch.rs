@@ -18,21 +18,18 @@ use crate::operations::wake;
 use crate::replies::{AwaitedOutcome, Replies, Waiter};
 use crate::wakeups::Wakeups;
 
-/// Dependencies of a dispatch.
 #[derive(Clone, Copy)]
 pub struct Dispatcher<'a> {
     /// Pool of the database that stores the intents.
     pub db: &'a PgPool,
     /// Sends wake-ups to workers.
     pub wakeups: &'a Wakeups,
-    /// Receives outcomes.
     pub replies: &'a Replies,
     /// Budget that large answers reserve memory from, and the account it is charged to. `None` if the outcome is not sent as an
     /// answer.
     pub answers: Option<(&'a AnswerBudget, AccountId)>,
 }
 
-/// Outcome of a dispatched operation.
 #[derive(Debug)]
 pub enum DispatchOutcome {
     /// The operation ended. The reservation accounts for its result until it is dropped.
@@ -41,7 +38,6 @@ pub enum DispatchOutcome {
     Crowded(AcquireTimeout),
     /// The session's status does not allow an operation.
     NotReady(SessionStatus),
-    /// A challenge pauses the session.
     Paused(ChallengeState),
     /// The page shows a dialog that waits for an answer.
     DialogOpen(OpenDialog),
@@ -58,7 +54,6 @@ pub enum DispatchOutcome {
 /// Reason why the outcome of an operation is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum DispatchError {
-    /// A database query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
     /// The operation's secrets could not be sealed.
@@ -68,9 +63,6 @@ pub enum DispatchError {
 
 impl Dispatcher<'_> {
     /// Runs `operation` on the account's session as `intent`, for the HTTP request with this id.
-    ///
-    /// # Errors
-    /// Returns an error when a database query fails or the secrets cannot be sealed.
     pub async fn run(
         self,
         whose: (AccountId, SessionId),

@@ -15,12 +15,10 @@ use crate::queues::Queue;
 /// One attempt to send a mail. A second job for the same attempt finds nothing to do.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct EmailJob {
-    /// Mail to send.
     pub email: EmailId,
 }
 
 impl EmailJob {
-    /// Queue of all mails.
     pub const QUEUE: Queue = Queue::of_all_workers("emails");
 }
 

@@ -23,7 +23,6 @@ use crate::queues::Queue;
 use crate::webhooks::AttemptJob;
 use crate::{QUEUES, wakeups};
 
-/// A job as operators see it.
 #[derive(Debug, Serialize, FromRow)]
 pub struct JobRow {
     /// ULID, or the id of an intent or a delivery.
@@ -31,30 +30,22 @@ pub struct JobRow {
     pub queue: String,
     /// `pending`, `running`, `done`, `failed` or `killed`.
     pub status: String,
-    /// Payload.
     pub body: Value,
-    /// Number of attempts.
     pub attempts: i32,
     /// Earliest time of the next run. For a delivery: time of its next attempt, if one is due.
     pub run_at: Option<Timestamp>,
-    /// Job worker that claimed the job.
     pub lock_by: Option<String>,
-    /// Time the job was claimed.
     pub lock_at: Option<Timestamp>,
-    /// Time the job ended.
     pub done_at: Option<Timestamp>,
-    /// Result of the handler.
     pub result: Option<Value>,
 }
 
-/// Filter of a job listing.
 #[derive(Debug, Default)]
 pub struct Filter {
     pub queue: Option<String>,
     pub status: Option<String>,
     /// Filter by position: only jobs created before the job with this [`JobRow::place`].
     pub before: Option<Uuid>,
-    /// Maximum number of jobs.
     pub limit: i64,
 }
 
@@ -125,7 +116,6 @@ pub async fn show(conn: &mut PgConnection, id: &str) -> sqlx::Result<Option<JobR
     sqlx::query_as(sqlx::AssertSqlSafe(select)).bind(id).fetch_optional(conn).await
 }
 
-/// Outcome of a request to retry a job.
 #[derive(Debug)]
 pub enum RetryOutcome {
     /// The job runs again.
@@ -222,20 +212,13 @@ fn mail_of(queue: &str, body: Value) -> sqlx::Result<Option<EmailId>> {
     Ok(Some(job.email))
 }
 
-/// Statistics of a queue.
 #[derive(Debug, Serialize, FromRow)]
 pub struct QueueStats {
-    /// Queue name.
     pub queue: String,
-    /// Number of waiting jobs.
     pub pending: i64,
-    /// Number of running jobs.
     pub running: i64,
-    /// Number of jobs that succeeded.
     pub done: i64,
-    /// Number of jobs that failed.
     pub failed: i64,
-    /// Number of jobs that were stopped.
     pub killed: i64,
     /// Seconds the oldest due job has waited.
     pub oldest_pending_seconds: Option<f64>,

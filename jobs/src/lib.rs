@@ -45,7 +45,6 @@ use crate::proxies::CheckProxy;
 use crate::queues::Queue;
 use crate::webhooks::AttemptJob;
 
-/// Metrics that this crate emits.
 pub const METRICS: &[&dyn MetricDeclaration] = &[&wakeups::WAKEUPS, &webhooks::ENDED_DELIVERIES];
 
 /// All queues. Workers, metrics and operators' commands read them here.
@@ -101,19 +100,14 @@ const TRY_LOCK_AFTER: Duration = Duration::from_millis(100);
 /// Reason why the schema is not up to date.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
-    /// A migration failed.
     #[error("a migration failed: {0}")]
     Migration(#[from] sqlx::migrate::MigrateError),
-    /// A database query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
 /// Migrates both schemas: first apalis's tables, then Kitfleet's, which refer to them. One process migrates at a time; the
 /// others wait and then find nothing to do.
-///
-/// # Errors
-/// Returns an error when a migration fails.
 pub async fn migrate(conn: &mut PgConnection) -> Result<(), MigrateError> {
     const LOCK: i64 = 0x6b69_7466_6c65_6574; // "kitfleet"
     // A statement that blocks on the lock would deadlock with the migrating process: its `create index concurrently` waits for

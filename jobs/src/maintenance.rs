@@ -22,10 +22,8 @@ pub struct MaintenanceJob {
 }
 
 impl MaintenanceJob {
-    /// Queue of all ticks.
     pub const QUEUE: Queue = Queue::of_all_workers("maintenance").started_by_timer();
 
-    /// Name of the scheduled job.
     #[must_use]
     pub fn chain(&self) -> &str {
         &self.chain
@@ -44,7 +42,6 @@ impl Job for MaintenanceJob {
     }
 }
 
-/// Outcome of scheduling.
 #[derive(Debug, Clone, Copy)]
 pub struct Scheduled {
     /// True when a next tick had no row yet. In that case the previous tick, if there was one, is due now.

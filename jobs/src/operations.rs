@@ -40,14 +40,12 @@ const BATCH: i64 = 32;
 /// An operation that its worker has claimed.
 #[derive(Debug)]
 pub struct OperationJob {
-    /// Intent to run.
     pub intent: IntentId,
     /// Data of the started intent, or the error that prevents it.
     pub started: sqlx::Result<StartedIntent>,
 }
 
 impl OperationJob {
-    /// Queue of the worker incarnation.
     pub const QUEUE: Queue = Queue::of_each_worker("operations").in_area_table();
 
     /// Worker incarnation of this queue, or `None` if it is not a queue of operations.

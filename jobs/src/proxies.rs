@@ -12,14 +12,11 @@ use crate::wakeups::{self, Wakeups};
 /// begun.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct CheckProxy {
-    /// Worker incarnation that runs the check.
     pub worker: WorkerId,
-    /// Check to run.
     pub check: ProxyCheckId,
 }
 
 impl CheckProxy {
-    /// Queue of the worker incarnation.
     pub const QUEUE: Queue = Queue::of_each_worker("proxy_checks");
 }
 

@@ -22,7 +22,6 @@ enum Server {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rows {
     Apalis,
-    /// The rows of the job's area are the queue.
     OfArea,
 }
 
@@ -60,7 +59,6 @@ impl Queue {
         self
     }
 
-    /// Returns the queue's name at this worker incarnation.
     #[must_use]
     pub fn name_at(self, worker: WorkerId) -> String {
         match self.server {

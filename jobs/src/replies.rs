@@ -99,7 +99,6 @@ impl Replies {
         Waiter { intent, receiver, replies: self.clone() }
     }
 
-    /// Registers a waiter for the end of other work.
     #[must_use]
     pub fn expect_end(&self, work: Work) -> WorkWaiter {
         let told = Arc::new(Notify::new());
@@ -205,7 +204,6 @@ impl Replies {
     }
 }
 
-/// Waiter for one intent.
 pub struct Waiter {
     intent: IntentId,
     receiver: oneshot::Receiver<ReplySource>,
@@ -273,9 +271,7 @@ impl Drop for Waiter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
-    /// Turn of an agent session.
     Turn(TurnId),
-    /// Check of a saved proxy.
     ProxyCheck(ProxyCheckId),
 }
 

@@ -26,7 +26,6 @@ pub enum Refused {
     /// The state of the resource does not allow the operation.
     #[error("{0}")]
     Conflict(String),
-    /// A database query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
@@ -50,9 +49,6 @@ impl From<RequeueError> for Refused {
 }
 
 /// Suspends an active account. Returns the number of sessions that this ended.
-///
-/// # Errors
-/// Returns an error when there is no such account, when it is not active, or when a database query fails.
 pub async fn suspend(conn: &mut PgConnection, account: AccountId, by: &StaffActor) -> Result<u64, Refused> {
     let mut tx = conn.begin().await?;
     require_status(&mut tx, account, AccountStatus::Active).await?;
@@ -64,9 +60,6 @@ pub async fn suspend(conn: &mut PgConnection, account: AccountId, by: &StaffActo
 }
 
 /// Ends an account's suspension.
-///
-/// # Errors
-/// Returns an error when there is no such account, when it is not suspended, or when a database query fails.
 pub async fn reactivate(conn: &mut PgConnection, account: AccountId, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     require_status(&mut tx, account, AccountStatus::Suspended).await?;
@@ -82,9 +75,6 @@ async fn require_status(conn: &mut PgConnection, account: AccountId, needed: Acc
 }
 
 /// Moves an account that is not deleted to another tier.
-///
-/// # Errors
-/// Returns an error when there is no such account, when it is deleted or has the tier already, or when a database query fails.
 pub async fn set_tier(conn: &mut PgConnection, account: AccountId, tier: Tier, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     let status = accounts::lock_status(&mut tx, account).await?.ok_or(Refused::Unknown)?;
@@ -101,10 +91,6 @@ pub async fn set_tier(conn: &mut PgConnection, account: AccountId, tier: Tier, b
 }
 
 /// Changes the limits of an account that is not deleted.
-///
-/// # Errors
-/// Returns an error when there is no such account, when it is deleted or has these limits already, or when a database query
-/// fails.
 pub async fn change_limits(
     conn: &mut PgConnection,
     account: AccountId,
@@ -124,9 +110,6 @@ pub async fn change_limits(
 }
 
 /// Ends a live session of any account.
-///
-/// # Errors
-/// Returns an error when there is no such session, when it has ended, or when a database query fails.
 pub async fn destroy_session(conn: &mut PgConnection, session: SessionId, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     let account = crate::sessions::destroy(&mut tx, session).await?;
@@ -137,9 +120,6 @@ pub async fn destroy_session(conn: &mut PgConnection, session: SessionId, by: &S
 }
 
 /// Adds a note to the log of an account, which may be deleted.
-///
-/// # Errors
-/// Returns an error when there is no such account, or when a database query fails.
 pub async fn note(conn: &mut PgConnection, account: AccountId, note: &str, by: &StaffActor) -> Result<(), Refused> {
     annotate(conn, by, StaffRecord::to_account(Operation::NoteWritten, account, json!({"note": note}))).await
 }
@@ -147,18 +127,13 @@ pub async fn note(conn: &mut PgConnection, account: AccountId, note: &str, by: &
 /// Refund that was paid outside Kitfleet.
 #[derive(Debug, Clone)]
 pub struct Refund {
-    /// Amount in hundredths of the currency.
     pub amount_cents: i64,
-    /// Currency code.
     pub currency: String,
     /// Reference of the refund in the system that paid it.
     pub reference: String,
 }
 
 /// Records a refund in the log of an account, which may be deleted. Moves no money.
-///
-/// # Errors
-/// Returns an error when there is no such account, or when a database query fails.
 pub async fn record_refund(
     conn: &mut PgConnection,
     account: AccountId,
@@ -180,10 +155,6 @@ async fn annotate(conn: &mut PgConnection, by: &StaffActor, deed: StaffRecord) -
 }
 
 /// Requeues these dead letters, all or none. Returns the requeued deliveries.
-///
-/// # Errors
-/// Returns an error when a delivery is unknown, is no dead letter or goes to a disabled endpoint, or when a database query
-/// fails.
 pub async fn requeue(conn: &mut PgConnection, ids: &[DeliveryId], by: &StaffActor) -> Result<Vec<DeliveryId>, Refused> {
     let mut tx = conn.begin().await?;
     let requeued = dead_letters::requeue(&mut tx, ids).await?;
@@ -197,9 +168,6 @@ pub async fn requeue(conn: &mut PgConnection, ids: &[DeliveryId], by: &StaffActo
 
 /// Starts requeueing all dead letters of an endpoint or an account that were created at or after `since`. A scheduled job
 /// requeues them in bounded batches; the returned row shows the progress.
-///
-/// # Errors
-/// Returns an error when there is no such endpoint or account, when the endpoint is disabled, or when a database query fails.
 pub async fn requeue_all(
     conn: &mut PgConnection,
     whose: DeadLetterFilter,
@@ -216,10 +184,6 @@ pub async fn requeue_all(
     Ok(begun)
 }
 
-/// Retries a failed job.
-///
-/// # Errors
-/// Returns an error when there is no such job, when it cannot run again, or when a database query fails.
 pub async fn retry_job(conn: &mut PgConnection, id: &str, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     require_job(&mut tx, id).await?;
@@ -245,10 +209,6 @@ pub async fn retry_job(conn: &mut PgConnection, id: &str, by: &StaffActor) -> Re
     Ok(tx.commit().await?)
 }
 
-/// Cancels a waiting job.
-///
-/// # Errors
-/// Returns an error when there is no such job, when it is not waiting or cannot be cancelled, or when a database query fails.
 pub async fn cancel_job(conn: &mut PgConnection, id: &str, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     require_job(&mut tx, id).await?;
@@ -266,10 +226,6 @@ async fn require_job(conn: &mut PgConnection, id: &str) -> Result<(), Refused> {
 
 /// Stops assigning sessions to a worker. With a deadline, sessions that are still live then are ended. A worker that drains
 /// already gets the new deadline.
-///
-/// # Errors
-/// Returns an error when there is no such worker, when it is not active and no deadline is given, or when a database query
-/// fails.
 pub async fn drain(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -293,11 +249,6 @@ pub async fn drain(
     Ok(tx.commit().await?)
 }
 
-/// Returns a draining worker to service.
-///
-/// # Errors
-/// Returns an error when there is no such worker, when it is not draining or cannot return to service, or when a database query
-/// fails.
 pub async fn undrain(conn: &mut PgConnection, worker: WorkerId, by: &StaffActor) -> Result<Worker, Refused> {
     let mut tx = conn.begin().await?;
     let returned = crate::workers::undrain(&mut tx, worker).await?;
@@ -307,9 +258,6 @@ pub async fn undrain(conn: &mut PgConnection, worker: WorkerId, by: &StaffActor)
 }
 
 /// Ends an overdue pending crypto order as failed.
-///
-/// # Errors
-/// Returns an error when there is no such order, when it has ended or can still be paid, or when a database query fails.
 pub async fn expire_order(conn: &mut PgConnection, id: OrderId, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     let order = orders::lock(&mut tx, id).await?.ok_or(Refused::Unknown)?;

@@ -59,10 +59,6 @@ pub async fn post(conn: &mut PgConnection, incident: NewIncident, by: &StaffActo
     Ok(id)
 }
 
-/// Adds an update to an incident.
-///
-/// # Errors
-/// Returns an error when there is no such incident, when it is resolved, or when a database query fails.
 pub async fn update(
     conn: &mut PgConnection,
     id: IncidentId,
@@ -76,10 +72,6 @@ pub async fn update(
     Ok(tx.commit().await?)
 }
 
-/// Resolves an incident.
-///
-/// # Errors
-/// Returns an error when there is no such incident, when it is resolved already, or when a database query fails.
 pub async fn resolve(
     conn: &mut PgConnection,
     id: IncidentId,

@@ -10,7 +10,6 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 /// Span field that gives log lines the trace id. A span that uses it declares it as empty.
 pub const TRACE_ID: &str = "trace_id";
 
-/// Returns the trace context of the current span.
 #[must_use]
 pub fn here() -> Option<TraceParent> {
     standing(&Span::current())

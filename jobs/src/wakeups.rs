@@ -62,20 +62,16 @@ pub(crate) async fn notify(conn: &mut PgConnection, channel: &str, payload: &str
 /// Transport of a wake-up.
 #[derive(Debug, Clone, Copy)]
 pub enum WakeupTransport {
-    /// Inside the process.
     Memory,
     Redis,
-    /// PostgreSQL.
     Postgres,
     /// None: the wake-up was lost.
     None,
 }
 
 impl WakeupTransport {
-    /// All transports.
     pub const ALL: [Self; 4] = [Self::Memory, Self::Redis, Self::Postgres, Self::None];
 
-    /// Name in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -105,7 +101,6 @@ struct WakeUp {
 pub struct Wakeups(Arc<Hub>);
 
 struct Hub {
-    /// Connection options of the listening connection.
     listening: PgConnectOptions,
     redis: Option<Client>,
     listeners: Mutex<HashMap<String, Listener>>,
@@ -152,9 +147,6 @@ impl Wakeups {
     }
 
     /// Subscribes to the wake-ups of queues for as long as the returned guard lives. No wake-up is lost after this returns.
-    ///
-    /// # Errors
-    /// Returns an error when the database cannot be reached.
     pub async fn serve(&self, queues: &[&str]) -> sqlx::Result<(Listening, HashMap<String, mpsc::Receiver<()>>)> {
         let (mut listeners, mut receivers) = (HashMap::new(), HashMap::new());
         for queue in queues {

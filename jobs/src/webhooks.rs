@@ -27,10 +27,8 @@ use crate::queues::Queue;
 /// Time after its timeout at which another worker may claim an attempt.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// One attempt of a delivery.
 #[derive(Debug)]
 pub struct AttemptJob {
-    /// Claimed attempt.
     pub attempt: Attempt,
     /// True when the endpoint does not answer. It is then sent over a connection pool of its own.
     pub slow: bool,
@@ -41,14 +39,11 @@ impl AttemptJob {
     pub const QUEUE: Queue = Queue::of_all_workers("webhooks").in_area_table();
 }
 
-/// Settings of attempts.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Maximum number of concurrent attempts.
     pub at_once: usize,
-    /// Timeout of an attempt.
     pub timeout: Duration,
-    /// Schedule of retries.
     pub schedule: Schedule,
 }
 

@@ -32,12 +32,9 @@ pub struct UploadOffer {
     pub files: Vec<OfferedFile>,
 }
 
-/// File of an upload.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OfferedFile {
-    /// Name that the page sees.
     pub name: FileName,
-    /// Size of the file.
     pub bytes: u64,
 }
 
@@ -47,11 +44,8 @@ pub struct OfferedFile {
 pub enum FileReply {
     /// All downloads of the session, oldest first.
     Downloads { downloads: Vec<Download> },
-    /// The content of a download follows.
     Content {
-        /// Suggested name.
         file_name: FileName,
-        /// Media type of the response.
         content_type: Option<String>,
         /// Number of bytes that follow.
         bytes: u64,
@@ -60,16 +54,13 @@ pub enum FileReply {
     NoSuchDownload,
     /// The download has not ended in time, or has failed.
     Incomplete {
-        /// Progress of the download.
         status: DownloadStatus,
         /// Reason of a failure.
         error: Option<DownloadError>,
     },
-    /// The worker has all files of an upload.
     Received,
     /// The session has too many attached files.
     Full,
-    /// The browser has ended.
     Gone,
     /// The worker cannot read or write the files.
     Failed {
@@ -78,10 +69,6 @@ pub enum FileReply {
     },
 }
 
-/// Sends a message.
-///
-/// # Errors
-/// Returns an error when the message is too long or the connection is closed.
 pub async fn send(stream: &mut (impl AsyncWrite + Unpin), message: &impl Serialize) -> io::Result<()> {
     let message = serde_json::to_vec(message)?;
     let length = u32::try_from(message.len()).ok().filter(|length| *length <= MESSAGE_BYTES);
@@ -91,9 +78,6 @@ pub async fn send(stream: &mut (impl AsyncWrite + Unpin), message: &impl Seriali
 }
 
 /// Receives a message and no byte after it.
-///
-/// # Errors
-/// Returns an error when the message is too long or invalid, or the connection is closed.
 pub async fn receive<T: DeserializeOwned>(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<T> {
     let length = stream.read_u32().await?;
     if length > MESSAGE_BYTES {

@@ -38,13 +38,11 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 /// First message of an API process. Not `Debug`, because the ticket is a secret.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Greeting {
-    /// Session to view.
     pub session_id: SessionId,
     /// Ticket of the viewer, or of a transfer of files.
     pub ticket: String,
 }
 
-/// Answer of the worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Answer {
     /// True when the rest of the connection belongs to the viewer or the transfer.
@@ -85,10 +83,6 @@ pub enum ConnectError {
 
 /// Connects to a worker and sends it a ticket. After this returns, the stream carries the WebSocket or the transfer from its
 /// first byte.
-///
-/// # Errors
-/// Returns an error when the worker cannot be reached in time, when its certificate does not match its row, or when it refuses
-/// the viewer.
 pub async fn connect(end: &LiveEnd, greeting: &Greeting) -> Result<Box<dyn Stream>, ConnectError> {
     let connecting = async {
         let mut stream = dial(end).await?;
@@ -161,7 +155,6 @@ impl ServerCertVerifier for Pinned {
     }
 }
 
-/// Listener of a worker.
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
@@ -170,9 +163,6 @@ pub struct Listener {
 
 impl Listener {
     /// Starts to listen. Uses TLS with a new certificate unless the address is a loopback address.
-    ///
-    /// # Errors
-    /// Returns an error when the address is not available.
     pub async fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = TcpListener::bind(address).await?;
         let address = socket.local_addr()?;
@@ -188,9 +178,6 @@ impl Listener {
     }
 
     /// Accepts the next connection without reading from it.
-    ///
-    /// # Errors
-    /// Returns an error when accepting fails, for example without free file descriptors.
     pub async fn accept(&self) -> io::Result<Incoming> {
         let (stream, _) = self.socket.accept().await?;
         stream.set_nodelay(true)?;
@@ -205,10 +192,6 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    /// Reads the greeting.
-    ///
-    /// # Errors
-    /// Returns an error when the greeting does not arrive in time or is invalid.
     pub async fn greeting(self) -> io::Result<(Box<dyn Stream>, Greeting)> {
         let Self { stream, tls } = self;
         let hearing = async {
@@ -224,9 +207,6 @@ impl Incoming {
 }
 
 /// Tells the API process whether the viewer is admitted.
-///
-/// # Errors
-/// Returns an error when the connection is closed or the write takes too long.
 pub async fn answer(stream: &mut Box<dyn Stream>, admitted: Result<(), NotAdmitted>) -> io::Result<()> {
     let answer = Answer { admitted: admitted.is_ok(), reason: admitted.err() };
     timeout(SPOKEN_WITHIN, write_line(stream, &answer)).await?

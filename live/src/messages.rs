@@ -9,27 +9,22 @@ pub const MESSAGE_BYTES: usize = 64 * 1024;
 pub use kitfleet_domain::live::Role;
 pub use kitfleet_domain::live::driving::Change;
 
-/// Message from a worker to a viewer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToViewer {
     /// First message.
     Hello {
-        /// Session that is viewed.
         session_id: SessionId,
-        /// Role of the viewer.
         role: Role,
     },
     /// The page's address or title has changed.
     Page {
-        /// Address, truncated.
         url: String,
         /// Title, truncated, if the page has one.
         title: Option<String>,
     },
     /// The driver, or the viewer's permission to act, has changed.
     Control {
-        /// Driver of the session.
         driver: Driver,
         /// True when this viewer's input is executed.
         may_act: bool,
@@ -44,7 +39,6 @@ pub enum ToViewer {
     },
     /// A dialog of the page was opened or closed.
     Dialog {
-        /// The open dialog.
         dialog: Option<Dialog>,
     },
     /// The viewer's input was not executed.
@@ -61,7 +55,6 @@ pub enum ToViewer {
 pub enum Driver {
     /// The viewer's own client, or in `manual` mode any controller.
     You,
-    /// The AI agent.
     Agent,
     /// A person at another client.
     Other,
@@ -72,7 +65,6 @@ pub enum Driver {
 /// One option of a `<select>`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MenuItem {
-    /// Label, as the page shows it.
     pub label: String,
     /// True when the option can be chosen.
     pub enabled: bool,
@@ -82,7 +74,6 @@ pub struct MenuItem {
     pub group: bool,
 }
 
-/// A dialog of the page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dialog {
     pub kind: DialogKind,
@@ -126,16 +117,12 @@ pub enum Refusal {
     Unresponsive,
 }
 
-/// Message from a viewer to a worker.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum FromViewer {
-    /// A picture was drawn.
     Ack {
-        /// Number of the picture.
         seq: u32,
     },
-    /// Input of a person.
     Input {
         /// Events in order.
         events: Vec<Event>,
@@ -152,7 +139,6 @@ pub enum FromViewer {
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
-    /// Touch of a finger.
     Touch {
         /// Finger, from 0 to 9.
         finger: u8,
@@ -162,7 +148,6 @@ pub enum Event {
         /// CSS pixels from the viewport's top edge.
         y: f64,
     },
-    /// Wheel, or scrolling with a touchpad.
     Wheel {
         /// Pointer position: CSS pixels from the viewport's left edge.
         x: f64,
@@ -180,7 +165,6 @@ pub enum Event {
     },
     /// Text that is inserted as a whole.
     Text {
-        /// Text to insert.
         text: String,
     },
     /// Choice of an option of the open `<select>`.
@@ -188,7 +172,6 @@ pub enum Event {
         /// Index from 0; `None` closes the list.
         index: Option<u32>,
     },
-    /// Answer to the open dialog.
     Answer {
         /// True to accept the dialog.
         accept: bool,
@@ -198,15 +181,12 @@ pub enum Event {
     },
 }
 
-/// Phase of a touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// The finger touches the screen.
     Begin,
-    /// The finger moves.
     Update,
-    /// The finger is lifted.
     End,
     /// The touch is cancelled without an effect.
     Cancel,
@@ -215,7 +195,6 @@ pub enum Phase {
 /// Reason why a connection is closed (contract: live 20).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closing {
-    /// The session has ended.
     Ended,
     /// The viewer's access was withdrawn.
     Withdrawn,
@@ -225,7 +204,6 @@ pub enum Closing {
     Silent,
     /// The viewer sent too many messages.
     Flooding,
-    /// The worker is stopping.
     Stopping,
 }
 

@@ -10,7 +10,6 @@ const PICTURE: u8 = 1;
 const WHOLE: u8 = 1;
 const SHARP: u8 = 2;
 
-/// Metadata of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Picture {
     /// Number, starting at 1.
@@ -28,7 +27,6 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// Encodes the message.
     #[must_use]
     pub fn write(&self, jpeg: &[u8]) -> Bytes {
         let mut message = BytesMut::with_capacity(HEADER_BYTES + jpeg.len());

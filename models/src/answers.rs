@@ -20,18 +20,14 @@ use url::Url;
 use crate::addresses::ExpectedDocuments;
 use crate::prompts::{ConversationRole, Prompt};
 
-/// Name of the tool.
 pub const TOOL: &str = "answer";
-/// Description of the tool for the model.
 pub const PURPOSE: &str = "Say what is to be done for the person. Every answer is one call of this.";
-/// Maximum length of a reply in characters.
 const MOST_REPLY_CHARS: usize = 2_000;
 /// Member that a model may add to each step.
 const APPROVAL: &str = "ask_approval";
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelAnswer {
-    /// Steps to run.
     Plan {
         /// Steps in order. Empty if there is nothing (more) to do and the reply is the whole answer.
         steps: Vec<Step>,
@@ -40,19 +36,15 @@ pub enum ModelAnswer {
         /// True when the model must see the page after the steps in order to continue.
         look_again: bool,
     },
-    /// A question to the customer.
     Clarify {
-        /// Text of the question.
         reply: String,
     },
-    /// A refusal.
     Refuse {
         /// Reason for the customer.
         reply: String,
     },
 }
 
-/// One step of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
     pub action: Action,
@@ -72,41 +64,30 @@ pub struct Ref(pub String);
 pub enum Action {
     /// Opens an http or https address.
     Navigate {
-        /// Address.
         url: String,
     },
-    /// Taps an element.
     Tap {
-        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
     },
-    /// Taps an element twice.
     DoubleTap {
-        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
     },
     /// Keeps a finger on an element.
     LongPress {
-        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
     },
-    /// Sets the state of a checkbox or a switch.
     Check {
-        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
-        /// Wanted state.
         checked: bool,
     },
     /// Replaces the content of a field.
     Fill {
-        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
-        /// New content.
         value: String,
     },
     /// Gives an attached file to the page.
@@ -114,12 +95,10 @@ pub enum Action {
         /// File input, or element that opens a chooser.
         #[serde(rename = "ref")]
         target: Ref,
-        /// Name of the file.
         file: String,
     },
     /// Drags an element to another one, or by a distance.
     Drag {
-        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
         /// Element where the drag ends.
@@ -132,9 +111,7 @@ pub enum Action {
         #[serde(default)]
         delta_y: i32,
     },
-    /// Swipes with a finger.
     Swipe {
-        /// Direction of the finger.
         direction: Direction,
         /// CSS pixels; by default a part of the page or the element.
         #[serde(default)]
@@ -145,11 +122,9 @@ pub enum Action {
     },
     /// Moves a mouse to an element.
     Hover {
-        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
     },
-    /// Answers the dialog of the page.
     Dialog {
         /// True to accept it.
         accept: bool,
@@ -159,7 +134,6 @@ pub enum Action {
     },
     /// Makes another page the active one.
     SwitchPage {
-        /// Number of the page.
         page: usize,
     },
     ClosePage {
@@ -167,102 +141,71 @@ pub enum Action {
         #[serde(default)]
         page: Option<usize>,
     },
-    /// Sets the position that pages see.
     SetLocation {
-        /// Degrees north.
         latitude: f64,
-        /// Degrees east.
         longitude: f64,
     },
-    /// Types into an element.
     Type {
-        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
-        /// Text.
         value: String,
     },
-    /// Presses a key.
     Press {
         /// Key, such as `Enter`.
         key: String,
     },
-    /// Selects an option.
     Select {
-        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
-        /// Label of the option.
         option: String,
     },
     /// Scrolls by CSS pixels.
     Scroll {
-        /// Distance to the right.
         #[serde(default)]
         delta_x: i64,
-        /// Distance down.
         #[serde(default)]
         delta_y: i64,
         /// Element to scroll; by default the page.
         #[serde(default, rename = "ref")]
         target: Option<Ref>,
     },
-    /// Waits for a condition.
     Wait { condition: Condition },
-    /// Captures the page.
     Capture { capture: CaptureKind },
-    /// Reads values from the page.
     Extract {
-        /// Values to read.
         items: Vec<Item>,
     },
-    /// Goes back in the history.
     Back {},
-    /// Goes forward in the history.
     Forward {},
-    /// Reloads the page.
     Reload {},
 }
 
-/// Condition of a wait.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Condition {
-    /// An element is visible.
     Visible {
-        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
     },
-    /// An element is hidden.
     Hidden {
-        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
     },
     /// The address matches a pattern.
     Url {
-        /// Regular expression.
         pattern: String,
     },
-    /// A time has passed.
     Time {
         /// Milliseconds.
         ms: u64,
     },
-    /// A download has ended.
     Download {},
-    /// A page was opened.
     Page {},
 }
 
-/// A value to read.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Item {
-    /// Name of the value in the result.
     pub name: String,
-    /// Element.
     #[serde(rename = "ref")]
     pub target: Ref,
     /// Attribute to read; by default the text.
@@ -405,7 +348,6 @@ fn expected(ask: &Prompt<'_>) -> ExpectedDocuments {
 }
 
 impl Action {
-    /// Elements that the action refers to.
     fn targets(&self) -> Vec<&Ref> {
         match self {
             Self::Tap { target }

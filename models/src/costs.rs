@@ -11,7 +11,6 @@ pub struct Usage {
     pub output: u32,
     /// Input tokens written to the cache.
     pub cache_write: u32,
-    /// Input tokens read from the cache.
     pub cache_read: u32,
 }
 
@@ -50,7 +49,6 @@ impl Cost {
 }
 
 impl Prices {
-    /// Cost of these tokens.
     #[must_use]
     pub fn cost(&self, usage: Usage) -> Cost {
         let parts = [

@@ -39,7 +39,6 @@ pub struct Exchange(Client);
 /// Reason why there is no answer.
 #[derive(Debug)]
 pub enum Refusal {
-    /// The provider answered with an error status.
     Status { status: u16, of_payment: bool, pause: Option<Duration> },
     /// The provider did not answer, or not in time.
     Failed(Failure),

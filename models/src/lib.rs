@@ -26,7 +26,6 @@ use self::exchange::{Exchange, Refusal};
 pub use self::prompts::{ConversationRole, ConversationTurn, LEAST_ANSWER, MOST_ANSWER, Page, Prompt, Surroundings};
 use self::provider_apis::{ProviderApi, Question};
 
-/// Metrics that this crate emits.
 pub const METRICS: &[&dyn MetricDeclaration] = &[&BUNDLED_REQUESTS];
 
 const BUNDLED_REQUESTS: Counter<1> = Counter::new(
@@ -56,9 +55,7 @@ pub struct Settings {
 pub struct ProviderSettings {
     /// Base URL of the API, without a trailing slash.
     pub base_url: String,
-    /// Model name.
     pub model: String,
-    /// Token prices.
     pub prices: Prices,
 }
 
@@ -82,35 +79,26 @@ impl Default for Settings {
     }
 }
 
-/// Credential of a model request.
 #[derive(Debug, Clone)]
 pub struct Credential {
-    /// Provider of the key.
     pub provider: Provider,
     pub key: ProviderKey,
-    /// Owner of the key.
     pub payer: Payer,
 }
 
 /// Party that pays for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payer {
-    /// The account, with its own key.
     Account,
-    /// The deployment, with its key.
     Deployment,
 }
 
-/// Result of a model request.
 #[derive(Debug)]
 pub struct ModelCall {
-    /// Provider that was asked.
     pub provider: Provider,
-    /// Model that was asked.
     pub model: String,
     /// Tokens used, even if the answer is invalid.
     pub usage: Usage,
-    /// Cost of the tokens.
     pub cost: Cost,
     /// Parsed answer, or the reason why there is none.
     pub reading: Result<ModelAnswer, Failure>,
@@ -119,7 +107,6 @@ pub struct ModelCall {
 /// Reason why a model request gave no usable answer. The text is shown to the customer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The provider rejects the key.
     #[error("the provider refuses the key")]
     KeyRefused,
     /// The account at the provider has no credit left, or has reached its spending limit.
@@ -137,7 +124,6 @@ pub enum Failure {
     /// The provider answered with another error status.
     #[error("the provider answered with the status {0}")]
     Status(u16),
-    /// The answer is too long.
     #[error("the provider's answer is too long")]
     TooLong,
     /// The answer cannot be parsed.
@@ -156,7 +142,6 @@ impl Failure {
     const OUTCOMES: [&str; 8] =
         ["ok", "key_refused", "quota_exceeded", "busy", "late", "unreachable", "provider_error", "unusable"];
 
-    /// Name in metrics.
     #[must_use]
     pub fn outcome(&self) -> &'static str {
         match self {
@@ -187,10 +172,6 @@ impl fmt::Debug for Models {
 }
 
 impl Models {
-    /// Creates a client.
-    ///
-    /// # Errors
-    /// Returns an error when the HTTP client cannot be created.
     pub fn new(settings: Settings) -> Result<Self, ClientError> {
         Ok(Self { settings, exchange: Exchange::new()? })
     }
@@ -225,7 +206,6 @@ impl Models {
         u64::try_from(bytes / 3).unwrap_or(u64::MAX)
     }
 
-    /// Model that is used for a provider.
     #[must_use]
     pub fn model(&self, provider: Provider) -> &str {
         &self.end(provider).1.model

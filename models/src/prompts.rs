@@ -45,7 +45,6 @@ pub const LEAST_ANSWER: u32 = 1_024;
 /// Input of a model request.
 #[derive(Debug, Clone, Copy)]
 pub struct Prompt<'a> {
-    /// Present message of the customer.
     pub message: &'a str,
     /// Earlier conversation, oldest first, without typed text.
     pub history: &'a [ConversationTurn<'a>],
@@ -53,7 +52,6 @@ pub struct Prompt<'a> {
     pub page: Option<Page<'a>>,
     /// Steps that were run for this message already, and their outcomes.
     pub done: &'a [String],
-    /// Maximum number of steps of an answer.
     pub most_steps: usize,
     /// Maximum number of tokens of an answer, including reasoning.
     pub most_tokens: u32,
@@ -68,16 +66,12 @@ pub struct Surroundings<'a> {
     pub dialog: Option<&'a str>,
     /// Descriptions of the browser's pages, if there are several. A step names one by its number, counted from 1.
     pub pages: &'a [String],
-    /// Names of the files that are attached.
     pub files: &'a [String],
 }
 
-/// One message of the conversation.
 #[derive(Debug, Clone, Copy)]
 pub struct ConversationTurn<'a> {
-    /// Author of the message.
     pub by: ConversationRole,
-    /// Text of the message.
     pub text: &'a str,
 }
 
@@ -91,11 +85,9 @@ pub enum ConversationRole {
 /// Content of the browser.
 #[derive(Debug, Clone, Copy)]
 pub struct Page<'a> {
-    /// Address of the page.
     pub url: &'a str,
     /// Elements, one per line: `role "name" [states] [ref=e1]`.
     pub snapshot: &'a str,
-    /// Targets of the page's links.
     pub links: &'a [String],
 }
 

@@ -17,7 +17,6 @@ pub trait ProviderApi: Send + Sync {
     /// Path of the endpoint, relative to the base URL.
     fn path(&self) -> &'static str;
     fn credential(&self, key: &ProviderKey) -> (HeaderName, String);
-    /// Other required headers.
     fn headers(&self) -> HeaderMap;
     fn body(&self, question: &Question<'_>) -> Value;
     /// Body of the smallest possible request.

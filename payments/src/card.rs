@@ -29,7 +29,6 @@ pub struct CardConfig {
     pub secret_key: Option<String>,
     /// Secret that verifies the provider's events. Without it, all events are rejected.
     pub webhook_secret: Option<String>,
-    /// Timeout of a request.
     pub timeout: Duration,
 }
 
@@ -40,21 +39,17 @@ impl Default for CardConfig {
     }
 }
 
-/// Payer of a purchase.
 #[derive(Debug)]
 pub enum Payer<'a> {
     /// Existing customer of the provider.
     Customer(&'a str),
-    /// New customer with this email address.
     Email(&'a str),
 }
 
 /// A subscription to buy.
 #[derive(Debug)]
 pub struct Purchase<'a> {
-    /// Account that the tier is for.
     pub account: AccountId,
-    /// Tier to buy.
     pub tier: Tier,
     /// Price in cents per month.
     pub price: u32,
@@ -65,12 +60,9 @@ pub struct Purchase<'a> {
     pub cancel_url: &'a str,
 }
 
-/// A started checkout.
 #[derive(Debug, Deserialize)]
 pub struct CheckoutSession {
-    /// Id at the provider.
     pub id: String,
-    /// URL where the customer pays.
     pub url: String,
 }
 
@@ -79,33 +71,20 @@ struct PortalSession {
     url: String,
 }
 
-/// Client of the card provider.
 pub struct CardProvider {
     http: Client,
     config: CardConfig,
 }
 
 impl CardProvider {
-    /// Creates a client.
-    ///
-    /// # Errors
-    /// Returns an error when the machine's root certificates cannot be loaded.
     pub fn new(config: CardConfig) -> reqwest::Result<Self> {
         Ok(Self { http: exchange::client()?, config })
     }
 
-    /// Checks that the provider is configured.
-    ///
-    /// # Errors
-    /// Returns [`PaymentError::Unconfigured`] when it is not.
     pub fn require(&self) -> Result<(), PaymentError> {
         if self.config.secret_key.is_some() { Ok(()) } else { Err(PaymentError::Unconfigured) }
     }
 
-    /// Starts a checkout for a subscription.
-    ///
-    /// # Errors
-    /// Returns an error when the provider rejects the request or its response is invalid.
     pub async fn check_out(&self, purchase: &Purchase<'_>, key: Option<&str>) -> Result<CheckoutSession, PaymentError> {
         let account = purchase.account.to_string();
         let (price, tier) = (purchase.price.to_string(), purchase.tier.name());
@@ -141,9 +120,6 @@ impl CardProvider {
     }
 
     /// Opens the portal where a customer manages subscriptions. Returns its URL.
-    ///
-    /// # Errors
-    /// Returns an error when the provider rejects the request or its response is invalid.
     pub async fn open_portal(&self, customer: &str, return_url: &str) -> Result<String, PaymentError> {
         let form = [("customer", customer), ("return_url", return_url)];
         let session: PortalSession = self.post("/v1/billing_portal/sessions", &form, None).await?;

@@ -27,7 +27,6 @@ pub struct CryptoConfig {
     pub api_key: Option<String>,
     /// Secret that verifies the processor's notices. Without it, all notices are rejected.
     pub ipn_secret: Option<String>,
-    /// Timeout of a request.
     pub timeout: Duration,
     /// Time during which an order can be paid.
     pub payment_window: Duration,
@@ -63,11 +62,8 @@ pub struct Price<'a> {
     pub order: OrderId,
     /// Description of the order.
     pub description: &'a str,
-    /// Amount to pay.
     pub amount: Amount,
-    /// Currency of the amount.
     pub currency: &'a str,
-    /// Currency of the payment.
     pub pay_currency: &'a str,
     /// URL that receives the processor's notices.
     pub callback_url: &'a str,
@@ -92,7 +88,6 @@ struct MadePayment {
     pay_currency: String,
 }
 
-/// Client of the crypto processor.
 #[derive(Clone)]
 pub struct CryptoProcessor {
     http: Client,
@@ -100,24 +95,16 @@ pub struct CryptoProcessor {
 }
 
 impl CryptoProcessor {
-    /// Creates a client.
-    ///
-    /// # Errors
-    /// Returns an error when the machine's root certificates cannot be loaded.
     pub fn new(config: CryptoConfig) -> reqwest::Result<Self> {
         Ok(Self { http: exchange::client()?, config })
     }
 
-    /// Settings of the processor.
     #[must_use]
     pub fn config(&self) -> &CryptoConfig {
         &self.config
     }
 
     /// Checks that orders can be created: both the API key and the secret for notices are configured.
-    ///
-    /// # Errors
-    /// Returns [`PaymentError::Unconfigured`] when one is missing.
     pub fn require(&self) -> Result<(), PaymentError> {
         if self.config.api_key.is_some() && self.config.ipn_secret.is_some() {
             Ok(())
@@ -127,9 +114,6 @@ impl CryptoProcessor {
     }
 
     /// Creates a payment for an order.
-    ///
-    /// # Errors
-    /// Returns an error when the processor rejects the request or the payment in its response is invalid.
     pub async fn ask_for(&self, price: &Price<'_>) -> Result<Payment, PaymentError> {
         let body = NewPayment {
             price_amount: price.amount,
@@ -152,9 +136,6 @@ impl CryptoProcessor {
     }
 
     /// Looks up a payment. Returns `None` if the processor does not know it.
-    ///
-    /// # Errors
-    /// Returns an error when the processor does not answer or its response is invalid.
     pub async fn look_up(&self, payment_id: &str) -> Result<Option<PaymentNotice>, PaymentError> {
         let request = self.http.get(format!("{}/v1/payment/{payment_id}", self.config.base_url));
         match exchange::answer(self.signed(request)?, self.config.timeout).await {

@@ -15,7 +15,6 @@ pub enum PaymentError {
     /// The deployment has no credentials for this provider.
     #[error("this deployment does not accept this kind of payment")]
     Unconfigured,
-    /// The connection failed.
     #[error("the payment provider is unreachable")]
     Unreachable,
     /// The provider did not respond in time.
@@ -24,7 +23,6 @@ pub enum PaymentError {
     /// The provider responded with this error status.
     #[error("the payment provider responded with status {0}")]
     Refused(u16),
-    /// The response is invalid.
     #[error("the payment provider sent an invalid response")]
     Unusable,
 }
@@ -38,9 +36,6 @@ impl PaymentError {
 }
 
 /// Creates an HTTP client without retries and redirects.
-///
-/// # Errors
-/// Returns an error when the machine's root certificates cannot be loaded.
 pub fn client() -> reqwest::Result<Client> {
     let client = Client::builder().no_proxy().redirect(redirect::Policy::none()).connect_timeout(CONNECT_WITHIN);
     client.retry(reqwest::retry::never()).user_agent(concat!("kitfleet/", env!("CARGO_PKG_VERSION"))).build()

@@ -25,7 +25,6 @@ const FORMAT: &str = "format";
 const VERSION: &[u8] = b"2";
 /// Second entry: the cookies.
 const COOKIES: &str = "cookies.json";
-/// Prefix of the names of the other entries.
 const FILES: &str = "files/";
 /// Maximum size of the encoded cookies: escaping at most doubles a character, and the other members of a cookie are short.
 const MAX_COOKIE_BYTES: u64 = 2 * cookies::MAX_BYTES as u64 + 256 * MAX_COOKIES as u64;
@@ -45,7 +44,6 @@ pub fn spell(cookies: &[Cookie]) -> Result<Vec<u8>, SaveError> {
     serde_json::to_vec(cookies).map_err(|error| SaveError::Serialize(error.into()))
 }
 
-/// Writes cookies and files as an archive.
 pub fn pack(cookies: &[u8], files: &[Entry], to: &mut dyn Write) -> io::Result<()> {
     let mut archive = Builder::new(zstd::Encoder::new(to, LEVEL)?);
     archive.append_data(&mut header(VERSION.len() as u64), FORMAT, VERSION)?;

@@ -107,10 +107,6 @@ impl Objects {
     /// Part size of a multipart upload, and the size from which one is used.
     const PART: usize = 8 * 1024 * 1024;
 
-    /// Creates storage in a bucket.
-    ///
-    /// # Errors
-    /// Returns an error when the address is not valid for a bucket.
     pub fn in_bucket(bucket: Bucket<'_>) -> Result<Self, String> {
         let name = bucket.url.host_str().filter(|_| bucket.url.scheme() == "s3");
         let name = name.ok_or("must be a URL such as s3://bucket/prefix")?;
@@ -147,9 +143,6 @@ impl Objects {
     }
 
     /// Writes, reads and removes a test object.
-    ///
-    /// # Errors
-    /// Returns an error when one of these operations fails.
     pub async fn check(&self) -> io::Result<()> {
         let probe = self.path(StoreId::generate());
         self.store.put(&probe, "kitfleet".into()).await?;

@@ -24,7 +24,6 @@ pub struct Cookie {
     pub same_site: String,
 }
 
-/// Maximum number of cookies of a profile.
 pub const MAX_COOKIES: usize = 10_000;
 /// Maximum number of cookies kept of one host. Each may be sent with every request to the host, and no other browser keeps so
 /// many. The limit leaves room for other hosts.

@@ -99,17 +99,13 @@ impl Count {
     }
 }
 
-/// One file of a site.
 pub struct Entry {
     /// Path in the browser's folder.
     pub path: RelativePath,
     /// Size in bytes.
     pub size: u64,
-    /// Site that owns the file.
     pub site: Site,
-    /// Kind of the file.
     pub kind: Kind,
-    /// Location on disk.
     pub from: PathBuf,
 }
 

@@ -13,7 +13,6 @@ use crate::{CopyError, DocumentInfo, ReadError, Saved, Stores};
 /// Reason why the content of a profile was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum LatestError<E> {
-    /// A database query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
     /// The store could not be read, or its copy or document could not be made.
@@ -24,9 +23,6 @@ pub enum LatestError<E> {
 impl Stores {
     /// Copies the present content of `source` to another profile of the account, encrypted with that profile's key. Returns
     /// `None` if there is no such source.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Stores::copy`], and an error when a database query fails.
     pub async fn copy_latest(
         &self,
         account: AccountId,
@@ -47,9 +43,6 @@ impl Stores {
     }
 
     /// Returns the account's profile and its present content as a document. Returns `None` if there is no such profile.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Stores::export`], and an error when a database query fails.
     pub async fn export_latest(
         &self,
         account: AccountId,

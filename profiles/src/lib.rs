@@ -72,10 +72,8 @@ pub struct StoresConfig {
 /// Storage for the bytes of stores.
 #[derive(Debug, Clone, Default)]
 pub enum PlaceConfig {
-    /// Rows of the database.
     #[default]
     Database,
-    /// An object store.
     Objects(Objects),
 }
 
@@ -83,7 +81,6 @@ pub enum PlaceConfig {
 #[derive(Debug)]
 pub struct Dump {
     pub cookies: Vec<Cookie>,
-    /// Site data.
     pub files: Files,
 }
 
@@ -168,7 +165,6 @@ pub enum CopyError {
     Save(#[from] SaveError),
 }
 
-/// Result of a key rotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Rotated {
     /// Number of keys that the present key encrypts now.
@@ -177,7 +173,6 @@ pub struct Rotated {
     pub unreadable: u64,
 }
 
-/// Writes and reads stores.
 #[derive(Clone)]
 pub struct Stores(Arc<Shared>);
 
@@ -192,7 +187,6 @@ struct Shared {
     sweep: Mutex<()>,
 }
 
-/// Returns the vault that encrypts the profiles' keys.
 pub async fn vault(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<Vault> {
     database::vault(conn, KEY_PURPOSE, configured).await
 }
@@ -221,9 +215,6 @@ impl Stores {
 
     /// Saves a browser's content as a new store of a profile. Leaves out cookies that no document may contain, so that every
     /// store can be exported and imported. Browsers that follow the standard ignore such cookies.
-    ///
-    /// # Errors
-    /// Returns an error when there is no content or the store cannot be written.
     pub async fn save(&self, profile: ProfileId, sealed_key: &[u8], mut dump: Dump) -> Result<Saved, SaveError> {
         let key = self.key(profile, sealed_key).ok_or(SaveError::Seal)?;
         let (cookies, files, listed) = blocking(move || {
@@ -280,9 +271,6 @@ impl Stores {
     }
 
     /// Copies a store to another profile of the account, encrypted with that profile's key. Waits for a slot of the account.
-    ///
-    /// # Errors
-    /// Returns an error when the store cannot be read or the copy cannot be written.
     pub async fn copy(
         &self,
         account: AccountId,
@@ -336,9 +324,6 @@ impl Stores {
     /// Reads and validates a document and stores nothing. Pass its [`Document::dump`] to [`Stores::save`]. Waits for a slot of
     /// the account, which the document holds until it is dropped. Adds the names of unknown members that were read to
     /// `unknown`.
-    ///
-    /// # Errors
-    /// Returns an error when the document is invalid or incomplete.
     pub async fn read_document<B, E>(
         &self,
         account: AccountId,

@@ -34,14 +34,10 @@ const PIECE: usize = 64 * 1024;
 /// Metadata of an exported profile.
 #[derive(Debug, Clone)]
 pub struct DocumentInfo {
-    /// Export time.
     pub exported_at: Timestamp,
     pub profile: ProfileId,
-    /// Account of the profile.
     pub account: AccountId,
-    /// Name of the profile.
     pub name: String,
-    /// Archetype of the profile.
     pub archetype: String,
 }
 
@@ -78,7 +74,6 @@ pub struct Document {
 /// Reason why a document is not imported.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
-    /// The document breaks a rule.
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// The document is not JSON, or not in the form of a document.

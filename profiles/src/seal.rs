@@ -103,10 +103,6 @@ pub struct Opener {
 }
 
 impl Opener {
-    /// Creates an opener.
-    ///
-    /// # Errors
-    /// Returns an error when the header is invalid or cannot be read.
     pub fn new(key: StoreKey, mut from: Box<dyn Read + Send>) -> io::Result<Self> {
         let mut header = [0; MAGIC.len() + NONCE];
         from.read_exact(&mut header).map_err(|error| match error.kind() {

@@ -19,9 +19,7 @@ pub struct Agents {
     pub heartbeat_timeout: Duration,
     /// Token budget of an agent session whose create does not set one.
     pub default_token_budget: u32,
-    /// Maximum token budget of an agent session.
     pub max_token_budget: u32,
-    /// Maximum number of steps of one turn.
     pub max_steps_per_turn: usize,
     /// Time limit for the appearance of an element that a message describes.
     #[serde(with = "duration")]
@@ -78,9 +76,7 @@ impl Default for Agents {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, bound(deserialize = "OneProvider<P>: Default"))]
 pub struct OneProvider<const P: u8> {
-    /// URL of the provider's API.
     pub base_url: BaseUrl,
-    /// Model that is used.
     pub model: String,
     /// Price of a million input tokens in cents.
     pub input_price: f64,
@@ -175,7 +171,6 @@ impl Bundled {
 }
 
 impl Config {
-    /// Settings of model requests.
     pub(crate) fn models(&self) -> Result<kitfleet_models::Settings, ConfigError> {
         let agents = &self.agents;
         if agents.model_timeout.is_zero() {
@@ -192,7 +187,6 @@ impl Config {
         })
     }
 
-    /// Settings for the API and the workers.
     pub(crate) fn agents(&self) -> Settings {
         let agents = &self.agents;
         Settings {

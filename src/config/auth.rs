@@ -16,13 +16,10 @@ use super::values::{EncryptionKey, duration, encryption_keys};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Auth {
-    /// Lifetime of a web session.
     #[serde(with = "duration")]
     pub session_ttl: Duration,
-    /// Lifetime of a verification link.
     #[serde(with = "duration")]
     pub verification_ttl: Duration,
-    /// Lifetime of a magic link.
     #[serde(with = "duration")]
     pub magic_link_ttl: Duration,
     /// Lifetime of a link for a password reset.
@@ -45,7 +42,6 @@ pub struct Auth {
     /// Lifetime of the access token of an OAuth client.
     #[serde(with = "duration")]
     pub oauth_token_ttl: Duration,
-    /// Identity providers.
     pub providers: Providers,
 }
 
@@ -102,7 +98,6 @@ impl Default for ApiKeys {
 }
 
 impl Config {
-    /// Settings for the API.
     pub(crate) fn auth(&self) -> AuthConfig {
         let auth = &self.auth;
         AuthConfig {

@@ -15,11 +15,8 @@ use super::values::{BaseUrl, Secret, duration, secret};
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Billing {
-    /// Provider of card payments.
     pub card: Card,
-    /// Processor of crypto payments.
     pub crypto: CryptoSettings,
-    /// Price of a month of each tier.
     pub prices: Prices,
 }
 
@@ -29,7 +26,6 @@ pub struct Billing {
 pub struct Card {
     /// URL of the provider's API.
     pub base_url: BaseUrl,
-    /// Key for the API.
     #[serde(deserialize_with = "secret")]
     pub secret_key: Option<Secret>,
     /// Secret that signs the provider's notices.
@@ -76,7 +72,6 @@ pub struct CryptoSettings {
     /// Time in which an order can be paid.
     #[serde(with = "duration")]
     pub payment_window: Duration,
-    /// Length of a paid period.
     #[serde(with = "duration")]
     pub period: Duration,
     /// Age of an unpaid order from which the service asks the processor for its status.

@@ -11,7 +11,6 @@ use super::values::{BaseUrl, MailSender, Secret, SmtpUrl, secret, word};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Email {
-    /// Transport of mails.
     #[serde(deserialize_with = "word")]
     pub transport: Transport,
     /// Sender of mails; by default `no-reply` at the host of `server.base_url`.
@@ -21,7 +20,6 @@ pub struct Email {
     /// Token of the transport `postmark`.
     #[serde(deserialize_with = "secret")]
     pub postmark_token: Option<Secret>,
-    /// URL of Postmark's API.
     pub postmark_url: BaseUrl,
 }
 
@@ -32,9 +30,7 @@ pub enum Transport {
     /// One file per mail, under `data_dir`.
     #[default]
     File,
-    /// A mail server.
     Smtp,
-    /// Postmark's API.
     Postmark,
 }
 
@@ -52,9 +48,6 @@ impl Default for Email {
 
 impl Email {
     /// Mail settings of a service at `base_url`.
-    ///
-    /// # Errors
-    /// When a setting of the transport is missing or invalid.
     pub fn mail_at(&self, base_url: &str) -> Result<MailConfig, ConfigError> {
         let lacks = |key, transport| ConfigError(format!("`{key}` is required when `email.transport` is {transport}"));
         let transport = match self.transport {

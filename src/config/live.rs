@@ -11,7 +11,6 @@ use super::values::{duration, origins};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Live {
-    /// Lifetime of a ticket.
     #[serde(with = "duration")]
     pub ticket_ttl: Duration,
     /// Origins whose pages may open a live view in addition to this service's own pages.

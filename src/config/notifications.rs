@@ -20,7 +20,6 @@ impl Default for Notifications {
 }
 
 impl Config {
-    /// Settings of notification streams.
     #[must_use]
     pub fn notifications(&self) -> Settings {
         Settings { max_streams: self.notifications.max_streams, retention: self.retention.notifications }

@@ -11,7 +11,6 @@ use super::{Config, ConfigError};
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Profiles {
-    /// Object store for profile data.
     pub store: Store,
 }
 
@@ -24,7 +23,6 @@ pub struct Store {
     pub url: Option<Url>,
     /// URL of the server; by default Amazon's.
     pub endpoint: Option<BaseUrl>,
-    /// Region of the bucket.
     pub region: String,
     /// Access key; by default the credentials of the machine's role.
     pub access_key_id: Option<String>,
@@ -39,7 +37,6 @@ impl Default for Store {
 }
 
 impl Config {
-    /// Sealing and storage of profile data.
     pub(crate) fn stores(&self) -> Result<StoresConfig, ConfigError> {
         Ok(StoresConfig {
             vault: self.auth().vault,

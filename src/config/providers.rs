@@ -16,12 +16,10 @@ pub type Providers = BTreeMap<ProviderName, Provider>;
 pub struct Provider {
     /// Issuer identifier, without `/.well-known/openid-configuration`.
     pub issuer: Issuer,
-    /// Client id of this service at the provider.
     pub client_id: String,
     /// Client secret of this service. Without it only PKCE protects the exchange.
     #[serde(default, deserialize_with = "secret", skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<Secret>,
-    /// Scopes that are requested.
     #[serde(with = "texts", default = "scopes")]
     pub scopes: Vec<String>,
     /// Name of the provider on pages; by default the configured name.
@@ -30,7 +28,6 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// Settings for the API.
     pub fn config(&self, name: &ProviderName) -> ProviderConfig {
         ProviderConfig {
             issuer: self.issuer.0.clone(),
@@ -52,7 +49,6 @@ fn scopes() -> Vec<String> {
 pub struct ProviderName(String);
 
 impl ProviderName {
-    /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }

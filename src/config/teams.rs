@@ -11,7 +11,6 @@ use super::values::duration;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Teams {
-    /// Lifetime of an invitation.
     #[serde(with = "duration")]
     pub invite_ttl: Duration,
 }

@@ -20,7 +20,6 @@ const MASK: &str = "********";
 pub struct Secret(String);
 
 impl Secret {
-    /// Returns the secret.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -61,7 +60,6 @@ impl Serialize for EncryptionKey {
 }
 
 impl EncryptionKey {
-    /// Returns the key.
     pub fn bytes(&self) -> [u8; 32] {
         self.0
     }
@@ -88,7 +86,6 @@ impl BaseUrl {
         Self(url.into())
     }
 
-    /// The URL.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -108,9 +105,6 @@ impl TryFrom<String> for BaseUrl {
 
 /// Parses a URL that is shown unmasked. It may have a path, but no query, fragment, user or password. The text may still contain a
 /// password, so that no message repeats it.
-///
-/// # Errors
-/// When the text is not such a URL.
 pub fn plain_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("not a URL: {error}"))?;
     if url.query().is_some() || url.fragment().is_some() {
@@ -166,13 +160,11 @@ impl Serialize for Address {
     }
 }
 
-/// Address of a shared database.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct DatabaseUrl(Address);
 
 impl DatabaseUrl {
-    /// Connection options.
     pub fn options(&self) -> sqlx::Result<PgConnectOptions> {
         PgConnectOptions::from_str(self.0.0.as_str())
     }
@@ -193,7 +185,6 @@ impl TryFrom<String> for DatabaseUrl {
 pub struct RedisUrl(Address);
 
 impl RedisUrl {
-    /// Client for this address.
     pub fn client(&self) -> redis::RedisResult<redis::Client> {
         redis::Client::open(self.0.0.as_str())
     }
@@ -223,7 +214,6 @@ impl TryFrom<String> for SmtpUrl {
 }
 
 impl SmtpUrl {
-    /// The URL, with its password.
     pub fn reveal(&self) -> &str {
         self.0.0.as_str()
     }

@@ -53,7 +53,6 @@ impl Default for Webhooks {
 }
 
 impl Config {
-    /// Settings for the worker.
     pub(crate) fn webhooks(&self) -> Result<WebhookConfig, ConfigError> {
         let webhooks = &self.webhooks;
         Ok(WebhookConfig {

@@ -18,9 +18,6 @@ use crate::output::Format;
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Requeues all dead letters of an endpoint, and prints the progress.
-///
-/// # Errors
-/// When the endpoint is unknown or disabled, or the database fails.
 pub async fn requeue_all(conn: &mut PgConnection, endpoint: WebhookId, format: Format) -> Result<()> {
     let mut tx = conn.begin().await?;
     let begun = requeues::begin(&mut tx, DeadLetterFilter::Endpoint(endpoint), None).await?;

@@ -38,7 +38,6 @@ struct Language {
 
 /// Automata that find all words in one pass over a name.
 struct ApprovalWords {
-    /// Words of languages that separate words.
     separate: AhoCorasick,
     /// Words of languages that do not.
     anywhere: AhoCorasick,

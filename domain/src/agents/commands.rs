@@ -7,36 +7,27 @@ use serde::{Deserialize, Serialize};
 use crate::ids::PageId;
 use crate::operations::{CaptureKind, Direction};
 
-/// A command to the browser.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
-    /// Load a page.
     Navigate {
         /// Address with a scheme, otherwise as written in the message.
         url: String,
     },
-    /// Tap an element.
     Tap { target: ElementQuery },
-    /// Tap an element twice.
     DoubleTap { target: ElementQuery },
-    /// Keep a finger on an element.
     LongPress { target: ElementQuery },
     /// Set a checkbox or a similar control. One that already has the requested state is left alone.
     Check {
-        /// The control.
         target: ElementQuery,
-        /// Requested state.
         checked: bool,
     },
     /// Type text into an element.
     Type {
         target: ElementQuery,
-        /// The text.
         value: String,
     },
     /// Replace the content of a field.
     Fill {
-        /// The field.
         target: ElementQuery,
         /// The new content, in the form of HTML for fields with a picker.
         value: String,
@@ -48,36 +39,27 @@ pub enum Command {
     },
     /// Choose an option of a list.
     Select {
-        /// The list.
         target: ElementQuery,
-        /// Visible text of the option.
         option: String,
     },
     /// Give an attached file to a page.
     Upload {
         /// File input, or element that opens a file chooser.
         target: ElementQuery,
-        /// Name of the file.
         file: String,
     },
-    /// Drag an element.
     Drag {
         target: ElementQuery,
-        /// Where the drag ends.
         to: DragEnd,
     },
-    /// Swipe on the page or an element.
     Swipe {
-        /// Direction of the finger.
         direction: Direction,
         /// Distance in CSS pixels; `None` is a part of the page or the element.
         distance: Option<u32>,
         /// Element to swipe on; `None` is the page.
         target: Option<ElementQuery>,
     },
-    /// Move a mouse to an element.
     Hover { target: ElementQuery },
-    /// Scroll the page or an element.
     Scroll {
         /// Distance to the right in CSS pixels.
         delta_x: i64,
@@ -86,16 +68,11 @@ pub enum Command {
         /// Element to scroll; `None` is the page.
         target: Option<ElementQuery>,
     },
-    /// Wait for a condition.
     Wait { condition: WaitCondition },
-    /// Capture the page.
     Capture {
-        /// Format of the capture.
         capture: CaptureKind,
     },
-    /// Read values from the page.
     Extract {
-        /// The values. Each has a different name.
         items: Vec<ExtractItem>,
     },
     /// Answer the dialog that the page shows.
@@ -111,41 +88,30 @@ pub enum Command {
         /// The page; `None` is the active one.
         page: Option<PageQuery>,
     },
-    /// Set the position that pages see.
     SetLocation {
-        /// Degrees north.
         latitude: Degrees,
-        /// Degrees east.
         longitude: Degrees,
     },
-    /// Go back in the history.
     Back,
-    /// Go forward in the history.
     Forward,
-    /// Reload the page.
     Reload,
 }
 
 /// Query for an element, by description or exactly.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ElementQuery {
-    /// A CSS selector.
     Css(String),
-    /// A description of the element.
     Described {
         /// ARIA role, such as `button`; `None` matches any.
         role: Option<String>,
         /// Name, label, placeholder or text. If it is empty, the role alone describes the element.
         words: String,
     },
-    /// Reference of an element in a snapshot.
     Ref(String),
 }
 
-/// Where a drag ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DragEnd {
-    /// Another element.
     Element(ElementQuery),
     /// At this distance from the middle of the element.
     By {
@@ -156,7 +122,6 @@ pub enum DragEnd {
     },
 }
 
-/// Query for a page of the browser.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PageQuery {
     /// A part of the title or of the address.
@@ -174,9 +139,7 @@ pub struct Degrees(i32);
 const MILLIONTHS: i32 = 1_000_000;
 
 impl Degrees {
-    /// Largest latitude.
     pub const LATITUDE: i32 = 90;
-    /// Largest longitude.
     pub const LONGITUDE: i32 = 180;
 
     /// Parses a decimal number of at most `most` degrees in either direction. Digits after the millionths are cut off.
@@ -196,7 +159,6 @@ impl Degrees {
         (millionths <= most * MILLIONTHS).then_some(Self(sign * millionths))
     }
 
-    /// Number of degrees.
     #[must_use]
     pub fn degrees(self) -> f64 {
         f64::from(self.0) / f64::from(MILLIONTHS)
@@ -216,21 +178,17 @@ pub enum WaitCondition {
     Hidden(ElementQuery),
     /// An address that contains a match of this regular expression.
     Url(String),
-    /// A fixed time.
     Time {
         /// Duration in milliseconds.
         ms: u64,
     },
     /// A download has ended, or takes long.
     Download,
-    /// A page was opened.
     Page,
 }
 
-/// A value to read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtractItem {
-    /// Key of the value in the response.
     pub name: String,
     pub target: ElementQuery,
     /// Attribute to read; the text when absent.
@@ -248,7 +206,6 @@ impl ExtractItem {
     }
 }
 
-/// Result of parsing a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParsedMessage {
     /// Commands, in order of execution.
@@ -260,7 +217,6 @@ pub enum ParsedMessage {
     },
     /// The message was understood, but the service does not do this.
     Refuse {
-        /// Explanation of the refusal.
         reply: String,
     },
 }

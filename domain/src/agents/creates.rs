@@ -13,25 +13,19 @@ use crate::ids::{AccountId, AgentSessionId, SessionId};
 /// A stored response. Every repetition returns it unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered {
-    /// HTTP status.
     pub status: u16,
-    /// Exact response body.
     pub body: String,
 }
 
 /// State of an idempotency key.
 #[derive(Debug)]
 pub enum Create {
-    /// The request was answered.
     Answered(Answered),
     /// The agent session was created, and its driver session may still be opening.
     Opening { id: AgentSessionId, driver: SessionId },
 }
 
 /// Returns the state of an idempotency key of the account; `None` if it was never used.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn find(conn: &mut PgConnection, account: AccountId, key: &str) -> sqlx::Result<Option<Create>> {
     let row = sqlx::query!(
         r#"select c.http_status, c.body, a.id as "id?", a.session_id as "driver?"
@@ -53,9 +47,6 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, key: &str) -> sql
 
 /// Reserves an idempotency key for an agent session that is inserted in the same transaction. Returns `false` if the key is
 /// already in use. Waits for a concurrent transaction that is about to reserve it.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn reserve(conn: &mut PgConnection, account: AccountId, key: &str, id: AgentSessionId) -> sqlx::Result<bool> {
     let reserved = sqlx::query!(
         "insert into agent_session_creates (account_id, key, agent_session_id) values ($1, $2, $3) on conflict do nothing",
@@ -69,9 +60,6 @@ pub async fn reserve(conn: &mut PgConnection, account: AccountId, key: &str, id:
 }
 
 /// Stores the response for a created agent session, unless one is already stored.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn answer(conn: &mut PgConnection, account: AccountId, key: &str, answer: &Answered) -> sqlx::Result<()> {
     sqlx::query!(
         "update agent_session_creates set http_status = $3, body = $4
@@ -95,9 +83,6 @@ const FORGOTTEN_AT_ONCE: i64 = 16;
 
 /// Stores a refusal, which created no agent session, unless the key was used in the meantime. Only the account's newest `most`
 /// refusals are kept, because a client repeats a request soon after the first attempt.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn refuse(
     conn: &mut PgConnection,
     account: AccountId,
@@ -130,9 +115,6 @@ pub async fn refuse(
 
 /// Deletes up to `limit` refusals past their retention, and returns the number of deleted rows. Other rows are deleted with their
 /// agent session.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn purge(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from agent_session_creates where (account_id, key) in (

@@ -16,14 +16,12 @@ pub(super) const BUNDLED_ERRORS: Counter<1> = Counter::new(
 )
 .starting_with(|| vec![[CONSENT_MISSING], [BUDGET_EXHAUSTED]]);
 
-/// The decomposer of a message.
 #[derive(Debug)]
 pub enum Decomposer {
     /// A model with the account's own key.
     OwnKey(SealedKey),
     /// A model with the deployment's key.
     Bundled,
-    /// The grammar.
     Deterministic {
         /// True when the account could use a model if it gave its consent.
         consent_missing: bool,
@@ -45,9 +43,6 @@ impl Decomposer {
 }
 
 /// Selects the decomposer of the account's next message. A missing consent increments a metric.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn choose(conn: &mut PgConnection, account: AccountId, has_bundled: bool) -> sqlx::Result<Decomposer> {
     let decomposer = Decomposer::of(byok::means(conn, account).await?, has_bundled);
     if let Decomposer::Deterministic { consent_missing: true } = decomposer {

@@ -8,7 +8,6 @@ use std::iter::successors;
 /// A set of distinct texts.
 #[derive(Debug)]
 pub struct Dictionary {
-    /// Sorted and distinct.
     texts: Vec<Box<str>>,
     /// Index of the longest other text that is a prefix of each text.
     prefixes: Vec<Option<usize>>,
@@ -35,13 +34,11 @@ impl Dictionary {
         Self { firsts: firsts.collect(), prefixes, texts }
     }
 
-    /// Number of texts.
     #[must_use]
     pub fn count(&self) -> usize {
         self.texts.len()
     }
 
-    /// Returns the text with an index.
     #[must_use]
     pub fn text(&self, number: usize) -> &str {
         &self.texts[number]

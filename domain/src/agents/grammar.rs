@@ -40,11 +40,8 @@ use crate::limits::Limits;
 pub struct Rules<'r> {
     /// Addresses that a browser may open.
     pub destinations: &'r Destinations,
-    /// Limits of the operations.
     pub limits: &'r Limits,
-    /// Maximum number of steps.
     pub most_steps: usize,
-    /// Maximum number of characters.
     pub most_characters: usize,
 }
 

@@ -6,7 +6,6 @@ use super::commands::{Command, ParsedMessage};
 use super::dictionary::Dictionary;
 use super::grammar;
 
-/// Replacement for a hidden text.
 pub const HIDDEN: &str = "•••";
 
 /// Words that may precede a text to type.

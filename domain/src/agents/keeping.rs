@@ -9,9 +9,6 @@ use std::time::Duration;
 use sqlx::PgConnection;
 
 /// Deletes up to `limit` steps of agent sessions closed longer ago than `age`. Returns the number of deleted rows.
-///
-/// # Errors
-/// Returns database errors.
 pub(super) async fn purge_steps(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from agent_sessions_past_term($1, $2) as past (id))
@@ -27,9 +24,6 @@ pub(super) async fn purge_steps(conn: &mut PgConnection, age: Duration, limit: i
 
 /// Deletes up to `limit` turns of agent sessions closed longer ago than `age` that have no steps left, with their model usage.
 /// Returns the number of deleted rows.
-///
-/// # Errors
-/// Returns database errors.
 pub(super) async fn purge_turns(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from agent_sessions_past_term($1, $2) as past (id))
@@ -46,9 +40,6 @@ pub(super) async fn purge_turns(conn: &mut PgConnection, age: Duration, limit: i
 }
 
 /// Deletes up to `limit` receipts of agent sessions closed longer ago than `age`. Returns the number of deleted rows.
-///
-/// # Errors
-/// Returns database errors.
 pub(super) async fn purge_receipts(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from agent_sessions_past_term($1, $2) as past (id))
@@ -65,9 +56,6 @@ pub(super) async fn purge_receipts(conn: &mut PgConnection, age: Duration, limit
 
 /// Deletes up to `limit` agent sessions closed longer ago than `age` that have no turns and receipts left. Returns the number of
 /// deleted rows.
-///
-/// # Errors
-/// Returns database errors.
 pub(super) async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from agent_sessions_past_term($1, $2) as past (id))

@@ -32,16 +32,11 @@ const CLIENT_CHARS: usize = 128;
 pub struct ClientId(String);
 
 impl ClientId {
-    /// Returns the name as the client sent it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Validates a name.
-    ///
-    /// # Errors
-    /// Returns an error on field `client_id` if the text does not have 1 to 128 characters, or contains a control character.
     pub fn parse(text: String) -> Result<Self, Invalid> {
         let mut rules = Rules::default();
         rules.length(&text, 1, CLIENT_CHARS, "client_id");
@@ -57,13 +52,11 @@ pub enum LaneError {
     /// The account has no such agent session.
     #[error("there is no such agent session")]
     NoSession,
-    /// The agent session is closed.
     #[error("the agent session is closed")]
     Closed,
     /// The agent session is not in pair mode.
     #[error("the agent session is not in pair mode")]
     NotPair,
-    /// Another client has control.
     #[error("another client controls the agent session")]
     DrivenByAnother,
     /// The client does not have control.
@@ -75,7 +68,6 @@ pub enum LaneError {
     /// The account has reached its number of changes per hour.
     #[error(transparent)]
     TooManyChanges(#[from] TooManyChanges),
-    /// The database failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
@@ -181,10 +173,6 @@ pub(super) async fn lapse(conn: &mut PgConnection, account: AccountId, id: Agent
 /// Gives the lane to a human's client. If the client already has it, this only records a heartbeat.
 ///
 /// For all functions of this module, `conn` is in a transaction, which the caller must commit even if the lane does not change.
-///
-/// # Errors
-/// Returns an error if the agent session is not in pair mode, another client has the lane, the account has made `per_hour`
-/// changes, or the database fails.
 pub async fn take_over(
     conn: &mut PgConnection,
     (account, id): (AccountId, AgentSessionId),
@@ -238,10 +226,6 @@ async fn keep_count_of(
     changed.map(drop)
 }
 
-/// Returns the lane to the AI.
-///
-/// # Errors
-/// Returns an error if the client does not have the lane, or if the database fails.
 pub async fn hand_back(
     conn: &mut PgConnection,
     (account, id): (AccountId, AgentSessionId),
@@ -278,16 +262,12 @@ pub async fn heartbeat(
 /// State of the lane of a driver session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaneState {
-    /// Mode of the agent session.
     pub mode: Mode,
     /// Client of the human who has the lane and sent a heartbeat within the patience, if there is one.
     pub driver: Option<String>,
 }
 
 /// Returns the state of a session's lane. Returns `None` if the session belongs to no active agent session.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn standing(
     conn: &mut PgConnection,
     session: SessionId,
@@ -307,9 +287,6 @@ pub async fn standing(
 
 /// Records a heartbeat for a client's open connection to a session (contract: live 11). Does nothing if the client does not have
 /// the lane.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn hear_of(
     conn: &mut PgConnection,
     session: SessionId,
@@ -334,9 +311,6 @@ async fn hear(conn: &mut PgConnection, id: AgentSessionId) -> sqlx::Result<()> {
 }
 
 /// Changes the mode. Setting the same mode again changes nothing.
-///
-/// # Errors
-/// Returns an error if a human has the lane in pair mode, the account has made `per_hour` changes, or the database fails.
 pub async fn set_mode(
     conn: &mut PgConnection,
     (account, id): (AccountId, AgentSessionId),
@@ -381,9 +355,6 @@ async fn change_mode(
 }
 
 /// Returns true if [`time_out`] would take a lane from a human.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn any_silent(conn: &mut PgConnection, patience: Duration) -> sqlx::Result<bool> {
     let silent = sqlx::query_scalar!(
         r#"select exists(select from agent_sessions
@@ -395,9 +366,6 @@ pub async fn any_silent(conn: &mut PgConnection, patience: Duration) -> sqlx::Re
 
 /// Takes the lane from up to `limit` humans who were silent for `patience` (contract: agents 12). Returns their number. Skips
 /// locked rows, because a heartbeat may just be written to them.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn time_out(conn: &mut PgConnection, patience: Duration, limit: i64) -> sqlx::Result<u64> {
     let lapsed = sqlx::query!(
         r#"select id, account_id, mode as "mode: Mode", driver from agent_sessions

@@ -19,16 +19,13 @@ use crate::blocking::run_blocking;
 use crate::byok::Provider;
 use crate::ids::{AgentSessionId, TurnId};
 
-/// Model usage of a turn.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelUsage {
     /// Input tokens that were not cached.
     pub input: i64,
-    /// Output tokens.
     pub output: i64,
     /// Input tokens written to the cache.
     pub cache_write: i64,
-    /// Input tokens read from the cache.
     pub cache_read: i64,
     pub cost_cents: f64,
 }
@@ -75,16 +72,12 @@ pub async fn begin(
 pub struct TurnContext {
     /// Reason to stop the turn, if there is one.
     pub stop: Option<StopReason>,
-    /// Remaining tokens of the budget.
     pub tokens_left: i64,
     /// Cost of the account's calls with the deployment's key in this month, in cents.
     pub bundled_cents: f64,
 }
 
 /// Returns the preconditions for the next step of the turn. A human who was silent for `patience` does not count as driving.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn standing(conn: &mut PgConnection, turn: &QueuedTurn, patience: Duration) -> sqlx::Result<TurnContext> {
     let row = sqlx::query!(
         r#"select mode = 'manual' or coalesce(heard_at > now() - make_interval(secs => $3), false) or interrupted is not distinct from $2
@@ -186,9 +179,6 @@ pub async fn extend(
 }
 
 /// Returns the texts of the last `limit` answered turns of an agent session, oldest first, as its transcript shows them.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn talk(
     conn: &mut PgConnection,
     sealer: &Sealer,

@@ -28,12 +28,9 @@ impl Fingerprint {
     }
 }
 
-/// Parameters of a new receipt.
 #[derive(Debug, Clone)]
 pub struct NewReceipt {
-    /// Idempotency key of the account.
     pub key: String,
-    /// Fingerprints of the message.
     pub fingerprint: Fingerprint,
 }
 
@@ -42,7 +39,6 @@ pub struct NewReceipt {
 pub enum Receipt {
     /// The same message was answered.
     Completed {
-        /// HTTP status.
         status: u16,
         /// Size of the sealed body in bytes.
         bytes: u64,
@@ -54,9 +50,6 @@ pub enum Receipt {
 }
 
 /// Returns the state of an idempotency key of the account; `None` if it was never used.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn find(conn: &mut PgConnection, account: AccountId, new: &NewReceipt) -> sqlx::Result<Option<Receipt>> {
     let row = sqlx::query!(
         "select fingerprint, http_status, octet_length(sealed_body) as bytes
@@ -77,9 +70,6 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, new: &NewReceipt)
 }
 
 /// Returns the sealed body of a completed receipt; `None` if it was deleted with its agent session or account.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn sealed_body(conn: &mut PgConnection, account: AccountId, key: &str) -> sqlx::Result<Option<Vec<u8>>> {
     let body = sqlx::query_scalar!(
         r#"select sealed_body as "sealed_body!" from agent_message_receipts
@@ -138,16 +128,11 @@ pub(super) fn owner(account: AccountId, key: &str) -> String {
     format!("{account} {key}")
 }
 
-/// Seals a response for a receipt.
 #[must_use]
 pub fn seal(vault: &Vault, account: AccountId, key: &str, body: &[u8]) -> Vec<u8> {
     vault.seal(PURPOSE, &owner(account, key), body)
 }
 
-/// Opens the response of a receipt.
-///
-/// # Errors
-/// Returns an error if it was sealed with a key that this process does not have.
 pub fn open(vault: &Vault, account: AccountId, key: &str, sealed: &[u8]) -> Result<Vec<u8>, UnsealError> {
     vault.open(PURPOSE, &owner(account, key), sealed)
 }

@@ -20,7 +20,6 @@ use super::typed::{MOST_BYTES, Typed, TypedTexts};
 use crate::ids::{AgentSessionId, IntentId, StepId, TurnId};
 use crate::operations::{Point, StoredResult};
 
-/// Status of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
@@ -28,11 +27,8 @@ use crate::operations::{Point, StoredResult};
 pub enum StepStatus {
     /// The step has not started.
     Planned,
-    /// The step waits for approval.
     NeedsApproval,
-    /// The step is running.
     Running,
-    /// The step was performed.
     Done,
     /// The step failed, or its outcome is unknown.
     Failed,
@@ -40,24 +36,19 @@ pub enum StepStatus {
     Skipped,
 }
 
-/// A step.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// ID, with which the step is approved.
     pub id: StepId,
     /// Parsed command.
     pub wish: Command,
-    /// Status of the step.
     pub status: StepStatus,
     /// True if the step is known to submit data.
     pub needs_approval: bool,
     /// Origins where the text may be entered without approval; `None` if there is no restriction.
     pub text_origins: Option<TextOrigins>,
-    /// Operation that performs the step.
     pub operation: IntentId,
     /// Elements found for the step, in the order of the command.
     pub shown: Vec<ShownElement>,
-    /// Outcome of the step.
     pub end: StepEnd,
 }
 
@@ -70,7 +61,6 @@ pub struct ShownElement {
     pub description: String,
     /// Changes if the element or the dialog changes. Position of a page in the list of pages, counted from 1.
     pub fingerprint: String,
-    /// Origin of the page.
     pub origin: String,
     /// Width and height of the element in CSS pixels.
     #[serde(default)]
@@ -86,7 +76,6 @@ impl ShownElement {
     }
 }
 
-/// Outcome of a step.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct StepEnd {
     /// Result of the operation, without a capture's content.
@@ -98,7 +87,6 @@ pub struct StepEnd {
 }
 
 impl Step {
-    /// Creates a planned step.
     #[must_use]
     pub fn planned(wish: Command) -> Self {
         Self {
@@ -113,13 +101,11 @@ impl Step {
         }
     }
 
-    /// Marks the step as failed.
     pub fn fail(&mut self, error: impl Into<String>) {
         self.status = StepStatus::Failed;
         self.end.error = Some(error.into());
     }
 
-    /// Returns the step as the API shows it.
     #[must_use]
     pub fn public(self) -> Intent {
         let mut about = Map::new();
@@ -219,7 +205,6 @@ impl Step {
     }
 }
 
-/// Name of a command's kind.
 #[must_use]
 pub fn kind(wish: &Command) -> &'static str {
     match wish {
@@ -248,7 +233,6 @@ pub fn kind(wish: &Command) -> &'static str {
     }
 }
 
-/// Kinds of steps.
 pub const KINDS: [&str; 22] = [
     "navigate",
     "tap",
@@ -339,10 +323,8 @@ fn condition_of(condition: &WaitCondition, shown: Option<&ShownElement>) -> Valu
     "result": {"ok": true, "kind": "tap", "duration_ms": 63, "url": "https://example.com/"}, "error": null,
 }))]
 pub struct Intent {
-    /// Step ID, with which the step is approved
     #[schema(value_type = String)]
     pub id: StepId,
-    /// Kind of step
     pub kind: &'static str,
     /// Parameters of the step; a text to type is never included
     #[serde(flatten)]
@@ -350,10 +332,8 @@ pub struct Intent {
     about: Map<String, Value>,
     /// True if the step submits data and must be approved before it runs
     pub needs_approval: bool,
-    /// Status of the step
     #[schema(value_type = String)]
     pub status: StepStatus,
-    /// Result of the step's operation
     #[schema(value_type = Option<Object>, required = true)]
     pub result: Option<Box<RawValue>>,
     /// Reason the step failed
@@ -363,9 +343,6 @@ pub struct Intent {
 
 impl Intent {
     /// Hides typed texts that a page has returned. The values of `extract` are not hidden.
-    ///
-    /// # Errors
-    /// Returns an error if the result is not valid JSON.
     pub(super) fn hide(&mut self, typed: &Typed) -> sqlx::Result<()> {
         let mut about = Value::Object(std::mem::take(&mut self.about));
         typed.hide_members(&mut about);
@@ -384,9 +361,6 @@ impl Intent {
     }
 
     /// Inserts the content of a capture into its result.
-    ///
-    /// # Errors
-    /// Returns an error if the result is not that of a capture.
     pub(super) fn put_content(&mut self, content: Option<Vec<u8>>) -> sqlx::Result<()> {
         let Some(content) = content else { return Ok(()) };
         let Some(json) = self.result.take() else { return Ok(()) };
@@ -411,10 +385,6 @@ pub(crate) struct SealedTexts {
     too_many: bool,
 }
 
-/// Reads the texts to type of an agent session.
-///
-/// # Errors
-/// Returns database errors.
 pub(crate) async fn typed(conn: &mut PgConnection, session: AgentSessionId) -> sqlx::Result<SealedTexts> {
     let rows = sqlx::query!(
         r#"select id as "id!: StepId", case when bytes <= $3 then sealed_wish end as sealed_wish

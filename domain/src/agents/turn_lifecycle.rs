@@ -30,17 +30,13 @@ pub(super) const INTERPRETED_MESSAGES: Counter<1> = Counter::new(
 #[derive(Debug)]
 pub struct QueuedTurn {
     pub id: TurnId,
-    /// Account that owns the agent session.
     pub account: AccountId,
     pub session: AgentSessionId,
     pub driver: SessionId,
-    /// Message and approvals.
     pub request: Request,
-    /// Id of the HTTP request, for the logs.
     pub request_id: String,
     /// Trace context of the caller, if the call is traced.
     pub trace_parent: Option<TraceParent>,
-    /// Idempotency key of its receipt.
     pub receipt: Option<String>,
     /// Stored bytes of all the account's agent sessions.
     pub stored_bytes: i64,
@@ -58,9 +54,6 @@ impl QueuedTurn {
 }
 
 /// Returns a turn by its id, if it is still queued.
-///
-/// # Errors
-/// Returns an error if the database fails, or if the turn was sealed with a key that this process does not have.
 pub async fn waiting(conn: &mut PgConnection, sealer: &Sealer, id: TurnId) -> sqlx::Result<Option<QueuedTurn>> {
     let row = sqlx::query!(
         r#"select t.agent_session_id, t.sealed_request as "sealed_request!", t.request_id, t.trace_parent, t.receipt_key, a.account_id,
@@ -89,9 +82,6 @@ pub async fn waiting(conn: &mut PgConnection, sealer: &Sealer, id: TurnId) -> sq
 }
 
 /// Returns the steps of the current plan that wait for approval, and the planned steps after them.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn pending(conn: &mut PgConnection, sealer: &Sealer, session: AgentSessionId) -> sqlx::Result<Vec<Step>> {
     let turn = sqlx::query_scalar!(
         "select turn_id from agent_steps s
@@ -158,9 +148,6 @@ impl StopReason {
 
 /// Marks a step as running. Returns the reason if the turn must stop instead, and changes nothing then. The same statement checks
 /// who drives and whether the credential of the message is still valid.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn step(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -205,11 +192,9 @@ pub async fn step(
     }
 }
 
-/// Result of a turn.
 #[derive(Debug)]
 pub struct TurnEnding {
     pub kind: TurnKind,
-    /// Texts for the transcript.
     pub said: TurnTexts,
     /// Steps with their final states.
     pub steps: Vec<Step>,
@@ -220,9 +205,6 @@ pub struct TurnEnding {
 /// Ends a turn and returns the channel of the waiting process. Returns `None` and changes nothing if the turn has already ended.
 /// With a receipt, the response is sealed with `receipts` in the same transaction. Otherwise it is a single statement. `conn` is
 /// not in a transaction.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn end(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -310,9 +292,6 @@ async fn write_end(
 
 /// Ends up to `limit` turns of workers that died or stopped. The states of their steps are those of the operations. Returns the
 /// number of turns. `conn` is in a transaction.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
     let left = sqlx::query_scalar!(
         "select t.id from agent_turns t
@@ -331,9 +310,6 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
 
 /// Ends a turn whose worker is gone. A completed operation makes its step done. Any other operation makes it failed, because the
 /// outcome is unknown. Steps without an operation are skipped.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn fail_lost(conn: &mut PgConnection, id: TurnId) -> sqlx::Result<()> {
     sqlx::query!(
         "update agent_steps s

@@ -23,7 +23,6 @@ use crate::sessions::{SessionStatus, recovery};
 use crate::timestamp::Timestamp;
 use crate::workers::LEASE;
 
-/// A message.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Request {
     /// Instructions in natural language.
@@ -37,12 +36,10 @@ pub struct Request {
 pub struct TurnTexts {
     /// Message, without the texts to type.
     pub message: String,
-    /// Reply in natural language.
     pub reply: String,
     /// Elements the message may refer to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Candidate>,
-    /// Downloads that began during the turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub downloads: Vec<TurnDownload>,
     /// Dialogs that pages showed during the turn and that were answered.
@@ -59,10 +56,8 @@ pub struct TurnTexts {
     "id": "dl_019abc12-7d3f-7c41-9f0e-5b6a7c8d9e0f", "file_name": "invoice.pdf", "bytes": 48_213, "status": "complete",
 }))]
 pub struct TurnDownload {
-    /// ID of the download
     #[schema(value_type = String)]
     pub id: DownloadId,
-    /// Suggested name of the file
     pub file_name: String,
     /// Number of bytes received until the end of the turn
     pub bytes: u64,
@@ -94,7 +89,6 @@ impl TurnTexts {
     }
 }
 
-/// Kind of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
@@ -102,7 +96,6 @@ impl TurnTexts {
 pub enum TurnKind {
     /// The turn had steps; their statuses show how far it got.
     Plan,
-    /// The message was ambiguous.
     Clarify,
     /// The message was understood, but the request is refused.
     Refuse,
@@ -124,26 +117,18 @@ impl TurnKind {
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Decomposer {
-    /// The command grammar.
     Deterministic,
-    /// A language model.
     Claude,
 }
 
-/// A turn to create.
 #[derive(Debug)]
 pub struct NewTurn<'a> {
-    /// ID of the turn.
     pub id: TurnId,
-    /// Account that owns the agent session.
     pub account: AccountId,
     /// Account that sends the message: the owner of the agent session, or an admin of their team.
     pub acting: AccountId,
-    /// Credential that sends the message.
     pub credential: Credential,
-    /// Agent session.
     pub session: AgentSessionId,
-    /// The message.
     pub request: &'a Request,
     /// Message in the transcript until it has been interpreted.
     pub shown: String,
@@ -153,7 +138,6 @@ pub struct NewTurn<'a> {
     pub reply: ReplyTo<'a>,
 }
 
-/// Result of accepting a message.
 #[derive(Debug)]
 pub enum MessageOutcome {
     /// The turn was created; the caller must enqueue its job for this worker.
@@ -162,15 +146,12 @@ pub enum MessageOutcome {
     Known(Receipt),
     /// The account has no such agent session.
     NoSession,
-    /// The agent session is closed.
     Closed,
     /// The driver session has ended, which has closed the agent session.
     DriverEnded,
     /// The mode does not allow messages.
     Manual,
-    /// A person has control.
     HumanDrives,
-    /// Another message is in progress.
     Busy,
     /// The agent session has reached a limit.
     Full(Full),
@@ -187,11 +168,9 @@ pub enum MessageOutcome {
 /// Limit that an agent session has reached.
 #[derive(Debug, Clone, Copy)]
 pub enum Full {
-    /// Number of messages.
     Turns {
         /// Number of accepted messages.
         current: i32,
-        /// Maximum number of messages.
         limit: u32,
     },
     /// Stored bytes of the messages.
@@ -217,9 +196,6 @@ impl Full {
 /// Accepts a message if the agent session allows it. The account is locked first, so that its messages count each other's bytes.
 /// Takes the lane from a person without a recent heartbeat. `conn` is in a transaction that the caller must commit, whatever this
 /// returns.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn accept(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -354,13 +330,11 @@ const LOST: &str = "The worker that performed this turn died, and so did its bro
     "tokens_used": 0,
 }))]
 pub struct TurnAnswer {
-    /// Turn ID
     #[schema(value_type = String)]
     pub turn_id: TurnId,
     /// `plan`: the message had steps to perform; `clarify`: the message was ambiguous; `refuse`: the request was refused
     #[schema(value_type = String)]
     pub kind: TurnKind,
-    /// Reply in natural language
     pub reply: String,
     /// Steps of the turn, in order
     pub intents: Vec<Intent>,
@@ -380,14 +354,10 @@ pub struct TurnAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub dialog: Option<OpenDialog>,
-    /// Tokens that a model used for the turn
     pub tokens_used: i32,
 }
 
 /// Number of stored bytes of a turn's response; `None` while the turn has not ended.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn answer_bytes(conn: &mut PgConnection, session: AgentSessionId, id: TurnId) -> sqlx::Result<Option<u64>> {
     let bytes = sqlx::query_scalar!(
         r#"select octet_length(sealed_said) + coalesce((
@@ -416,9 +386,6 @@ pub struct SealedAnswer {
 }
 
 /// Reads the response of a turn; `None` while the turn has not ended.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn answer(
     conn: &mut PgConnection,
     session: AgentSessionId,
@@ -487,32 +454,22 @@ fn open(steps: impl IntoIterator<Item = SealedStep>, sealer: &Sealer, typed: &Ty
     intents.collect()
 }
 
-/// A turn in a transcript.
 #[derive(Debug)]
 pub struct TranscriptTurn {
-    /// ID of the turn.
     pub id: TurnId,
-    /// Message and reply.
     pub said: TurnTexts,
-    /// Kind of the turn.
     pub kind: TurnKind,
     /// Steps, without the content of captures.
     pub intents: Vec<Intent>,
     /// Component that interpreted the message.
     pub decomposer: Option<Decomposer>,
-    /// Tokens that a model used for the turn.
     pub tokens_used: i32,
-    /// Time of the message.
     pub created_at: Timestamp,
-    /// Time of the reply.
     pub done_at: Timestamp,
 }
 
 /// IDs and stored bytes of the ended turns of an agent session, oldest first, at most `limit`. The list starts after the given
 /// turn, or with that turn if the flag is set.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn ended(
     conn: &mut PgConnection,
     session: AgentSessionId,
@@ -558,9 +515,6 @@ struct SealedTurn {
 }
 
 /// Reads these turns of an agent session, oldest first.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn transcript(
     conn: &mut PgConnection,
     session: AgentSessionId,

@@ -36,7 +36,6 @@ const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
 /// Members whose values a page can control.
 const OF_PAGES: [&str; 5] = ["url", "final_url", "description", "option", "pattern"];
 
-/// Texts typed in an agent session.
 #[derive(Debug, Default)]
 pub struct TypedTexts {
     pub(crate) texts: Vec<String>,
@@ -135,7 +134,6 @@ enum Finder {
     Everything,
     These {
         heads: Dictionary,
-        /// All spellings, in lower case.
         spellings: Dictionary,
     },
 }
@@ -184,7 +182,6 @@ impl Finder {
     }
 }
 
-/// Returns the characters that identify a spelling.
 fn head(spelling: &str) -> &str {
     spelling.char_indices().nth(HEAD).map_or(spelling, |(end, _)| &spelling[..end])
 }

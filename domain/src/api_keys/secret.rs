@@ -12,7 +12,6 @@ use crate::tokens;
 pub struct Secret(String);
 
 impl Secret {
-    /// Prefix of all other account keys.
     const LIVE: &str = "svc_live_";
     /// Prefix of device keys on the free tier (contract: devices 9).
     const TEST: &str = "svc_test_";
@@ -28,7 +27,6 @@ impl Secret {
         Self::random(prefix)
     }
 
-    /// Generates the secret of a staff credential.
     pub(crate) fn generate_for_staff() -> Self {
         Self::random(Self::STAFF)
     }

@@ -90,7 +90,6 @@ fn only_the_owner_area_writes_a_table() {
     );
 }
 
-/// Returns the statements of all migrations.
 fn migrations() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../migrations");
     let mut paths = files(&folder);

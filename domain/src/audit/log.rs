@@ -17,7 +17,6 @@ const LOCATION_MEMBERS: [&str; 5] = ["issued_from_ip", "source_ip", "ip_address"
 /// Audit log of an account, as seen by one reader.
 #[derive(Debug, Clone, Copy)]
 pub struct Log {
-    /// Account the log belongs to.
     pub account: AccountId,
     /// Account of the reader; `None` when the reader is not an account.
     pub reader: Option<AccountId>,
@@ -26,26 +25,19 @@ pub struct Log {
 /// Row of the log, redacted for its reader.
 #[derive(Debug)]
 pub struct Row {
-    /// Row id, which sorts by time.
     pub id: Uuid,
-    /// Account the log belongs to.
     pub account_id: AccountId,
     /// `customer`, `system` or `staff`.
     pub actor_type: String,
     /// Account of the actor; `None` when the actor is not an account.
     pub actor_account_id: Option<AccountId>,
     pub actor_key_id: Option<ApiKeyId>,
-    /// Name of the action.
     pub action: String,
-    /// Id of the resource that changed.
     pub target_resource_id: Option<String>,
     /// Details, in any JSON shape.
     pub payload: Value,
-    /// IP address of the actor.
     pub ip_address: Option<String>,
-    /// User agent of the actor.
     pub user_agent: Option<String>,
-    /// Time of the action.
     pub timestamp: Timestamp,
 }
 
@@ -100,7 +92,6 @@ pub async fn list(conn: &mut PgConnection, log: Log, filter: Filter, limit: i64)
 /// exactly these rows later in batches, without a transaction that stays open for a slow reader.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// Time of the snapshot.
     pub taken_at: Timestamp,
     /// Ids of the rows, newest first.
     pub ids: Vec<Uuid>,

@@ -13,7 +13,6 @@ use serde_json::value::RawValue;
 pub struct Amount(Decimal);
 
 impl Amount {
-    /// Creates an amount from cents.
     #[must_use]
     pub fn of_cents(cents: i32) -> Self {
         Self(Decimal::new(cents.into(), 2))

@@ -87,11 +87,8 @@ pub async fn customer_of(conn: &mut PgConnection, account: AccountId) -> sqlx::R
 pub enum EventOrder {
     /// Checkout, which shows only that the subscription exists.
     Checkout,
-    /// Creation of the subscription.
     Created,
-    /// Change of the subscription.
     Updated,
-    /// End of the subscription.
     Deleted,
 }
 
@@ -174,10 +171,8 @@ pub async fn note_decision(
     Ok(noted.rows_affected() == 1)
 }
 
-/// Subscription that gives its tier.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TierSubscription {
-    /// Id at the provider.
     pub id: String,
     pub tier: Tier,
 }
@@ -229,13 +224,10 @@ pub async fn shown(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<
 /// Mail to a customer about one subject, which is sent once.
 #[derive(Debug)]
 pub struct CardNotice<'a> {
-    /// Template of the mail.
     pub template: Template,
     /// Key that distinguishes the mail from others with the same template.
     pub about: String,
-    /// Customer at the provider.
     pub customer: Option<&'a str>,
-    /// Values for the template.
     pub details: Value,
 }
 
@@ -262,9 +254,7 @@ pub async fn note_notice(
 /// Mail that waited until its customer's account was known.
 #[derive(Debug)]
 pub struct PendingNotice {
-    /// Template of the mail.
     pub template: Template,
-    /// Values for the template.
     pub details: Value,
 }
 
@@ -284,7 +274,6 @@ pub async fn found(conn: &mut PgConnection, customer: &str, account: AccountId) 
 /// Request to the provider that can be repeated.
 #[derive(Debug)]
 pub struct SentKey {
-    /// Idempotency key sent to the provider.
     pub key: String,
     /// Payer of the first request: a customer or an e-mail address.
     pub payer: String,

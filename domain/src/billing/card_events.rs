@@ -22,7 +22,6 @@ const LAST_SECOND: i64 = 253_402_300_799;
 #[error("not an event of the card provider")]
 pub struct Malformed;
 
-/// Event of the provider.
 #[derive(Debug)]
 pub struct Event {
     /// Id at the provider, the same for each delivery of the event.
@@ -35,45 +34,31 @@ pub struct Event {
     pub told: Option<CardEventContent>,
 }
 
-/// Content of an event, by type.
 #[derive(Debug)]
 pub enum CardEventContent {
-    /// A customer completed the checkout.
     Checkout(Checkout),
-    /// A subscription was created or changed.
     Subscription(Subscription),
-    /// A subscription ended permanently.
     Deleted(Subscription),
     Paid(Invoice),
-    /// An attempt to collect an invoice failed.
     Failed(Invoice),
-    /// An invoice will be due.
     Upcoming(Invoice),
 }
 
-/// Completed checkout.
 #[derive(Debug)]
 pub struct Checkout {
-    /// Account that started the checkout.
     pub account: Option<AccountId>,
-    /// Customer that the checkout created or used.
     pub customer: Option<String>,
-    /// Subscription that the checkout created.
     pub subscription: Option<String>,
-    /// Tier that was bought.
     pub tier: Option<Tier>,
     /// True when no payment is outstanding.
     pub is_paid: bool,
 }
 
-/// Subscription at the time of its event.
 #[derive(Debug)]
 pub struct Subscription {
-    /// Id at the provider.
     pub id: String,
     /// Account of the subscription, if it was set when the subscription was created.
     pub account: Option<AccountId>,
-    /// Customer that pays.
     pub customer: Option<String>,
     pub tier: Option<Tier>,
     /// Status in the provider's terms.
@@ -81,18 +66,15 @@ pub struct Subscription {
     pub current_period_end: Option<Timestamp>,
     /// True when the subscription ends with the current period.
     pub cancel_at_period_end: bool,
-    /// Time the subscription was created.
     pub started_at: Option<Timestamp>,
 }
 
-/// Invoice at the time of its event.
 #[derive(Debug)]
 pub struct Invoice {
     /// Id at the provider; `None` for an invoice that will be due.
     pub id: Option<String>,
     /// Account of the invoice, if it was set when the subscription was created.
     pub account: Option<AccountId>,
-    /// Customer that pays.
     pub customer: Option<String>,
     pub subscription: Option<String>,
     /// Amount paid, in the currency's smallest unit.
@@ -191,9 +173,6 @@ struct SubscriptionDetails {
 
 impl Event {
     /// Parses an event received at second `now`, which is also the time of an event without one.
-    ///
-    /// # Errors
-    /// Returns an error if the body is not an event or lacks a required member of its type.
     pub fn parse(body: &[u8], now: i64) -> Result<Self, Malformed> {
         let Envelope { id, kind, created, data } = serde_json::from_slice(body).map_err(|_| Malformed)?;
         let told = match kind.as_str() {
@@ -210,7 +189,6 @@ impl Event {
         Ok(Self { id: checked(id)?, kind: checked(kind)?, created: instant(created.unwrap_or(now))?, told })
     }
 
-    /// Returns the customer of the event.
     #[must_use]
     pub fn customer(&self) -> Option<&str> {
         match self.told.as_ref()? {
@@ -224,7 +202,6 @@ impl Event {
         }
     }
 
-    /// Returns the subscription of the event.
     #[must_use]
     pub fn subscription(&self) -> Option<&str> {
         match self.told.as_ref()? {
@@ -238,7 +215,6 @@ impl Event {
         }
     }
 
-    /// Returns the account that the event itself contains.
     #[must_use]
     pub fn account(&self) -> Option<AccountId> {
         match self.told.as_ref()? {
@@ -332,7 +308,6 @@ fn id_of(reference: Option<Reference>) -> Result<Option<String>, Malformed> {
     id.map(checked).transpose()
 }
 
-/// Checks an id or name of the provider.
 fn checked(name: String) -> Result<String, Malformed> {
     let is_name = (1..=ID_CHARS).contains(&name.len()) && name.bytes().all(|letter| letter.is_ascii_graphic());
     if is_name { Ok(name) } else { Err(Malformed) }

@@ -13,7 +13,6 @@ const ID_CHARS: usize = 100;
 /// Status of a payment that was refunded, in the processor's terms.
 const REFUNDED: &str = "refunded";
 
-/// State of a payment.
 #[derive(Debug, Clone, Deserialize)]
 pub struct PaymentNotice {
     /// Order of the payment, under the id that the service gave it; `None` when the id is not one of the service.
@@ -29,7 +28,6 @@ pub struct PaymentNotice {
     pub price_amount: Option<Amount>,
     #[serde(default)]
     pub price_currency: Option<String>,
-    /// Amount that arrived.
     #[serde(default)]
     pub actually_paid: Option<Amount>,
     #[serde(default)]
@@ -50,8 +48,6 @@ pub enum PaymentEffect {
 }
 
 impl PaymentNotice {
-    /// # Errors
-    /// Returns an error if the body is not a notice of a payment.
     pub fn parse(body: &[u8]) -> serde_json::Result<Self> {
         serde_json::from_slice(body)
     }
@@ -111,9 +107,6 @@ fn own_order_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Ord
 }
 
 /// Reads an id that the processor writes as a number or as a string.
-///
-/// # Errors
-/// Returns an error if the id is neither or is too long.
 pub fn payment_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let written = Box::<RawValue>::deserialize(deserializer)?;
     let id = written.get().trim_matches('"');

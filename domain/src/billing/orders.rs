@@ -45,7 +45,6 @@ impl Status {
         self.into()
     }
 
-    /// Returns the state with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         <Self as strum::VariantArray>::VARIANTS.iter().copied().find(|status| status.name() == name)
@@ -57,7 +56,6 @@ impl Status {
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Reason {
-    /// The processor reported it.
     Ipn,
     /// The payment window passed and staff ended the order.
     Expired,
@@ -79,11 +77,8 @@ impl Reason {
 /// Values of a new order.
 #[derive(Debug, Clone)]
 pub struct OrderRequest {
-    /// Tier that is bought for a period.
     pub product: Tier,
-    /// Price in hundredths of its currency.
     pub price_cents: i32,
-    /// Currency of the price, in lower case.
     pub price_currency: String,
     /// Currency of the payment, in lower case.
     pub pay_currency: String,
@@ -94,12 +89,9 @@ pub struct OrderRequest {
 pub struct Order {
     pub id: OrderId,
     pub account: AccountId,
-    /// Tier that is bought for a period.
     pub product: Tier,
-    /// Price in hundredths of its currency.
     pub price_cents: i32,
     pub price_currency: String,
-    /// Currency of the payment.
     pub pay_currency: String,
     /// Id of the payment at the processor; `None` until the processor responded.
     pub payment_id: Option<String>,
@@ -115,7 +107,6 @@ pub struct Order {
     pub paid_by: Option<String>,
     /// Time the order was paid or failed.
     pub ended_at: Option<Timestamp>,
-    /// End of the paid period.
     pub paid_until: Option<Timestamp>,
     /// Reason why staff should check the order; `None` when no check is needed.
     pub flag: Option<String>,
@@ -192,7 +183,6 @@ pub enum OrderByKey {
     /// The order exists, and its response is repeated unchanged.
     Answered {
         id: OrderId,
-        /// Body of the response.
         body: String,
     },
     /// Another request is waiting for the processor.
@@ -288,9 +278,7 @@ pub async fn begin(
 /// Payment that the processor created for an order.
 #[derive(Debug, Clone)]
 pub struct Payment {
-    /// Id of the payment at the processor.
     pub payment_id: String,
-    /// Address the payment goes to.
     pub pay_address: String,
     pub pay_amount: Amount,
     pub pay_currency: String,
@@ -345,13 +333,11 @@ pub async fn list(
 /// Filter of a list of orders for staff.
 #[derive(Debug)]
 pub struct Filter {
-    /// Selects orders in this state.
     pub status: Option<Status>,
     /// Selects orders with a flag (true) or without one (false).
     pub flagged: Option<bool>,
     /// Selects orders that are older than this one.
     pub before: Option<OrderId>,
-    /// Maximum number of orders.
     pub limit: i64,
 }
 
@@ -456,7 +442,6 @@ pub async fn unflag(conn: &mut PgConnection, id: OrderId, payment: &str) -> sqlx
 #[derive(Debug)]
 pub struct PaidOrder {
     pub id: OrderId,
-    /// Tier that was bought.
     pub product: Tier,
 }
 
@@ -488,7 +473,6 @@ pub async fn take_lapsed(conn: &mut PgConnection) -> sqlx::Result<Option<(OrderI
 #[derive(Debug)]
 pub struct StaleOrder {
     pub id: OrderId,
-    /// Id of the payment at the processor.
     pub payment_id: String,
 }
 

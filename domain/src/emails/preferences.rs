@@ -19,9 +19,7 @@ pub enum EventType {
     SessionSuccessFirst,
     SessionFailedFirst,
     TierChanged,
-    /// Receipt for a payment.
     BillingReceipt,
-    /// Reminder of a coming payment.
     BillingRenewalReminder,
 }
 
@@ -60,13 +58,11 @@ impl FromStr for EventType {
 /// Preference of an account for a type of mail.
 #[derive(Debug, Clone, Copy)]
 pub struct Preference {
-    /// Type of mail.
     pub event_type: EventType,
     /// True when the account receives these mails.
     pub opted_in: bool,
 }
 
-/// Returns the account's preference for each type.
 pub async fn preferences(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<[Preference; 6]> {
     let rows = sqlx::query!("select event_type, opted_in from email_preferences where account_id = $1", account as _)
         .fetch_all(conn)

@@ -8,7 +8,6 @@ use utoipa::ToSchema;
 
 use crate::validation::{Invalid, Rules};
 
-/// Maximum number of headers.
 const MOST_HEADERS: usize = 20;
 /// Maximum size of all names, values and origins in bytes.
 const MOST_BYTES: usize = 4 * 1024;
@@ -35,7 +34,6 @@ const CREDENTIALS: [&str; 2] = ["authorization", "proxy-authorization"];
 /// A header that is added to requests. Its value is a secret.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtraHeader {
-    /// Name, in the case of the request.
     pub name: String,
     /// Value. Empty in everything that is stored in clear.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -98,9 +96,6 @@ impl HeaderState {
 }
 
 /// Validates headers and normalizes their origins.
-///
-/// # Errors
-/// On `extra_headers`, or on a member of one of its items.
 pub fn parse(mut headers: Vec<ExtraHeader>) -> Result<Vec<ExtraHeader>, Invalid> {
     let mut rules = Rules::default();
     let is_few = headers.len() <= MOST_HEADERS;

@@ -19,19 +19,14 @@ const PURPOSE: &str = "file_access";
 /// Beginning of each ticket. No ticket of a live view has a dot.
 const PREFIX: &str = "files.";
 
-/// A transfer of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum FileAccess {
-    /// List the downloads.
     Downloads,
-    /// Read the content of a download.
     Content { download: DownloadId },
     /// Deliver a file that stays with the session.
     Attach,
-    /// Deliver files for an operation.
     Upload {
-        /// ID by which the operation names the files.
         upload: UploadId,
     },
 }

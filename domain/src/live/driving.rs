@@ -19,15 +19,11 @@ use crate::ids::{AccountId, AgentSessionId, ApiKeyId};
 pub enum Change {
     /// The human's client takes control.
     TakeOver,
-    /// The AI gets control back.
     HandBack,
 }
 
 /// Changes the lane on behalf of the viewer admitted by this ticket. `conn` is in a transaction. The caller must commit it even
 /// after a refusal, so that a lane that was found expired is stored as expired; only a database error requires a rollback.
-///
-/// # Errors
-/// Returns an error if the lane does not change, if the viewer may not change it, or if the database fails.
 pub async fn change(
     conn: &mut PgConnection,
     admission: Uuid,

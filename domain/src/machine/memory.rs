@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 pub struct Memory {
     /// Memory available without swapping.
     pub left: u64,
-    /// Total memory.
     pub all: u64,
 }
 

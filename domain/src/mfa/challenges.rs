@@ -11,9 +11,6 @@ use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 
 /// Opens one for `account`, to be met from the same address.
-///
-/// # Errors
-/// When the database fails.
 pub(crate) async fn open(
     conn: &mut PgConnection,
     account: AccountId,
@@ -39,7 +36,6 @@ pub(crate) async fn open(
 #[derive(Debug)]
 pub struct Challenge {
     pub id: MfaChallengeId,
-    /// Who signs in.
     pub account: AccountId,
 }
 
@@ -52,21 +48,16 @@ pub enum Refused {
     /// It was met before.
     #[error("the challenge was already completed")]
     Consumed,
-    /// It was opened for somebody elsewhere.
     #[error("the challenge was issued to another IP address")]
     Elsewhere,
     /// There were too many wrong guesses.
     #[error("too many wrong codes; sign in again")]
     Exhausted,
-    /// The database failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
 /// Finds the challenge of this token, and locks it and its account until the transaction ends.
-///
-/// # Errors
-/// When it cannot be met from `origin`, or the database fails.
 pub async fn find(
     conn: &mut PgConnection,
     token: &str,
@@ -102,19 +93,11 @@ pub async fn find(
     Ok(Challenge { id: row.id, account: row.account_id })
 }
 
-/// Uses a challenge up.
-///
-/// # Errors
-/// When the database fails.
 pub async fn consume(conn: &mut PgConnection, id: MfaChallengeId) -> sqlx::Result<()> {
     sqlx::query!("update mfa_challenges set consumed_at = now() where id = $1", id as _).execute(conn).await?;
     Ok(())
 }
 
-/// Counts a wrong guess.
-///
-/// # Errors
-/// When the database fails.
 pub async fn count_wrong_guess(conn: &mut PgConnection, id: MfaChallengeId) -> sqlx::Result<()> {
     sqlx::query!("update mfa_challenges set wrong_guesses = wrong_guesses + 1 where id = $1", id as _)
         .execute(conn)
@@ -123,9 +106,6 @@ pub async fn count_wrong_guess(conn: &mut PgConnection, id: MfaChallengeId) -> s
 }
 
 /// Makes every challenge of an account worthless.
-///
-/// # Errors
-/// When the database fails.
 pub async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from mfa_challenges where account_id = $1", account as _).execute(conn).await?;
     Ok(())
@@ -133,9 +113,6 @@ pub async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Re
 
 /// Deletes challenges that expired more than a day ago (contract: retention 7), up to `limit`: for so long their bearers hear why
 /// they are refused. Answers how many.
-///
-/// # Errors
-/// When the database fails.
 pub(super) async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from mfa_challenges where id in (

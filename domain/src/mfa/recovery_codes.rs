@@ -40,7 +40,6 @@ pub fn hash(typed: &str, salt: &[u8]) -> Vec<u8> {
     passwords::derive_code(&crockford::normalized(typed), salt)
 }
 
-/// Replaces all codes of the account with a batch.
 pub(super) async fn replace(conn: &mut PgConnection, account: AccountId, batch: &Batch) -> sqlx::Result<()> {
     sqlx::query!("delete from recovery_codes where account_id = $1", account as _).execute(&mut *conn).await?;
     sqlx::query!(
@@ -55,7 +54,6 @@ pub(super) async fn replace(conn: &mut PgConnection, account: AccountId, batch: 
     Ok(())
 }
 
-/// Result of using a code.
 pub(super) enum Redeemed {
     Good { remaining: i64 },
     Used,

@@ -32,7 +32,6 @@ impl Enrollment {
         &self.secret
     }
 
-    /// Returns the secret for manual entry.
     #[must_use]
     pub fn secret_base32(&self) -> String {
         self.totp().secret().to_base32()

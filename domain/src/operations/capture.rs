@@ -21,7 +21,6 @@ const MARGIN_MM: std::ops::RangeInclusive<f64> = 0.0..=50.0;
 /// `POST /v1/sessions/:id/capture`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Capture {
-    /// Kind of capture.
     pub kind: CaptureKind,
     /// True to capture the whole document instead of the viewport; for screenshots.
     pub full_page: bool,
@@ -31,7 +30,6 @@ pub struct Capture {
     /// Element to capture instead of the viewport; for screenshots.
     #[serde(default)]
     pub element: Option<Element>,
-    /// Format of a screenshot.
     #[serde(default)]
     pub format: ImageFormat,
     /// Quality of a JPEG or a WebP. Not used for a PNG.
@@ -40,14 +38,12 @@ pub struct Capture {
     /// Pixels of a screenshot.
     #[serde(default)]
     pub scale: CaptureScale,
-    /// Layout of a PDF.
     #[serde(default)]
     pub layout: PdfLayout,
     /// Maximum size of the result in bytes.
     pub limit_bytes: Option<u64>,
 }
 
-/// Optional members of a capture.
 #[derive(Debug, Clone, Default)]
 pub struct CaptureOptions {
     pub full_page: Option<bool>,
@@ -85,9 +81,6 @@ impl Capture {
     }
 
     /// Creates a capture with the members of a request.
-    ///
-    /// # Errors
-    /// On each member that is out of range, or does not belong to this kind or to another member.
     pub fn parse(kind: CaptureKind, options: CaptureOptions, limits: &Limits) -> Result<Self, Invalid> {
         let CaptureOptions {
             full_page,
@@ -151,7 +144,6 @@ impl Capture {
         self.kind == CaptureKind::Screenshot && !self.full_page && self.element.is_none()
     }
 
-    /// Media type of the content.
     #[must_use]
     pub fn content_type(&self) -> &'static str {
         match self.kind {
@@ -162,14 +154,12 @@ impl Capture {
     }
 }
 
-/// Format of a screenshot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ImageFormat {
     /// PNG, without loss.
     #[default]
     Png,
-    /// JPEG.
     Jpeg,
     /// WebP, with loss.
     Webp,
@@ -189,21 +179,16 @@ impl ImageFormat {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CaptureScale {
-    /// One for each CSS pixel.
     Css,
-    /// One for each physical pixel.
     #[default]
     Device,
 }
 
-/// Layout of a PDF.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PdfLayout {
-    /// Paper of each page.
     pub paper: Paper,
     /// True if the long side is horizontal.
     pub landscape: bool,
-    /// Margins of each page.
     pub margins: Margins,
     /// True to print backgrounds.
     pub background: bool,
@@ -215,7 +200,6 @@ impl Default for PdfLayout {
     }
 }
 
-/// Paper of a PDF.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Paper {
@@ -318,10 +302,6 @@ impl Captured {
         }
     }
 
-    /// Adds the content.
-    ///
-    /// # Errors
-    /// If the content of a DOM snapshot is not valid UTF-8.
     pub fn with_content(mut self, bytes: Vec<u8>) -> Result<Self, FromUtf8Error> {
         self.content = match self.encoding {
             Encoding::Base64 => BASE64.encode(bytes),
@@ -341,21 +321,16 @@ pub enum Encoding {
     Utf8,
 }
 
-/// Kind of capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum CaptureKind {
-    /// Picture of the page.
     Screenshot,
-    /// The document as HTML.
     DomSnapshot,
-    /// PDF with pages.
     Pdf,
 }
 
 impl CaptureKind {
-    /// Name in a request.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()

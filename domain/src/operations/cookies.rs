@@ -12,7 +12,6 @@ use super::{OperationOutput, OperationSpec, Parameters, Secrets, UsageKind};
 use crate::timestamp::Timestamp;
 use crate::validation::{Invalid, Rules};
 
-/// Maximum number of cookies in a request.
 const MOST_COOKIES: usize = 1_000;
 /// Maximum size of a name with its value in bytes. Browsers ignore larger cookies (RFC 6265bis, section 5.6).
 const PAIR_BYTES: usize = 4 * 1024;
@@ -62,11 +61,9 @@ impl Parameters for SetCookies {
 /// `DELETE /v1/sessions/:id/cookies`. A cookie that matches all members is deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeleteCookies {
-    /// Name of the cookies.
     pub name: Option<String>,
     /// Domain of the cookies. Without a leading dot, cookies with one match as well.
     pub domain: Option<String>,
-    /// Path of the cookies.
     pub path: Option<String>,
 }
 
@@ -74,7 +71,6 @@ impl Parameters for DeleteCookies {
     const SPEC: OperationSpec = OperationSpec { kind: "unknown", route: Some("cookies"), ..OperationSpec::READS };
 }
 
-/// Cookie of a request.
 pub struct CookieParams {
     pub name: String,
     pub value: String,
@@ -87,10 +83,6 @@ pub struct CookieParams {
 }
 
 impl SetCookies {
-    /// Validates and normalizes cookies.
-    ///
-    /// # Errors
-    /// On `cookies`, or a member of one of them.
     pub fn parse(cookies: Vec<CookieParams>) -> Result<Self, Invalid> {
         if !(1..=MOST_COOKIES).contains(&cookies.len()) {
             return Err(Invalid::field("cookies", format!("must have 1 to {MOST_COOKIES} cookies")));
@@ -103,9 +95,6 @@ impl SetCookies {
     }
 
     /// Checks that no cookie has expired. A browser would delete it.
-    ///
-    /// # Errors
-    /// On `expires` of a cookie.
     pub fn check_expiry(&self, now: DateTime<Utc>) -> Result<(), Invalid> {
         let mut rules = Rules::default();
         for (at, cookie) in self.cookies.iter().enumerate() {
@@ -117,8 +106,6 @@ impl SetCookies {
 }
 
 impl DeleteCookies {
-    /// # Errors
-    /// On `name`, `domain` or `path`.
     pub fn parse(name: Option<&str>, domain: Option<&str>, path: Option<&str>) -> Result<Self, Invalid> {
         let mut rules = Rules::default();
         if let Some(name) = name {
@@ -272,7 +259,6 @@ impl BrowserCookie {
     "same_site": "lax",
 }]}))]
 pub struct BrowserCookies {
-    /// Cookies of all hosts
     pub data: Vec<BrowserCookie>,
 }
 

@@ -74,11 +74,9 @@ pub struct OpenDialog {
 /// Dialog that ended an operation early, and facts that are known without the page, which the dialog blocks.
 #[derive(Debug, Clone)]
 pub struct Interruption {
-    /// Dialog that is open.
     pub dialog: OpenDialog,
     /// Dialogs that were answered before it.
     pub dialogs: Vec<AnsweredDialog>,
-    /// Address of the page.
     pub url: String,
     /// Time since the operation began.
     pub duration_ms: u64,

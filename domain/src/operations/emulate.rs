@@ -8,16 +8,13 @@ use crate::emulation::{
 };
 use crate::validation::Invalid;
 
-/// Change of one member of the emulation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change<T> {
-    /// The member keeps its value.
     #[default]
     Keep,
     /// The member gets its default.
     Reset,
-    /// The member gets this value.
     Set(T),
 }
 
@@ -29,7 +26,6 @@ impl<T> Change<T> {
         }
     }
 
-    /// Replaces the value by one that was validated.
     fn with(self, value: T) -> Self {
         match self {
             Self::Set(_) => Self::Set(value),
@@ -53,13 +49,9 @@ impl<T> Change<T> {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Emulate {
-    /// Position.
     pub geolocation: Change<Geolocation>,
-    /// Color scheme.
     pub color_scheme: Change<ColorScheme>,
-    /// Orientation.
     pub orientation: Change<Orientation>,
-    /// Headers added to requests.
     pub extra_headers: Change<Vec<ExtraHeader>>,
     /// True to cut the browser off from the network.
     pub offline: Change<bool>,
@@ -91,10 +83,6 @@ impl Emulate {
         *self == Self::default()
     }
 
-    /// Validates and normalizes the values.
-    ///
-    /// # Errors
-    /// On `geolocation`, `extra_headers` or `block`, or a member of them.
     pub fn parse(self) -> Result<Self, Invalid> {
         let parsed = Emulation::parse(EmulationParams {
             geolocation: self.geolocation.value().copied(),

@@ -31,7 +31,6 @@ pub struct Evaluate {
     pub arguments: String,
     /// Time limit of the script.
     pub timeout: Duration,
-    /// Outcome of a timeout.
     pub on_timeout: OnTimeout,
 }
 
@@ -72,8 +71,6 @@ impl Parameters for Evaluate {
 }
 
 impl Evaluate {
-    /// # Errors
-    /// On `script`, `args` or `timeout_ms`.
     pub fn parse(
         script: String,
         arguments: &[Value],
@@ -172,7 +169,6 @@ impl fmt::Debug for ScriptException {
 pub struct ScriptValue(Box<RawValue>);
 
 impl ScriptValue {
-    /// The value null.
     #[must_use]
     pub fn null() -> Self {
         Self(RawValue::NULL.to_owned())

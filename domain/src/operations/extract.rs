@@ -22,14 +22,10 @@ pub struct Extract {
     pub extractions: Vec<Extraction>,
 }
 
-/// A value to extract.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Extraction {
-    /// Key of the value in the response.
     pub name: String,
-    /// Elements to read.
     pub element: Element,
-    /// Data to read.
     #[serde(rename = "type")]
     pub take: Take,
     /// Transformation, for `text`.
@@ -54,15 +50,11 @@ pub struct SubExtraction {
     pub attribute: Option<String>,
 }
 
-/// Data to read from an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Take {
-    /// Trimmed text.
     Text,
-    /// Value of a named attribute.
     Attribute,
-    /// All matches.
     List,
     /// Box in CSS pixels of the viewport.
     Box,
@@ -70,7 +62,6 @@ pub enum Take {
     Value,
 }
 
-/// Transformation of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transform {
@@ -97,8 +88,6 @@ impl OperationOutput for Extracted {
 }
 
 impl Extract {
-    /// # Errors
-    /// On `extractions`, or a field of one of them.
     pub fn parse(extractions: Vec<Extraction>, limits: &Limits) -> Result<Self, Invalid> {
         let max = limits.extractions;
         if !(1..=max).contains(&extractions.len()) {

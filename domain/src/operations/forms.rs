@@ -16,7 +16,6 @@ use crate::validation::{Invalid, Rules};
 /// `POST /v1/sessions/:id/search`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Search {
-    /// Text to search for.
     pub query: String,
     /// CSS selector of the search field; detected automatically if `None`.
     pub search_selector: Option<String>,
@@ -165,9 +164,6 @@ pub fn require_selectors<const N: usize>(rules: &mut Rules, selectors: [(&str, &
 }
 
 /// Validates the timeout of search and login.
-///
-/// # Errors
-/// On `timeout_seconds`.
 pub fn parse_form_timeout(timeout_seconds: Option<u64>, limits: &Limits) -> Result<Duration, Invalid> {
     let Some(seconds) = timeout_seconds else {
         return Ok(limits.default_form_timeout.min(limits.max_form_timeout));

@@ -19,11 +19,9 @@ use crate::validation::{Invalid, Rules, both};
 /// `POST /v1/sessions/:id/interact`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Interact {
-    /// Action to perform.
     pub action: Action,
     /// Time limit of the action.
     pub timeout: Duration,
-    /// Outcome of a timeout.
     pub on_timeout: OnTimeout,
     /// True to hold back form submissions until another interaction allows them. Internal to agent sessions: no caller can set
     /// it.
@@ -38,7 +36,6 @@ pub struct Interact {
     pub release_submission: bool,
 }
 
-/// A user action.
 #[derive(Debug, Clone, Serialize, Deserialize, strum::EnumDiscriminants)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[strum_discriminants(name(ActionKind), derive(Serialize, Deserialize), serde(rename_all = "snake_case"))]
@@ -50,7 +47,6 @@ pub enum Action {
         element: Option<Element>,
         /// Point to tap, from the top left corner of the element or of the viewport. `None` for any point of the element.
         at: Option<Point>,
-        /// Number of taps in quick succession.
         count: u8,
         /// Time that the finger stays; `None` uses the behavioral profile.
         hold_ms: Option<u64>,
@@ -66,29 +62,21 @@ pub enum Action {
     Swipe {
         /// Element to swipe on; `None` swipes on the page.
         element: Option<Element>,
-        /// Direction of the finger.
         direction: Direction,
         /// CSS pixels; `None` is 60 % of the element or the viewport.
         distance: Option<u32>,
-        /// Duration of the movement.
         duration_ms: u64,
     },
-    /// Drag with a finger or a mouse.
     Drag {
         /// Element where the drag starts. `None` only together with a path of the viewport.
         element: Option<Element>,
-        /// Course of the drag.
         course: DragCourse,
-        /// Duration of the movement.
         duration_ms: u64,
-        /// Pointing device.
         pointer: PointerKind,
     },
     /// Set the state of a checkbox, a switch or a radio button.
     Check {
-        /// Control to check.
         element: Element,
-        /// Wanted state.
         checked: bool,
     },
     /// Remove the content of a field.
@@ -98,7 +86,6 @@ pub enum Action {
     },
     /// Type text into an element.
     Type {
-        /// Element to type into.
         element: Element,
         /// Text, sealed during transfer whatever `sensitive` says.
         text: String,
@@ -109,12 +96,10 @@ pub enum Action {
     },
     /// Replace the content of a field.
     Fill {
-        /// Field to fill.
         element: Element,
         /// New content, sealed during transfer. Fields with a picker take values in the form of HTML.
         value: String,
     },
-    /// Scroll the page or a scrollable element.
     Scroll {
         /// Element to scroll; `None` scrolls the page.
         element: Option<Element>,
@@ -123,7 +108,6 @@ pub enum Action {
         /// CSS pixels down.
         delta_y: i32,
     },
-    /// Press a key.
     Press {
         /// Character, or key name such as `Enter`.
         key: String,
@@ -162,7 +146,6 @@ pub enum Action {
     Back,
     /// Go forward to the next page, as the browser's forward button does.
     Forward,
-    /// Reload the page.
     Reload,
 }
 
@@ -185,13 +168,11 @@ pub enum PointerKind {
     Mouse,
 }
 
-/// Course of a drag.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DragCourse {
     /// Points from the top left corner of the element, or of the viewport.
     Path(Vec<Point>),
-    /// From the element to another one.
     To {
         /// Element where the drag ends.
         element: Element,
@@ -200,7 +181,6 @@ pub enum DragCourse {
     },
 }
 
-/// Range of the number of points of a path.
 pub const PATH_POINTS: std::ops::RangeInclusive<usize> = 2..=200;
 /// Duration of a drag or a swipe without one in the request.
 pub const DEFAULT_DRAG_MS: u64 = 300;
@@ -236,7 +216,6 @@ pub enum Obstacle {
 }
 
 impl Action {
-    /// Kind of the action.
     #[must_use]
     pub fn kind(&self) -> ActionKind {
         self.into()
@@ -255,9 +234,6 @@ impl Action {
     }
 
     /// Default timeout: that of a navigation for going back and reloading, otherwise 10 s. Typing adds time for each character.
-    ///
-    /// # Errors
-    /// On `action.delay_ms`, if the delays alone exceed the maximum timeout.
     fn default_timeout(&self, limits: &Limits) -> Result<Duration, Invalid> {
         if self.navigates() {
             return Ok(NAVIGATE_TIMEOUT);
@@ -398,8 +374,6 @@ impl OperationOutput for Interacted {
 }
 
 impl Interact {
-    /// # Errors
-    /// On `timeout_ms` or a field of `action`.
     pub fn parse(
         action: Action,
         timeout_ms: Option<u64>,

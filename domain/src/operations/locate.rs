@@ -9,7 +9,6 @@ use super::{OperationOutput, OperationSpec, Parameters, Target};
 /// Request to locate elements.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Locate {
-    /// Element query.
     pub sought: LocateBy,
 }
 
@@ -33,7 +32,6 @@ impl OperationOutput for SubmissionHeld {}
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LocateBy {
-    /// An exact locator.
     Target(Target),
     /// A person's description. An element whose name equals the words comes first, otherwise elements whose name contains them
     /// match. Controls with the role precede others, and a name precedes a label, a placeholder and a text.
@@ -43,7 +41,6 @@ pub enum LocateBy {
         /// Name of the element; may be empty if there is a role.
         words: String,
     },
-    /// The focused element.
     Focused,
 }
 
@@ -52,9 +49,7 @@ pub enum LocateBy {
 pub struct Located {
     /// First matches, at most [`super::MOST_CANDIDATES`].
     pub matches: Vec<Match>,
-    /// Number of matches.
     pub total: u64,
-    /// Origin of the page.
     pub origin: String,
 }
 
@@ -86,7 +81,6 @@ pub struct Match {
     pub size: [u32; 2],
 }
 
-/// Result of a check for held submissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubmissionHeld {
     /// True if a page's own form submission was held since the last check.

@@ -18,24 +18,17 @@ pub enum Element {
     Exact(Target),
 }
 
-/// Locator of an element.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
-    /// CSS selector.
     Selector(String),
-    /// Accessibility role.
     Role {
         /// One of [`ROLES`].
         role: String,
-        /// Part of the accessible name.
         name: Option<String>,
     },
-    /// Part of the label.
     Label(String),
-    /// Part of the text.
     Text(String),
-    /// Part of the placeholder.
     Placeholder(String),
     /// Element's `ref` in a snapshot.
     Ref(String),
@@ -122,9 +115,6 @@ const REF_DIGITS: usize = 9;
 
 impl Element {
     /// Combines the `selector` and `target` of the field `of`. Returns `None` if both are absent.
-    ///
-    /// # Errors
-    /// If both are given.
     pub fn chosen(selector: Option<String>, target: Option<Self>, of: &str) -> Result<Option<Self>, Invalid> {
         match (selector, target) {
             (Some(_), Some(_)) => Err(Invalid::field(member_of(of, "target"), "must not be combined with selector")),
@@ -133,9 +123,6 @@ impl Element {
     }
 
     /// Like [`Element::chosen`], but one of the two is required.
-    ///
-    /// # Errors
-    /// If both are given, or neither.
     pub fn required(selector: Option<String>, target: Option<Self>, of: &str) -> Result<Self, Invalid> {
         let missing = || Invalid::field(member_of(of, "selector"), "is required unless target is given");
         Self::chosen(selector, target, of)?.ok_or_else(missing)
@@ -157,7 +144,6 @@ pub fn member_of(of: &str, member: &str) -> String {
     if of.is_empty() { member.to_owned() } else { format!("{of}.{member}") }
 }
 
-/// A CSS selector.
 impl From<String> for Element {
     fn from(selector: String) -> Self {
         Self::Selector(selector)
@@ -173,7 +159,6 @@ pub struct Candidate {
     pub selector: String,
 }
 
-/// Maximum number of candidates in a response.
 pub const MOST_CANDIDATES: usize = 5;
 
 pub(super) fn require_element(rules: &mut Rules, element: &Element, limits: &Limits, of: &str) {

@@ -23,11 +23,8 @@ pub struct Navigate {
     pub requested_url: String,
     /// Parsed address.
     pub url: BrowserUrl,
-    /// Load state to wait for.
     pub wait_until: WaitUntil,
-    /// Time limit of the navigation.
     pub timeout: Duration,
-    /// Outcome of a timeout.
     #[serde(default)]
     pub on_timeout: OnTimeout,
     /// Outcome of a navigation without a response.
@@ -75,9 +72,6 @@ impl OperationOutput for Navigated {
 
 impl Navigate {
     /// Parses a navigation whose failures and timeouts error the session.
-    ///
-    /// # Errors
-    /// On `url` or `timeout_ms`.
     pub fn parse(
         url: String,
         wait_until: WaitUntil,

@@ -6,7 +6,6 @@ use serde_json::{Map, Value};
 use super::OpenDialog;
 use crate::validation::FieldError;
 
-/// Outcome of an operation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "ended", rename_all = "snake_case")]
 pub enum Outcome {
@@ -14,7 +13,6 @@ pub enum Outcome {
     Done,
     /// The engine rejected the input; the session is ready again.
     Invalid {
-        /// Invalid fields.
         errors: Vec<FieldError>,
         /// Additional members of the problem document, such as candidates.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
@@ -32,7 +30,6 @@ pub enum Outcome {
     },
     /// The browser failed; the session is errored.
     Failed {
-        /// Failure of the browser.
         failure: Failure,
     },
     /// A DELETE came first; the session is destroyed.

@@ -15,7 +15,6 @@ use crate::validation::{Invalid, Rules};
 /// `GET /v1/sessions/:id/pages`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ListPages {
-    /// Session of the pages, which their ids depend on.
     pub session: SessionId,
 }
 
@@ -28,7 +27,6 @@ impl Parameters for ListPages {
 /// `POST /v1/sessions/:id/pages`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OpenPage {
-    /// Session of the page.
     pub session: SessionId,
     /// Address to load. `None` for a blank page.
     pub url: Option<BrowserUrl>,
@@ -50,10 +48,6 @@ impl Parameters for OpenPage {
 }
 
 impl OpenPage {
-    /// Parses the address to load.
-    ///
-    /// # Errors
-    /// On `url`.
     pub fn parse_url(
         url: Option<&str>,
         destinations: &Destinations,
@@ -69,9 +63,7 @@ impl OpenPage {
 /// `POST /v1/sessions/:id/pages/:page_id/activate`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ActivatePage {
-    /// Session of the page.
     pub session: SessionId,
-    /// Page that becomes the active one.
     pub page: PageId,
 }
 
@@ -87,9 +79,7 @@ impl Parameters for ActivatePage {
 /// `DELETE /v1/sessions/:id/pages/:page_id`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClosePage {
-    /// Session of the page.
     pub session: SessionId,
-    /// Page to close.
     pub page: PageId,
 }
 
@@ -105,7 +95,6 @@ impl Parameters for ClosePage {
     "active": true, "opener_id": "page_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5f",
 }))]
 pub struct BrowserPage {
-    /// Page ID
     #[schema(value_type = String)]
     pub id: PageId,
     /// Address of the page, limited to its first 32,768 characters

@@ -16,10 +16,6 @@ use super::{Captured, Interruption, OperationOutput, OperationResult};
 use crate::blocking::run_blocking;
 
 impl OperationResult {
-    /// The form in which it is stored.
-    ///
-    /// # Errors
-    /// If serialization fails.
     pub fn store(self) -> serde_json::Result<StoredResult> {
         let json = run_blocking(self.weight(), || to_raw_value(&self))?;
         Ok(StoredResult { json, content: self.into_content() })
@@ -31,23 +27,16 @@ impl OperationResult {
 pub struct StoredResult {
     /// Response body, without the content of a capture.
     pub json: Box<RawValue>,
-    /// Content of a capture.
     pub content: Option<Vec<u8>>,
 }
 
 impl StoredResult {
     /// Parses the result; a capture lacks its content.
-    ///
-    /// # Errors
-    /// If the result has another type.
     pub fn read<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
         serde_json::from_str(self.json.get())
     }
 
     /// Response body for the caller.
-    ///
-    /// # Errors
-    /// If there is content, but the result is not a capture.
     pub fn into_body(self) -> serde_json::Result<Vec<u8>> {
         let Self { json, content } = self;
         let Some(bytes) = content else { return Ok(Box::<str>::from(json).into_boxed_bytes().into_vec()) };

@@ -20,7 +20,6 @@ pub struct OperationSpec {
     /// End of its route, after the session. `None` for an operation that only the service itself runs, or whose route has another
     /// operation with other facts.
     pub route: Option<&'static str>,
-    /// Usage that a completed operation adds to.
     pub usage: Option<UsageKind>,
     /// True when an equal second request has no further effect.
     pub retryable: bool,
@@ -44,13 +43,10 @@ impl OperationSpec {
         may_load: false,
     };
 
-    /// An operation that acts on the page.
     pub(super) const ACTS: Self = Self { retryable: false, may_load: true, ..Self::READS };
 }
 
-/// Parameters of an operation.
 pub trait Parameters {
-    /// Facts about all operations with these parameters.
     const SPEC: OperationSpec;
 
     /// Facts about this operation, where they depend on the parameters.
@@ -80,7 +76,6 @@ pub trait Parameters {
 /// Members of a result for dialogs: those that were answered, and the one that is open.
 pub type DialogMembers<'a> = (&'a mut Vec<AnsweredDialog>, &'a mut Option<OpenDialog>);
 
-/// Result of an operation.
 pub trait OperationOutput: Serialize {
     /// Approximate number of bytes that a page has put into it. Other members, such as addresses, are bounded.
     fn weight(&self) -> usize {
@@ -119,12 +114,10 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Creates the secrets of extra headers.
     pub(crate) fn of_headers(values: Vec<String>) -> Self {
         Self { header_values: Some(values), ..Self::default() }
     }
 
-    /// Returns the values of extra headers.
     pub(crate) fn into_header_values(self) -> Vec<String> {
         self.header_values.unwrap_or_default()
     }
@@ -136,20 +129,14 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// Type of usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum UsageKind {
     /// Minute of a live session.
     SessionMinute,
-    /// Page load.
     Navigate,
-    /// Interaction with a page.
     Interact,
-    /// Wait for a condition.
     Wait,
-    /// Read of the state.
     StateCapture,
-    /// Screenshot of a page.
     ScreenshotCapture,
 }

@@ -63,13 +63,10 @@ pub struct SessionState {
 /// A cookie of any host that the browser has visited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cookie {
-    /// Cookie name.
     pub name: String,
-    /// Cookie value.
     pub value: String,
     /// Host of the cookie; a leading dot includes subdomains.
     pub domain: String,
-    /// Path of the cookie.
     pub path: String,
     /// Expiry; `None` for a session cookie.
     pub expires: Option<Timestamp>,

@@ -18,32 +18,24 @@ use crate::validation::{Invalid, Rules, both};
 /// Maximum length of a script in characters.
 const SCRIPT_CHARS: usize = 65_536;
 
-/// Range of HTTP statuses.
 const STATUSES: std::ops::RangeInclusive<u16> = 100..=599;
 
 /// `POST /v1/sessions/:id/wait`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Wait {
-    /// Condition to wait for.
     pub condition: Condition,
-    /// Time limit of the wait.
     pub timeout: Duration,
-    /// Outcome of a timeout.
     pub on_timeout: OnTimeout,
 }
 
-/// Condition to wait for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Condition {
-    /// An element is visible.
     Selector {
-        /// Element query.
         element: Element,
     },
     /// No element matches, or the match is invisible.
     SelectorHidden {
-        /// Element query.
         element: Element,
     },
     /// The page's address matches a pattern.
@@ -51,7 +43,6 @@ pub enum Condition {
         /// Regular expression, which may match anywhere in the address: see [`crate::patterns::Pattern`].
         pattern: String,
     },
-    /// A text is visible, in any frame.
     Text {
         /// Words, compared as those of a target.
         text: String,
@@ -68,12 +59,9 @@ pub enum Condition {
         /// HTTP status. `None` for any.
         status: Option<u16>,
     },
-    /// The load of the page has reached a state.
     LoadState {
-        /// State of the load.
         state: WaitUntil,
     },
-    /// A period of time.
     Time {
         /// Milliseconds.
         ms: u64,
@@ -85,7 +73,6 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// Kind of the condition.
     #[must_use]
     pub fn kind(&self) -> ConditionKind {
         match self {
@@ -164,8 +151,6 @@ impl OperationOutput for Waited {
 }
 
 impl Wait {
-    /// # Errors
-    /// On `timeout_ms` or a field of `condition`.
     pub fn parse(
         condition: Condition,
         timeout_ms: Option<u64>,
@@ -204,7 +189,6 @@ impl Wait {
     }
 }
 
-/// Kind of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConditionKind {

@@ -9,16 +9,13 @@ use crate::ids::{AccountId, ProfileId, SnapshotId};
 use crate::limits::Limits;
 use crate::timestamp::Timestamp;
 
-/// Snapshot as customers see it.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     pub id: SnapshotId,
     pub profile_id: ProfileId,
-    /// Label chosen by the account owner.
     pub label: Option<String>,
     /// Size of the stored state, sealed.
     pub size_bytes: i64,
-    /// Time the snapshot was created.
     pub created_at: Timestamp,
 }
 
@@ -28,12 +25,9 @@ pub enum CreateError {
     /// The account has no such profile, or a query failed.
     #[error(transparent)]
     Profile(#[from] ChangeError),
-    /// The profile has the maximum number of snapshots.
     #[error("the profile has {current} snapshots; the limit is {limit}")]
     CapReached {
-        /// Current number.
         current: i64,
-        /// Maximum number.
         limit: i64,
     },
     /// The account has reached its limit of stored bytes.
@@ -49,9 +43,6 @@ impl From<sqlx::Error> for CreateError {
 
 /// Creates a snapshot of a profile. It uses no space yet, but the next content of the profile then needs space for all
 /// its bytes. The account must therefore have room for at least one byte.
-///
-/// # Errors
-/// Returns an error if the account has no such profile or has reached a limit, or a query fails.
 pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
@@ -123,10 +114,6 @@ pub async fn find_kept(
     Ok(kept.map(|kept| StoredProfile { store: row.store_id, ..kept }))
 }
 
-/// Deletes a snapshot.
-///
-/// # Errors
-/// Returns an error if the account has no such snapshot, or a query fails.
 pub async fn delete(conn: &mut PgConnection, account: AccountId, id: SnapshotId) -> Result<(), ChangeError> {
     let profile = sqlx::query_scalar!(
         "select profile_id from profile_snapshots where id = $1 and account_id = $2",

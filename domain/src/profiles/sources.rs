@@ -34,9 +34,7 @@ pub async fn wait_until_kept(
 /// Source with stored content.
 #[derive(Debug, Clone, Copy)]
 pub enum Source {
-    /// Current content of a profile.
     Profile(ProfileId),
-    /// Content of a snapshot.
     Snapshot(SnapshotId),
 }
 
@@ -49,7 +47,6 @@ impl Source {
         }
     }
 
-    /// Returns the origin that the new profile records.
     #[must_use]
     pub fn origin(self) -> Origin {
         match self {

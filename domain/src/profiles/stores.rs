@@ -114,9 +114,6 @@ pub async fn take_if_removable(conn: &mut PgConnection, id: StoreId) -> sqlx::Re
 }
 
 /// Deletes the row of a store, with its bytes if they are kept in the database.
-///
-/// # Errors
-/// Returns an error if the store is still referenced, or a query fails.
 pub async fn delete(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<()> {
     sqlx::query!("delete from profile_stores where id = $1", id as _).execute(conn).await?;
     Ok(())
@@ -133,10 +130,8 @@ pub async fn postpone_removal(conn: &mut PgConnection, id: StoreId) -> sqlx::Res
     Ok(())
 }
 
-/// Result of replacing the content of a profile.
 #[derive(Debug)]
 pub enum Replaced {
-    /// The content was replaced.
     Now {
         /// Previous store of the profile, which is no longer needed unless a snapshot refers to it.
         before: Option<StoreId>,

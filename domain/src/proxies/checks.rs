@@ -24,7 +24,6 @@ const START_WITHIN: Duration = Duration::from_secs(5);
 /// Maximum time a request waits for the result.
 pub const HEARD_WITHIN: Duration = START_WITHIN.saturating_add(WITHIN);
 
-/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checked {
     /// True when a connection through the proxy succeeded.
@@ -40,7 +39,6 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Creates the result of a failed check.
     #[must_use]
     pub fn unreachable(error: impl Into<String>) -> Self {
         Self { reachable: false, latency_ms: None, exit_address: None, capabilities: None, error: Some(error.into()) }
@@ -118,12 +116,10 @@ pub async fn finish(conn: &mut PgConnection, id: ProxyCheckId, checked: &Checked
     .await
 }
 
-/// State of a check.
 #[derive(Debug)]
 pub enum CheckStatus {
     /// The worker has not finished the check.
     UnderWay,
-    /// The check has this result.
     Done(Checked),
     /// The worker no longer exists.
     Lost,

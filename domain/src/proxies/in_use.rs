@@ -19,9 +19,7 @@ use crate::workers;
 /// Secrets of a proxy. They are erased from memory when dropped, and never printed.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Secrets {
-    /// Password for the proxy.
     pub password: Option<Zeroizing<String>>,
-    /// Configuration of a tunnel, with its credentials.
     pub config: Option<Zeroizing<String>>,
 }
 
@@ -34,13 +32,10 @@ impl fmt::Debug for Secrets {
 /// Proxy used by a session or by a check.
 #[derive(Debug, Clone)]
 pub struct InUse {
-    /// Id of the saved proxy.
     pub id: ProxyId,
-    /// Protocol of the proxy.
     pub scheme: Scheme,
     /// Host of the proxy, or of the server of a tunnel.
     pub host: Host,
-    /// Port of the proxy.
     pub port: u16,
     /// User name sent to the proxy.
     pub username: Option<String>,
@@ -49,9 +44,6 @@ pub struct InUse {
 
 impl InUse {
     /// Opens the secrets, for the worker that they were sealed to.
-    ///
-    /// # Errors
-    /// Returns an error if they were sealed to another worker.
     pub fn open(&self, opener: &Opener) -> Result<Secrets, NotSealedForUs> {
         opener.open(&self.sealed_secrets)
     }
@@ -71,9 +63,6 @@ pub struct LockedProxy {
 
 impl LockedProxy {
     /// Opens the secrets. A proxy without secrets needs no vault.
-    ///
-    /// # Errors
-    /// Returns an error if they were sealed with a key that this process does not have.
     pub fn open(&self, vault: Option<&Vault>) -> Result<Secrets, UnsealError> {
         let opened = |part, sealed: &Option<Vec<u8>>| match sealed {
             Some(sealed) => open(vault.ok_or(UnsealError)?, self.id, part, sealed).map(Some),
@@ -126,9 +115,6 @@ pub async fn hand_over(
 
 /// Returns the proxy of a live session, or `None` when the session connects directly. For a session that has ended or
 /// does not exist it returns an error, so that its traffic is never sent without the proxy.
-///
-/// # Errors
-/// Returns an error if the session has ended or a query fails.
 pub async fn of_session(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<InUse>> {
     let row = sqlx::query!(
         r#"select s.proxy_id, p.scheme as "scheme?: Scheme", p.host as "host?", p.port as "port?", p.username,

@@ -15,7 +15,6 @@ use crate::validation::{Invalid, Rules};
 
 /// Maximum length of a user name and of a password in bytes, which SOCKS5 sets.
 const MOST_CREDENTIAL_BYTES: usize = 255;
-/// Maximum length of a label, in characters.
 const MOST_LABEL_CHARS: usize = 120;
 /// Maximum length of a host name in bytes, which DNS sets.
 const MOST_HOST_BYTES: usize = 253;
@@ -31,7 +30,6 @@ pub enum Change {
     Keep,
     /// The field was `null`, and the secret is removed.
     Remove,
-    /// The secret is replaced.
     Set(Zeroizing<String>),
 }
 
@@ -67,10 +65,8 @@ impl<'de> Deserialize<'de> for Change {
     }
 }
 
-/// Endpoint of a proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Host name or IP address.
     pub host: Host,
     pub port: u16,
 }
@@ -78,16 +74,12 @@ pub struct Endpoint {
 /// Values of a proxy as a customer sent them, not yet validated.
 #[derive(Debug)]
 pub struct ProxyInput {
-    /// Label chosen by the account owner.
     pub label: String,
-    /// Protocol of the proxy.
     pub scheme: Scheme,
     pub host: Option<String>,
     pub port: Option<u64>,
-    /// User name sent to the proxy.
     pub username: Option<String>,
     pub password: Change,
-    /// Configuration of a tunnel, with its credentials.
     pub config: Change,
 }
 
@@ -106,7 +98,6 @@ pub struct Proxy {
 /// Rules that the caller provides.
 #[derive(Clone, Copy)]
 pub struct Checks<'a> {
-    /// Addresses that proxies can have.
     pub destinations: &'a Destinations,
     /// Reads a tunnel's configuration. Returns the endpoint of its server, or an error message that contains none of
     /// its values.

@@ -23,9 +23,7 @@ pub enum SourceError {
     /// The size of the steps exceeds that of a recipe.
     #[error("the steps of the agent session have {bytes} bytes; a recipe may have at most {limit}")]
     TooLarge {
-        /// Size of the steps.
         bytes: usize,
-        /// Maximum size.
         limit: usize,
     },
     /// The database failed, or the steps cannot be opened.
@@ -44,9 +42,6 @@ pub struct SealedSteps {
 }
 
 /// Returns the completed steps of plans in order of execution (contract: recipes 5).
-///
-/// # Errors
-/// Returns an error if the steps exceed the limits or the database fails.
 pub(super) async fn steps(
     conn: &mut PgConnection,
     of: AgentSessionId,
@@ -93,9 +88,6 @@ impl SealedSteps {
     }
 
     /// Decrypts the steps and converts them to those of a recipe. Slow for large inputs: run it off the async runtime.
-    ///
-    /// # Errors
-    /// Returns an error if the steps were sealed with a key that this process does not have.
     pub fn open(self, sealer: &Sealer) -> sqlx::Result<Vec<Step>> {
         let typed = self.typed.open(sealer)?;
         let steps = self.steps.into_iter().map(|(id, sealed_wish, sealed_shown)| {

@@ -8,91 +8,66 @@ use serde::{Deserialize, Serialize};
 use crate::agents::commands::Degrees;
 use crate::operations::{self, CaptureKind, Direction, Target};
 
-/// A completed step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Step {
-    /// Load a page.
     Navigate {
-        /// Address of the page.
         url: String,
     },
     Tap(Element),
-    /// Tap an element twice.
     DoubleTap(Element),
-    /// Keep a finger on an element.
     LongPress(Element),
-    /// Set the state of a checkbox or a switch.
     Check {
-        /// The control.
         #[serde(flatten)]
         element: Element,
-        /// Requested state.
         checked: bool,
     },
     /// Replace the content of a field.
     Fill {
-        /// The field.
         #[serde(flatten)]
         element: Element,
         /// Exact text. No response contains it (contract: recipes 8).
         value: String,
     },
-    /// Drag an element.
     Drag {
         #[serde(flatten)]
         element: Element,
-        /// Where the drag ends.
         to: DragEnd,
     },
-    /// Swipe on the page or an element.
     Swipe {
-        /// Direction of the finger.
         direction: Direction,
         /// Distance in CSS pixels; `None` is a part of the page or the element.
         distance: Option<u32>,
         /// Element to swipe on; `None` is the page.
         target: Option<Element>,
     },
-    /// Move a mouse to an element.
     Hover(Element),
-    /// Answer the dialog of the page.
     Dialog {
         /// True to accept it.
         accept: bool,
         /// Answer to a prompt. No response contains it (contract: recipes 8).
         text: Option<String>,
     },
-    /// Make another page the active one.
     ActivatePage(Page),
     ClosePage(Page),
-    /// Set the position that pages see.
     SetLocation {
-        /// Degrees north.
         latitude: Degrees,
-        /// Degrees east.
         longitude: Degrees,
     },
-    /// Type text.
     Type {
-        /// Element that receives the text.
         #[serde(flatten)]
         element: Element,
         /// Exact text. No response contains it (contract: recipes 8).
         value: String,
     },
-    /// Press a key.
     Press {
-        /// Name of the key.
         key: String,
     },
-    /// Choose an option.
     Select {
         #[serde(flatten)]
         element: Element,
         option: String,
     },
-    /// Scroll the page or an element.
     Scroll {
         /// Distance to the right in CSS pixels.
         delta_x: i64,
@@ -101,25 +76,17 @@ pub enum Step {
         /// Element to scroll; `None` is the page.
         target: Option<Element>,
     },
-    /// Wait for a condition.
     Wait {
         condition: Condition,
     },
-    /// Capture the page.
     Capture {
-        /// Format of the capture.
         capture: CaptureKind,
     },
-    /// Read values.
     Extract {
-        /// The values to read.
         items: Vec<Item>,
     },
-    /// Go back in the history.
     Back,
-    /// Go forward in the history.
     Forward,
-    /// Reload the page.
     Reload,
 }
 
@@ -127,13 +94,11 @@ pub enum Step {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DragEnd {
-    /// Another element.
     Element(Element),
     /// Points from the top left corner of the dragged element, in tenths of CSS pixels.
     Path([(i64, i64); 2]),
 }
 
-/// A page of the browser.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
     /// Position in the list of pages, counted from 1.
@@ -142,10 +107,8 @@ pub struct Page {
     pub description: String,
 }
 
-/// The element that a step acted on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Element {
-    /// CSS selector.
     pub selector: String,
     /// Readable description: `button "Sign in"`.
     pub description: String,
@@ -156,7 +119,6 @@ pub struct Element {
 pub struct RecipeLocator {
     /// Selector or target of the search.
     pub by: operations::Element,
-    /// Readable description.
     pub description: String,
 }
 
@@ -187,20 +149,16 @@ impl RecipeLocator {
     }
 }
 
-/// Condition that a step waited for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Condition {
-    /// A visible element.
     Selector(RecipeLocator),
     /// No matching element, or an invisible one.
     SelectorHidden(RecipeLocator),
-    /// The address of the page.
     UrlMatches {
         /// A regular expression that the address matches.
         pattern: String,
     },
-    /// A fixed time.
     Time {
         /// Duration in milliseconds.
         ms: u64,
@@ -209,12 +167,9 @@ pub enum Condition {
     Page,
 }
 
-/// A value that a step read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item {
-    /// Name of the value.
     pub name: String,
-    /// Locator of the element.
     pub sought: RecipeLocator,
     /// Attribute to read; the text when `None`.
     pub attribute: Option<String>,
@@ -222,7 +177,6 @@ pub struct Item {
     pub list: bool,
 }
 
-/// Words that mark a field as one for secrets.
 static SECRET_WORDS: LazyLock<Regex> = LazyLock::new(|| {
     let alone = "otp|totp|hotp|mfa|2fa|pin|tan|pwd|pass|card|cc|ccnum|cvc|cvv|csc|secret|token";
     let together = "one time|api key|access key|private key|secret key|security code|verification code|auth code";

@@ -8,9 +8,7 @@ use crate::limits::Limits;
 /// A suggested label and description. Both satisfy the rules for recipes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suggestion {
-    /// Suggested label.
     pub label: String,
-    /// Suggested description.
     pub description: String,
 }
 

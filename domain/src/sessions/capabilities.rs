@@ -8,9 +8,6 @@ use crate::ids::{AccountId, SessionId};
 
 /// Stores the capabilities of a live session's proxy and records `session.egress_capability_changed`. Returns `false` and changes
 /// nothing if they are equal to the stored ones or the session has ended. `conn` is in a transaction.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn report(
     conn: &mut PgConnection,
     session: SessionId,

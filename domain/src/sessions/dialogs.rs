@@ -29,7 +29,6 @@ impl DialogChange {
         }
     }
 
-    /// Dialog to store.
     pub(super) fn dialog(&self) -> Option<&OpenDialog> {
         match self {
             Self::Opened(dialog) => Some(dialog),
@@ -39,9 +38,6 @@ impl DialogChange {
 }
 
 /// Stores the open dialog of a live session of `worker`, or that there is none. A running operation continues.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn store(
     conn: &mut PgConnection,
     worker: WorkerId,

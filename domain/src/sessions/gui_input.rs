@@ -11,7 +11,6 @@ use crate::ids::{IntentId, SessionId, WorkerId};
 /// Parameters of a claim for viewer input.
 #[derive(Debug, Clone, Copy)]
 pub struct InputClaim<'a> {
-    /// Worker that runs the browser.
     pub worker: WorkerId,
     pub session: SessionId,
     /// Name of the viewer's client, if it has one.
@@ -20,10 +19,8 @@ pub struct InputClaim<'a> {
     pub patience: Duration,
 }
 
-/// Result of a claim for viewer input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// The session is claimed by this intent.
     Won,
     /// An operation or another viewer has the session, or it has ended.
     Busy,
@@ -33,9 +30,6 @@ pub enum Claim {
 
 /// Claims a session for viewer input as `intent`, which is running from then on. The call is idempotent: a caller that did not
 /// receive the result may repeat it with the same intent. `conn` is not in a transaction.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn claim(
     conn: &mut PgConnection,
     person: InputClaim<'_>,

@@ -30,7 +30,6 @@ use crate::workers;
 /// Recipient of an intent's outcome.
 #[derive(Debug, Clone, Copy)]
 pub struct ReplyTo<'a> {
-    /// Notification channel of the waiting process.
     pub channel: &'a str,
     /// Id of the HTTP request, for the logs of both processes.
     pub request_id: &'a str,
@@ -38,12 +37,10 @@ pub struct ReplyTo<'a> {
     pub trace_parent: Option<TraceParent>,
 }
 
-/// Result of a claim.
 #[derive(Debug)]
 pub enum Claim {
     /// The session is busy with the intent. The caller must notify the worker.
     Won {
-        /// Worker that runs the browser.
         worker: WorkerId,
         /// True when a client streams the account's notifications ([`crate::notifications`]) and must be notified.
         followed: bool,
@@ -66,9 +63,6 @@ pub enum Claim {
 
 /// Returns the public key of the worker that runs the session, to seal secrets for it. Returns `None` if the account has no such
 /// session, and `Some(None)` if the worker's row has been deleted, which happens only after the session has ended.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn sealing_key(
     conn: &mut PgConnection,
     account: AccountId,
@@ -87,9 +81,6 @@ pub async fn sealing_key(
 /// Claims a session of the account for `operation` as `intent`. `sealed` holds the secrets that were removed from the operation.
 /// The usual case is a single statement that commits by itself. `conn` is not in a transaction. After a successful claim, the
 /// caller must notify the worker.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn claim(
     conn: &mut PgConnection,
     (account, session): (AccountId, SessionId),
@@ -210,7 +201,6 @@ async fn take_session(conn: &mut PgConnection, claim: &ClaimRequest<'_>) -> sqlx
     .await
 }
 
-/// An intent taken by its worker.
 #[derive(Debug)]
 pub struct TakenIntent {
     pub intent: IntentId,
@@ -227,16 +217,13 @@ pub struct StartedIntent {
     pub request: Request,
     /// Secrets, sealed for the worker.
     pub sealed: Option<Vec<u8>>,
-    /// HTTP request that created the intent.
     pub request_id: String,
     /// Trace context of the caller, if the call is traced.
     pub trace_parent: Option<TraceParent>,
 }
 
-/// Kind of work that an intent requests.
 #[derive(Debug)]
 pub enum Request {
-    /// Open the session's browser.
     Open(OpenRequest),
     /// Run an operation in the session's browser.
     Operate(Operation),
@@ -249,7 +236,6 @@ pub struct OpenRequest {
     pub archetype: String,
     /// Simulated pace of the user.
     pub behavioral_profile: BehavioralProfile,
-    /// Profile to load.
     pub profile_id: Option<ProfileId>,
     /// Proxy for all traffic of the browser ([`crate::proxies::of_session`]).
     #[serde(default)]
@@ -260,7 +246,6 @@ pub struct OpenRequest {
     /// Emulation. In the stored request, its headers have no values.
     #[serde(default)]
     pub emulation: Emulation,
-    /// Handling of dialogs.
     #[serde(default)]
     pub dialogs: DialogPolicy,
 }
@@ -326,10 +311,6 @@ pub async fn take(
     Ok(taken.collect())
 }
 
-/// Returns a worker's queued intents.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn queued(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<Vec<IntentId>> {
     sqlx::query_scalar!("select id from intents where worker_id = $1 and status = 'queued' order by id", worker as _)
         .fetch_all(conn)
@@ -338,9 +319,6 @@ pub async fn queued(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<V
 
 /// Returns intents to the queue that were taken after `since`, or all running ones without it. Used when the worker did not
 /// receive the reply to [`take`].
-///
-/// # Errors
-/// Returns database errors.
 pub async fn give_back_since(conn: &mut PgConnection, worker: WorkerId, since: Option<Timestamp>) -> sqlx::Result<()> {
     sqlx::query!(
         "update intents i set status = 'queued', started_at = null
@@ -356,9 +334,6 @@ pub async fn give_back_since(conn: &mut PgConnection, worker: WorkerId, since: O
 }
 
 /// Returns intents to the queue that a worker took but did not begin.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn give_back(conn: &mut PgConnection, intents: &[IntentId]) -> sqlx::Result<()> {
     sqlx::query!(
         "update intents set status = 'queued', started_at = null where id = any($1) and status = 'running'",
@@ -369,7 +344,6 @@ pub async fn give_back(conn: &mut PgConnection, intents: &[IntentId]) -> sqlx::R
     Ok(())
 }
 
-/// Outcome and result of an intent.
 #[derive(Debug, Clone)]
 pub struct IntentEnding {
     pub outcome: Outcome,
@@ -408,7 +382,6 @@ impl From<Outcome> for IntentEnding {
 #[derive(Debug)]
 #[must_use]
 pub struct ReplyNotice {
-    /// Channel to send it on.
     pub channel: String,
     /// Id of the intent, with its ending if that is short. The receiver reads a longer ending from the row.
     pub payload: String,
@@ -431,9 +404,6 @@ impl ReplyNotice {
 ///
 /// Returns the notice for the waiting process. Returns `None` and changes nothing if the intent has already ended or has lost its
 /// claim.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sqlx::Result<Option<ReplyNotice>> {
     let failure = match (&ending.outcome, &ending.result) {
         (Outcome::Failed { failure }, _) => failure,
@@ -626,9 +596,6 @@ fn microseconds(time: Duration) -> Option<i64> {
 }
 
 /// Returns the worker of an intent; `None` if there is no intent with this id.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn worker_of(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Option<WorkerId>> {
     let worker = sqlx::query_scalar!(r#"select worker_id as "worker: WorkerId" from intents where id = $1"#, id as _);
     worker.fetch_optional(conn).await
@@ -648,7 +615,6 @@ pub async fn ending(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Optio
 /// The ending of an intent, read with a limit on its size.
 #[derive(Debug)]
 pub enum StoredEnding {
-    /// The complete ending.
     Whole(Box<IntentEnding>),
     /// The result is larger than the limit; its size in bytes.
     Larger(u64),

@@ -13,9 +13,6 @@ use crate::ids::{AccountId, ChallengeId, SessionId, WorkerId};
 
 /// Pauses a live session of `worker` and records the challenge. A running operation continues. Returns `None` if the session has
 /// ended or is already paused. `conn` is in a transaction.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn pause(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -37,9 +34,6 @@ pub async fn pause(
 }
 
 /// Returns the challenge that pauses a live session, if there is one.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn standing(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<ChallengeState>> {
     let found = sqlx::query_scalar!(
         r#"select challenge as "challenge!: Json<ChallengeState>" from sessions where id = $1 and live and challenge is not null"#,
@@ -50,9 +44,6 @@ pub async fn standing(conn: &mut PgConnection, session: SessionId) -> sqlx::Resu
 
 /// Resumes a session whose page no longer shows the challenge. Returns `false` if the challenge has already ended. `conn` is in a
 /// transaction.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn disappeared(conn: &mut PgConnection, session: SessionId, id: ChallengeId) -> sqlx::Result<bool> {
     let Some(challenge) = challenges::find(&mut *conn, session, id).await? else { return Ok(false) };
     Ok(end(conn, challenge, ChallengeOutcome::Disappeared).await?.is_some())
@@ -61,7 +52,6 @@ pub async fn disappeared(conn: &mut PgConnection, session: SessionId, id: Challe
 /// Result of a call to [`resolve`].
 #[derive(Debug)]
 pub enum ResolveOutcome {
-    /// The challenge has ended, by this call or earlier.
     Ended(Challenge),
     /// The session ended before the challenge.
     SessionEnded(SessionStatus),
@@ -72,9 +62,6 @@ pub enum ResolveOutcome {
 }
 
 /// Ends a challenge at the account owner's request, and resumes the session. `conn` is not in a transaction.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn resolve(
     conn: &mut PgConnection,
     account: AccountId,

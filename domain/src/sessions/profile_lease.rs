@@ -14,12 +14,10 @@ use crate::limits::Limits;
 use crate::profiles::Content;
 use crate::profiles::stores::{self, Replaced};
 
-/// A profile leased by a session.
 #[derive(Debug, Clone)]
 pub struct HeldProfile {
     /// Session that holds the lease.
     pub session: SessionId,
-    /// Account that owns the profile.
     pub account: AccountId,
     pub profile: ProfileId,
     /// Number of sessions that have leased the profile, including this one.
@@ -75,9 +73,6 @@ impl Reason {
 
 /// Takes the lease on the profile of a session in status `creating`. Returns `None` while another session holds it on a worker
 /// that has not been declared dead, and if the session has ended or has no profile.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn take(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<HeldProfile>> {
     sqlx::query_as!(
         HeldProfile,
@@ -97,9 +92,6 @@ pub async fn take(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<O
 
 /// Releases the session's lease without changing the profile. Returns `false` if the session held none. The session must have
 /// left `creating`, or it could take the lease again.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn let_go(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<bool> {
     let had =
         sqlx::query!("update sessions set profile_in_hand = false where id = $1 and profile_in_hand", session as _)
@@ -111,9 +103,6 @@ pub async fn let_go(conn: &mut PgConnection, session: SessionId) -> sqlx::Result
 /// Makes a new store the profile's state and releases the lease. If that fails, or the account's profiles would exceed their
 /// total size, records `session.profile_save_failed`. Returns the store that is no longer needed, the old or the new one; a
 /// snapshot may still refer to it.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn replace(
     conn: &mut PgConnection,
     held: &HeldProfile,
@@ -145,9 +134,6 @@ pub async fn replace(
 }
 
 /// Releases the lease and records that the session did not update its profile. A repeated call records nothing.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn fail(conn: &mut PgConnection, held: &HeldProfile, reason: Reason) -> sqlx::Result<()> {
     if let_go(&mut *conn, held.session).await? {
         tell(conn, (held.account, held.session, held.profile), reason).await?;
@@ -157,9 +143,6 @@ pub async fn fail(conn: &mut PgConnection, held: &HeldProfile, reason: Reason) -
 
 /// Releases leases of ended sessions on dead workers: of up to `limit` sessions, or of `only` the given one. For each session
 /// that had been destroyed normally, it records that the profile was not saved.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn forsake(conn: &mut PgConnection, only: Option<SessionId>, limit: i64) -> sqlx::Result<()> {
     let left = sqlx::query!(
         r#"select s.id, s.account_id, s.profile_id as "profile_id!: ProfileId", s.status = 'destroyed' as "ended_well!"

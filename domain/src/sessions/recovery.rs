@@ -14,7 +14,6 @@ use crate::operations::{Failure, FailureClass, Outcome};
 use crate::timestamp::Timestamp;
 use crate::workers;
 
-/// Returns the failure for a session whose worker died.
 #[must_use]
 pub fn worker_gone() -> Failure {
     Failure { class: FailureClass::Driver, detail: "the worker that owned the session's browser is gone".to_owned() }
@@ -80,9 +79,6 @@ async fn settle<T>(part: PgTransaction<'_>, done: sqlx::Result<T>, id: &(impl Di
 
 /// Ends an intent that no worker has started, so that none can start it later. Returns `false` if a worker has started it or it
 /// has ended.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn give_up(conn: &mut PgConnection, id: IntentId, failure: Failure) -> sqlx::Result<bool> {
     let session = sqlx::query_scalar!(
         "select s.id from sessions s join intents i on i.session_id = s.id where i.id = $1 for update of s, i",
@@ -102,9 +98,6 @@ pub async fn give_up(conn: &mut PgConnection, id: IntentId, failure: Failure) ->
 
 /// Errors all live sessions of a worker that stops in an orderly way, so that their slots become free. Returns the number of
 /// sessions.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn fail_sessions_of(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<usize> {
     let failure = Failure {
         class: FailureClass::NotIntegrated,
@@ -152,9 +145,6 @@ async fn fail_sessions(
 
 /// Errors an idle session whose browser died on `worker`, alone or with the worker, and reports that `operation` found it dead.
 /// Returns `false` if an operation or a destroy changed the session first; that one then reports the failure.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn fail_idle(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -177,7 +167,6 @@ pub async fn fail_idle(
     Ok(true)
 }
 
-/// Results wiped by one call.
 #[derive(Debug)]
 pub struct WipedResults {
     pub count: i64,
@@ -189,9 +178,6 @@ pub struct WipedResults {
 /// there are none.
 ///
 /// Pass the previous `last_done_at` as `from` to skip rows already wiped: until the next vacuum, the index still contains them.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn wipe_results(
     conn: &mut PgConnection,
     age: Duration,
@@ -219,9 +205,6 @@ pub async fn wipe_results(
 
 /// Deletes up to `limit` ended operations older than `age`, except one that still keeps its session busy. Returns the number of
 /// deleted rows.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from intents where id = any(array(
@@ -239,9 +222,6 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
 
 /// Deletes up to `limit` operations, of any age, of sessions that ended longer ago than `age`. Returns the number of deleted
 /// rows.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn purge_with_sessions(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from sessions_past_term($1, $2) as past (id))

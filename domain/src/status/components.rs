@@ -28,15 +28,10 @@ pub const REPORTS_EVERY: Duration = Duration::from_secs(30);
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Component {
-    /// HTTP API.
     Api,
-    /// Workers, which run the browsers.
     Workers,
-    /// Delivery of webhook events.
     Webhooks,
-    /// Delivery of mails.
     Mail,
-    /// Database that stores all data.
     Database,
 }
 
@@ -52,7 +47,6 @@ impl Component {
         self.into()
     }
 
-    /// Returns the component with this name.
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|component| component.name() == name)
@@ -63,13 +57,10 @@ impl Component {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum State {
-    /// The component works.
     Operational,
     /// The component works for most customers, or slowly.
     DegradedPerformance,
-    /// The component fails for many customers.
     PartialOutage,
-    /// The component fails for all customers.
     MajorOutage,
 }
 
@@ -81,7 +72,6 @@ impl State {
     }
 }
 
-/// Component with its measured state.
 #[derive(Debug, Clone, Copy)]
 pub struct Measured {
     pub component: Component,

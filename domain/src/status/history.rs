@@ -8,21 +8,16 @@ use super::components::{Component, Measured, State};
 /// Number of days shown, in UTC and including today.
 pub const DAYS: i32 = 90;
 
-/// Measurements of one day.
 #[derive(Debug, Clone)]
 pub struct Day {
     /// Date in UTC.
     pub date: NaiveDate,
-    /// Measurements of each component.
     pub components: Vec<DayOfComponent>,
 }
 
-/// Measurements of one component on one day.
 #[derive(Debug, Clone, Copy)]
 pub struct DayOfComponent {
-    /// Component that was measured.
     pub component: Component,
-    /// Number of samples.
     pub samples: i32,
     /// Worst measured state; `None` when there are no samples.
     pub state: Option<State>,

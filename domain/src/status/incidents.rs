@@ -21,12 +21,10 @@ const DEFAULT_RESOLUTION: &str = "This incident has been resolved.";
 /// Maximum number of open incidents shown, and of updates of each.
 const SHOWN: i64 = 50;
 
-/// Severity of an incident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Impact {
-    /// Use of the service is impaired.
     Minor,
     /// Large parts of the service do not work.
     Major,
@@ -45,25 +43,20 @@ impl Impact {
     }
 }
 
-/// Progress of an incident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Status {
     /// The cause is not known.
     Investigating,
-    /// The cause is known.
     Identified,
     /// A fix was applied and is being observed.
     Monitoring,
-    /// The incident is over.
     Resolved,
 }
 
 impl Status {
-    /// Names of the statuses that an update can have.
     pub const OPEN: [&'static str; 3] = ["investigating", "identified", "monitoring"];
-    /// Names of all statuses.
     pub const NAMES: [&'static str; 4] = ["investigating", "identified", "monitoring", "resolved"];
 
     /// Name of the status in the contract.
@@ -72,7 +65,6 @@ impl Status {
         self.into()
     }
 
-    /// Returns the status with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::VARIANTS.iter().copied().find(|status| status.name() == name)
@@ -84,34 +76,25 @@ impl Status {
 pub struct Incident {
     pub id: IncidentId,
     pub title: String,
-    /// Severity of the incident.
     pub impact: Impact,
-    /// Progress of the incident.
     pub status: Status,
     /// Affected components, as [`Component`] names them.
     pub components: Vec<String>,
-    /// Time the incident was posted.
     pub created_at: Timestamp,
     /// Time of the last update.
     pub updated_at: Timestamp,
-    /// Time the incident was resolved.
     pub resolved_at: Option<Timestamp>,
     /// Updates, the newest first.
     pub updates: Vec<Update>,
 }
 
-/// Update of an incident.
 #[derive(Debug, Clone)]
 pub struct Update {
-    /// Progress at the time of the update.
     pub status: Status,
-    /// Text of the update.
     pub message: String,
-    /// Time of the update.
     pub created_at: Timestamp,
 }
 
-/// Values of a new incident.
 #[derive(Debug)]
 pub struct NewIncident {
     title: String,
@@ -148,9 +131,6 @@ impl NewIncident {
 pub struct Message(String);
 
 impl Message {
-    /// # Errors
-    /// Returns an error on field `message` if it does not have 1 to 5,000 characters or contains a control character
-    /// other than a line break.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let text = text.trim().replace("\r\n", "\n");
         let mut rules = Rules::default();
@@ -168,10 +148,6 @@ impl Message {
     }
 }
 
-/// Parses the status of an update.
-///
-/// # Errors
-/// Returns an error on field `status` if it is none of [`Status::OPEN`].
 pub fn parse_open_status(text: &str) -> Result<Status, Invalid> {
     let known = Status::VARIANTS.iter().copied().find(|status| *status != Status::Resolved && status.name() == text);
     known.ok_or_else(|| Invalid::field("status", format!("must be one of {}", Status::OPEN.join(", "))))
@@ -200,18 +176,13 @@ pub enum ChangeError {
     /// The incident does not exist.
     #[error("the incident does not exist")]
     Unknown,
-    /// The incident is resolved.
     #[error("the incident is already resolved")]
     Resolved,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
 /// Adds an update to an unresolved incident and queues its mail to subscribers.
-///
-/// # Errors
-/// Returns an error if the incident does not exist or is resolved, or a query fails.
 pub async fn update(
     conn: &mut PgConnection,
     id: IncidentId,
@@ -225,9 +196,6 @@ pub async fn update(
 }
 
 /// Resolves an incident. Queued mails about earlier updates are dropped, because subscribers receive the resolution.
-///
-/// # Errors
-/// Returns an error if the incident does not exist or is resolved, or a query fails.
 pub async fn resolve(conn: &mut PgConnection, id: IncidentId, message: Message) -> Result<(), ChangeError> {
     move_to(&mut *conn, id, Status::Resolved).await?;
     let update = insert_update(&mut *conn, id, Status::Resolved, message).await?;
@@ -282,14 +250,11 @@ pub async fn list_open(conn: &mut PgConnection) -> sqlx::Result<Vec<Incident>> {
     read(conn, &open).await
 }
 
-/// Filter of a list of incidents.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filter {
-    /// Selects incidents with this status.
     pub status: Option<Status>,
     /// Selects incidents that are older than this one.
     pub before: Option<IncidentId>,
-    /// Maximum number of incidents.
     pub limit: i64,
 }
 
@@ -358,19 +323,16 @@ async fn read(conn: &mut PgConnection, ids: &[IncidentId]) -> sqlx::Result<Vec<I
 #[derive(Debug)]
 pub struct IncidentMail {
     pub title: String,
-    /// Severity of the incident.
     pub impact: Impact,
     /// Affected components, as [`Component`] names them.
     pub components: Vec<String>,
     /// Progress at the time of the update.
     pub status: Status,
-    /// Text of the update.
     pub message: String,
     /// True when the incident is resolved by now.
     pub over: bool,
 }
 
-/// Returns the content of the mail about an update.
 pub async fn told(conn: &mut PgConnection, update: IncidentUpdateId) -> sqlx::Result<Option<IncidentMail>> {
     sqlx::query_as!(
         IncidentMail,

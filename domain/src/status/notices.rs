@@ -17,15 +17,12 @@ use uuid::Uuid;
 use crate::emails::{self, NOTICE_GOOD_FOR, Template};
 use crate::ids::{IncidentId, IncidentNoticeId, IncidentUpdateId, SubscriberId};
 
-/// Type of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Kind {
-    /// The incident was posted.
     Posted,
     /// The incident was updated; the notice contains the newest update.
     Updated,
-    /// The incident was resolved.
     Resolved,
 }
 

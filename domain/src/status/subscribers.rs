@@ -117,7 +117,6 @@ impl Unsubscriber {
         Ok(Self { key: database::server_secret(conn, "unsubscribe").await? })
     }
 
-    /// Returns the subscriber's token.
     #[must_use]
     pub fn sign(&self, id: SubscriberId) -> String {
         let tag = self.mac(id.as_uuid()).finalize().into_bytes();

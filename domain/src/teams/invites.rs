@@ -18,30 +18,23 @@ use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 use crate::validation::Invalid;
 
-/// Invitation to a team.
 #[derive(Debug, Clone)]
 pub struct Invite {
     pub id: InviteId,
-    /// Account that owns the team.
     pub owner_account_id: AccountId,
     /// E-mail address of the invited person.
     pub invitee_email: String,
     /// Role of the future member.
     pub role: Role,
-    /// Time the invite expires.
     pub expires_at: Timestamp,
-    /// Account that sent the invite.
     pub invited_by_account_id: AccountId,
-    /// Time the invite was accepted.
     pub accepted_at: Option<Timestamp>,
-    /// Time the invite was created.
     pub created_at: Timestamp,
 }
 
 /// Reasons why an invite is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum InviteError {
-    /// A field is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// The account with this address is already a member.
@@ -50,17 +43,12 @@ pub enum InviteError {
     /// The owner's account is deleted.
     #[error("the account does not exist")]
     NoAccount,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
 /// Creates an invite for this address, valid for `ttl`, and writes `team.member_invited`. The caller must queue the
 /// mail.
-///
-/// # Errors
-/// Returns an error on field `email` if the address is the owner's. Also returns an error if it is a member's, or a
-/// query fails.
 pub async fn create(
     conn: &mut PgConnection,
     owner: AccountId,
@@ -163,25 +151,19 @@ pub enum AcceptError {
     /// No pending invite has this token.
     #[error("the token is not valid for a pending invitation")]
     BadToken,
-    /// The invite was sent to another address.
     #[error("the invitation was sent to another e-mail address than that of the account")]
     OtherAddress,
     /// The account is already a member.
     #[error("the account is already a member of the team")]
     AlreadyMember,
-    /// The accepting account is deleted.
     #[error("the account does not exist")]
     NoAccount,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
 /// Adds the account to the team of the invite with this token, and writes `team.invite_accepted` to the owner's log. Of
 /// several callers with one token, one succeeds. A caller with another address does not use the token up.
-///
-/// # Errors
-/// Returns an error if the token is invalid or for another address, the account is already a member, or a query fails.
 pub async fn accept(
     conn: &mut PgConnection,
     member: AccountId,

@@ -13,22 +13,16 @@ use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, MembershipId};
 use crate::timestamp::Timestamp;
 
-/// Membership in a team.
 #[derive(Debug, Clone)]
 pub struct Membership {
     pub id: MembershipId,
-    /// Account that owns the team.
     pub owner_account_id: AccountId,
     pub member_account_id: AccountId,
     /// E-mail address of the member.
     pub member_email: String,
-    /// Role of the member.
     pub role: Role,
-    /// Time of the invitation.
     pub invited_at: Timestamp,
-    /// Time of the acceptance.
     pub accepted_at: Timestamp,
-    /// Account that invited the member.
     pub invited_by_account_id: AccountId,
 }
 
@@ -49,12 +43,10 @@ pub async fn list(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<Vec
 /// Owner of a team that an account is a member of.
 #[derive(Debug, Clone)]
 pub struct TeamOwner {
-    /// Account that owns the team.
     pub owner_account_id: AccountId,
     /// E-mail address of the owner.
     pub owner_email: String,
     pub owner_name: String,
-    /// Role of the member.
     pub role: Role,
     pub membership_id: MembershipId,
 }

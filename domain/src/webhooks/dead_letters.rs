@@ -15,32 +15,25 @@ use crate::timestamp::Timestamp;
 pub struct DeliveryRow {
     pub id: DeliveryId,
     pub account_id: AccountId,
-    /// Target endpoint.
     pub endpoint_id: WebhookId,
     pub event_type: String,
     pub status: DeliveryStatus,
-    /// Number of completed attempts.
     pub attempts: i32,
     /// HTTP status of the last response.
     pub last_response_status: Option<i32>,
     /// Reason why there was no response.
     pub last_error: Option<String>,
-    /// Time the delivery was created.
     pub created_at: Timestamp,
 }
 
 /// Filter of a list of deliveries.
 #[derive(Debug)]
 pub struct Filter {
-    /// Selects deliveries with this status.
     pub status: Option<DeliveryStatus>,
-    /// Selects deliveries to this endpoint.
     pub endpoint: Option<WebhookId>,
-    /// Selects deliveries of this account.
     pub account: Option<AccountId>,
     /// Selects deliveries that are older than this one.
     pub before: Option<DeliveryId>,
-    /// Maximum number of deliveries.
     pub limit: i64,
 }
 
@@ -89,13 +82,11 @@ pub enum Refusal {
     /// The delivery is not a dead letter.
     #[error("{0} is {1}, not dlq")]
     NotDead(DeliveryId, &'static str),
-    /// The delivery's endpoint is disabled.
     #[error("{0} goes to {1}, which is disabled")]
     ToDisabled(DeliveryId, WebhookId),
     /// The endpoint does not exist.
     #[error("there is no endpoint {0}")]
     NoEndpoint(WebhookId),
-    /// The endpoint is disabled.
     #[error("{0} is disabled")]
     Disabled(WebhookId),
 }
@@ -114,15 +105,11 @@ pub enum RequeueError {
     /// Some of the deliveries cannot be requeued.
     #[error("nothing was requeued: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Refused(Vec<Refusal>),
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
 /// Requeues dead letters under their ids, with their attempts reset to 0: all of them or none.
-///
-/// # Errors
-/// Returns an error if one is not a dead letter, its endpoint is disabled, or a query fails.
 pub async fn requeue(conn: &mut PgConnection, ids: &[DeliveryId]) -> Result<Vec<DeliveryId>, RequeueError> {
     // Lock endpoints before deliveries, as at the end of an attempt, and in the order of their ids, so that concurrent
     // requeues cannot deadlock.
@@ -196,7 +183,6 @@ pub(super) async fn send_again(conn: &mut PgConnection, ids: &[DeliveryId]) -> s
     Ok(due)
 }
 
-/// Groups these deliveries by account.
 pub async fn by_account(
     conn: &mut PgConnection,
     ids: &[DeliveryId],

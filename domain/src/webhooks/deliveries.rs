@@ -36,18 +36,14 @@ use crate::timestamp::Timestamp;
 pub enum DeliveryStatus {
     /// The delivery waits for its next attempt.
     Pending,
-    /// An attempt is in progress.
     InFlight,
-    /// An attempt succeeded.
     Delivered,
     /// The endpoint was disabled or deleted.
     Failed,
-    /// All attempts failed.
     Dlq,
 }
 
 impl DeliveryStatus {
-    /// All statuses.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// Names of all statuses in the contract.
@@ -63,17 +59,13 @@ impl DeliveryStatus {
     }
 }
 
-/// Delivery as customers see it.
 #[derive(Debug, Clone)]
 pub struct Delivery {
     pub id: DeliveryId,
-    /// Target endpoint.
     pub endpoint_id: WebhookId,
-    /// Event that is delivered.
     pub event_id: Uuid,
     pub event_type: String,
     pub status: DeliveryStatus,
-    /// Number of completed attempts.
     pub attempts: i32,
     /// Time of the next attempt; `None` when there is none.
     pub next_attempt_at: Option<Timestamp>,
@@ -85,11 +77,9 @@ pub struct Delivery {
     pub last_error: Option<String>,
     /// Duration of the last attempt in milliseconds.
     pub duration_ms: Option<i64>,
-    /// Time the delivery was created.
     pub created_at: Timestamp,
     /// Time the row last changed.
     pub updated_at: Timestamp,
-    /// Time of the successful attempt.
     pub delivered_at: Option<Timestamp>,
 }
 
@@ -123,11 +113,9 @@ pub async fn list(
     .await
 }
 
-/// Delivery created on request of a customer.
 #[derive(Debug, Clone)]
 pub struct RequestedDelivery {
     pub delivery: DeliveryId,
-    /// Event that is delivered.
     pub event: Uuid,
     pub event_type: String,
 }
@@ -258,22 +246,16 @@ pub async fn replay(
 #[derive(Debug)]
 pub struct Attempt {
     pub id: DeliveryId,
-    /// Account of the delivery.
     pub account_id: AccountId,
-    /// Target endpoint.
     pub endpoint_id: WebhookId,
-    /// URL of the endpoint.
     pub url: String,
     /// Sealed secret that signs the request.
     pub sealed_secret: Vec<u8>,
     /// Sealed previous secret, which signs too during its grace period.
     pub sealed_prev_secret: Option<Vec<u8>>,
-    /// Event that is delivered.
     pub event_id: Uuid,
     pub event_type: String,
-    /// Time of the event.
     pub event_created_at: Timestamp,
-    /// Details of the event.
     pub data: Value,
     /// Time the claim expires. It distinguishes the claim from other claims of the delivery.
     pub claimed_until: Timestamp,
@@ -292,12 +274,9 @@ impl Attempt {
     }
 }
 
-/// Filters and limits of a claim.
 #[derive(Debug)]
 pub struct ClaimLimits {
-    /// Endpoints to skip.
     pub not_endpoints: Vec<Uuid>,
-    /// Accounts to skip.
     pub not_accounts: Vec<Uuid>,
     /// Maximum number of attempts of one endpoint, and in total.
     pub most: (i64, i64),
@@ -401,7 +380,6 @@ pub async fn give_back(conn: &mut PgConnection, claims: &[(DeliveryId, Timestamp
 #[derive(Debug)]
 pub struct SlowClaimLimits {
     pub accounts: Vec<Uuid>,
-    /// Endpoints to skip.
     pub not_endpoints: Vec<Uuid>,
     /// Maximum number of attempts of one endpoint, of one account, and in total.
     pub most: (i64, i64, i64),
@@ -486,10 +464,8 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// All results.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// Name in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -503,7 +479,6 @@ pub struct AttemptResult {
     /// Expiry of the claim under which the attempt was made.
     pub claimed_until: Timestamp,
     pub outcome: Outcome,
-    /// HTTP status of the response.
     pub response_status: Option<i32>,
     /// First part of the response's body.
     pub response_excerpt: Option<String>,
@@ -530,10 +505,8 @@ pub struct Schedule {
     pub disable_after: i64,
 }
 
-/// Counts of completed deliveries.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptCounts {
-    /// Deliveries whose attempt succeeded.
     pub delivered: i64,
     /// Deliveries whose last attempt failed.
     pub dlq: i64,

@@ -13,11 +13,9 @@ use crate::ids::{AccountId, WebhookId};
 use crate::timestamp::Timestamp;
 use crate::vault::Vault;
 
-/// Endpoint as customers see it.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
     pub id: WebhookId,
-    /// Target URL of deliveries.
     pub url: String,
     /// First characters of the secret.
     pub secret_prefix: String,
@@ -25,9 +23,7 @@ pub struct Endpoint {
     pub prev_secret_prefix: Option<String>,
     /// Time the previous secret stops signing.
     pub rotation_grace_expires_at: Option<Timestamp>,
-    /// Event types that the endpoint receives.
     pub events: Vec<String>,
-    /// Description by the account owner.
     pub description: Option<String>,
     /// True unless the endpoint is paused or disabled.
     pub active: bool,
@@ -37,26 +33,19 @@ pub struct Endpoint {
     pub last_success_at: Option<Timestamp>,
     /// Time of the last failed attempt.
     pub last_failure_at: Option<Timestamp>,
-    /// Time the endpoint was permanently disabled.
     pub disabled_at: Option<Timestamp>,
-    /// Number of successful deliveries.
     pub delivered: i64,
     /// Number of deliveries that failed because the endpoint was disabled or deleted.
     pub failed: i64,
     /// Number of dead letters.
     pub dlq: i64,
-    /// Time the endpoint was created.
     pub created_at: Timestamp,
 }
 
-/// Values of a new endpoint.
 #[derive(Debug)]
 pub struct NewEndpoint<'a> {
-    /// Target URL of deliveries.
     pub url: &'a WebhookUrl,
-    /// Event types that the endpoint receives.
     pub events: &'a Subscriptions,
-    /// Description by the account owner.
     pub description: Option<&'a str>,
 }
 
@@ -69,16 +58,12 @@ pub enum CreateError {
     /// The account does not exist.
     #[error("the account does not exist")]
     NoAccount,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
 /// Creates an endpoint with a secret and writes `webhook_endpoint.created`. The account's row is locked, so that
 /// concurrent calls count each other's endpoints.
-///
-/// # Errors
-/// Returns an error if the account cannot have another endpoint, or a query fails.
 pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
@@ -165,7 +150,6 @@ pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<V
 #[derive(Debug, Clone, Copy)]
 pub struct EndpointDescription<'a>(pub Option<&'a str>);
 
-/// Changes of an endpoint.
 #[derive(Debug, Default)]
 pub struct Changes<'a> {
     pub url: Option<WebhookUrl>,
@@ -182,21 +166,15 @@ pub enum ChangeError {
     /// The account has no such endpoint.
     #[error("the endpoint does not exist")]
     NoEndpoint,
-    /// The endpoint is permanently disabled.
     #[error("the endpoint is disabled")]
     Disabled,
-    /// The endpoint is paused.
     #[error("the endpoint is paused")]
     Paused,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
 /// Changes an endpoint and writes `webhook_endpoint.updated` with the changed values.
-///
-/// # Errors
-/// Returns an error if the endpoint does not exist or is disabled, or a query fails.
 pub async fn update(
     conn: &mut PgConnection,
     account: AccountId,
@@ -325,7 +303,6 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     Ok(purged.rows_affected())
 }
 
-/// New secret of an endpoint.
 #[derive(Debug)]
 pub struct Rotated {
     pub secret: SigningSecret,
@@ -337,9 +314,6 @@ pub struct Rotated {
 
 /// Replaces the secret of an endpoint and writes `webhook_endpoint.secret_rotated`. The previous secret signs too for
 /// `grace`. An older one stops signing.
-///
-/// # Errors
-/// Returns an error if the endpoint does not exist or is disabled, or a query fails.
 pub async fn rotate_secret(
     conn: &mut PgConnection,
     account: AccountId,

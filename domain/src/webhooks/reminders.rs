@@ -16,12 +16,10 @@ const NEARLY_OVER: Duration = Duration::from_hours(24);
 #[derive(Debug)]
 pub struct OldSecret {
     pub endpoint: WebhookId,
-    /// Account of the endpoint.
     pub account: AccountId,
     pub age_seconds: i64,
 }
 
-/// Claims secrets that have reached an age.
 pub async fn take_old_secrets(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<Vec<OldSecret>> {
     sqlx::query_as!(
         OldSecret,
@@ -54,9 +52,7 @@ pub async fn oldest_secret_seconds(conn: &mut PgConnection) -> sqlx::Result<f64>
 /// Grace period that ends soon, in which two secrets sign.
 #[derive(Debug)]
 pub struct EndingGrace {
-    /// Endpoint of the secrets.
     pub endpoint: WebhookId,
-    /// Account of the endpoint.
     pub account: AccountId,
     /// Remaining seconds of the grace period.
     pub seconds_left: f64,

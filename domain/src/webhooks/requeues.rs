@@ -22,7 +22,6 @@ pub const AT_ONCE: i64 = 200;
 #[derive(Debug, Clone, Serialize)]
 pub struct Requeue {
     pub id: RequeueId,
-    /// Account of the deliveries.
     pub account_id: AccountId,
     /// Endpoint of the deliveries; `None` for all endpoints of the account.
     pub endpoint_id: Option<WebhookId>,
@@ -30,15 +29,12 @@ pub struct Requeue {
     pub since: Option<Timestamp>,
     /// Number of dead letters when the requeue was requested.
     pub total: i64,
-    /// Number of requeued deliveries.
     pub requeued: i64,
-    /// Time of the request.
     pub created_at: Timestamp,
     /// Time the last delivery was requeued.
     pub done_at: Option<Timestamp>,
 }
 
-/// Dead letters to requeue.
 #[derive(Debug, Clone, Copy)]
 pub enum DeadLetterFilter {
     Endpoint(WebhookId),
@@ -47,9 +43,6 @@ pub enum DeadLetterFilter {
 }
 
 /// Starts to requeue dead letters in batches. Returns `None` when there is no such account.
-///
-/// # Errors
-/// Returns an error if the endpoint does not exist or is disabled, or a query fails.
 pub async fn begin(
     conn: &mut PgConnection,
     filter: DeadLetterFilter,
@@ -88,7 +81,6 @@ pub async fn begin(
     .await?)
 }
 
-/// Returns the progress of a requeue.
 pub async fn find(conn: &mut PgConnection, id: RequeueId) -> sqlx::Result<Option<Requeue>> {
     sqlx::query_as!(
         Requeue,

@@ -15,7 +15,6 @@ use crate::vault::{UnsealError, Vault};
 /// Purpose for which the vault derives the sealing key.
 pub(super) const PURPOSE: &str = "webhooks";
 
-/// Returns the vault that seals the secrets.
 pub async fn vault(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<Vault> {
     database::vault(conn, PURPOSE, configured).await
 }
@@ -25,7 +24,6 @@ pub async fn vault(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx:
 pub struct SigningSecret(String);
 
 impl SigningSecret {
-    /// Generates a secret.
     #[must_use]
     pub fn generate() -> Self {
         Self(format!("whsec_{}", URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())))
@@ -43,14 +41,11 @@ impl SigningSecret {
         &self.0[..12]
     }
 
-    /// Seals the secret for storage with its endpoint.
     #[must_use]
     pub fn seal(&self, vault: &Vault, endpoint: WebhookId) -> Vec<u8> {
         vault.seal(PURPOSE, &endpoint.to_string(), self.0.as_bytes())
     }
 
-    /// # Errors
-    /// Returns an error if it was sealed with a key that this process does not have.
     pub fn open(vault: &Vault, endpoint: WebhookId, sealed: &[u8]) -> Result<Self, UnsealError> {
         let opened = vault.open(PURPOSE, &endpoint.to_string(), sealed)?;
         String::from_utf8(opened).map(Self).map_err(|_| UnsealError)

@@ -33,7 +33,6 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// Credentials for a proxy or a tunnel's server. The password is wiped on drop, and `Debug` prints neither field.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// User name.
     pub username: String,
     pub password: Zeroizing<String>,
 }
@@ -47,7 +46,6 @@ impl fmt::Debug for Credentials {
 /// Address of a tunnel's server, as the configuration names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Name or address.
     pub host: Host,
     pub port: u16,
 }
@@ -56,7 +54,6 @@ pub struct Endpoint {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{directive}: {reason}")]
 pub struct ConfigError {
-    /// Directive, as the format spells it.
     pub directive: String,
     /// Problem, in words that contain nothing from the configuration.
     pub reason: String,
@@ -88,7 +85,6 @@ pub enum ConnectError {
     /// The caller does not allow the address of the name.
     #[error("the address is not allowed")]
     NotAllowed,
-    /// The server refused the connection.
     #[error("the server refused the connection")]
     Refused,
     /// The tunnel does not route to the server.
@@ -108,7 +104,6 @@ pub enum Closed {
     /// The tunnel's server has not answered for too long.
     #[error("the tunnel's server no longer answers")]
     Silent,
-    /// The tunnel's server ended the tunnel.
     #[error("the tunnel's server ended it")]
     Ended,
     /// This machine lost its route to the server.
@@ -146,9 +141,6 @@ impl Tunnel {
 
     /// Connects like [`Self::connect`], but only to allowed addresses: the tunnel's name servers decide the addresses of a
     /// name.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Self::connect`], and [`ConnectError::NotAllowed`] when no address is allowed.
     pub async fn connect_if(
         &self,
         host: Host<&str>,

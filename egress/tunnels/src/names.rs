@@ -36,7 +36,6 @@ const ASKED_AGAIN: usize = 1;
 /// Maximum number of name servers used from a configuration.
 const SERVERS: usize = 4;
 
-/// Maximum number of addresses used of a name.
 const ADDRESSES: usize = 16;
 
 /// Timeout for connecting to a name server over TCP.
@@ -50,9 +49,6 @@ pub struct Names {
 
 impl Names {
     /// Creates a resolver that queries these servers through this stack.
-    ///
-    /// # Errors
-    /// Returns an error when the resolver cannot be created.
     pub fn over(stack: &Stack, servers: &[IpAddr]) -> Result<Self, NetError> {
         let servers = servers.iter().take(SERVERS).map(|server| NameServerConfig::udp_and_tcp(*server)).collect();
         let config = ResolverConfig::from_parts(None, Vec::new(), servers);
@@ -75,9 +71,6 @@ impl Names {
     }
 
     /// Returns the addresses of a name, IPv4 first.
-    ///
-    /// # Errors
-    /// Returns an error when the name has no address or no server answers.
     pub async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, ConnectError> {
         let mut name = Name::from_utf8(name).map_err(|_| ConnectError::NameNotFound)?;
         name.set_fqdn(true);

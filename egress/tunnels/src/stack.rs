@@ -166,7 +166,6 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Monotonic clock of the stack.
     fn now(&self) -> smoltcp::time::Instant {
         smoltcp::time::Instant::from_micros(i64::try_from(self.began.elapsed().as_micros()).unwrap_or(i64::MAX))
     }
@@ -210,7 +209,6 @@ impl State {
 }
 
 impl Stack {
-    /// Connects within this time.
     pub async fn connect(&self, remote: SocketAddr, within: Duration) -> Result<TcpStream, ConnectError> {
         Sockets(Arc::clone(&self.shared)).connect(remote, within).await
     }
@@ -368,7 +366,6 @@ fn source(packet: &[u8]) -> Option<IpAddr> {
 }
 
 impl Sockets {
-    /// Connects within this time.
     pub async fn connect(&self, remote: SocketAddr, within: Duration) -> Result<TcpStream, ConnectError> {
         let deadline = Instant::now() + within;
         let shared = &self.0;
@@ -415,7 +412,6 @@ impl Sockets {
         Ok(TcpStream { shared: Arc::clone(&self.0), handle, port, place: Some(place) })
     }
 
-    /// Opens a UDP socket to one remote address.
     pub fn bind(&self, remote: SocketAddr) -> io::Result<UdpSocket> {
         let unreachable = |_| io::Error::from(io::ErrorKind::HostUnreachable);
         let own = self.0.own_address(remote.ip()).map_err(unreachable)?;
@@ -437,7 +433,6 @@ impl Sockets {
     }
 }
 
-/// A TCP connection.
 pub struct TcpStream {
     shared: Arc<Shared>,
     handle: SocketHandle,
@@ -527,7 +522,6 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// Sends a datagram.
     pub fn poll_send(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let mut state = self.shared.state();
         let socket = state.sockets.get_mut::<udp::Socket>(self.handle);

@@ -46,7 +46,6 @@ const ANXIOUS_TICK: Duration = Duration::from_millis(250);
 /// Maximum number of datagrams read before the stack runs.
 const BATCH: usize = 128;
 
-/// Maximum length of a datagram.
 const DATAGRAM: usize = 65_535;
 
 const SOCKET_BUFFER: usize = 4 << 20;
@@ -55,9 +54,6 @@ impl Config {
     /// Opens the tunnel to a server whose address the caller has checked. Returns after the handshake.
     ///
     /// Each private key supports only one open tunnel: a server sends all packets to the address it last heard from.
-    ///
-    /// # Errors
-    /// Returns an error when the server cannot be reached or does not answer within this time.
     pub async fn open(&self, server: SocketAddr, within: Duration) -> Result<Tunnel, OpenError> {
         let mut wire = Wire::to(server, self).await.map_err(|_| OpenError::Unreachable)?;
         timeout(within, wire.shake_hands()).await.map_err(|_| OpenError::TimedOut)??;
@@ -201,7 +197,6 @@ impl Wire {
         }
     }
 
-    /// Sends a packet. Send errors count as packet loss.
     async fn send(&mut self, packet: &[u8]) {
         self.unanswered.get_or_insert_with(Instant::now);
         if let TunnResult::WriteToNetwork(sealed) = self.tunnel.encapsulate(packet, &mut self.scratch) {

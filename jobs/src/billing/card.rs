@@ -15,10 +15,8 @@ use sqlx::{Connection, PgConnection};
 use super::move_to_what_is_paid;
 use crate::emails;
 
-/// Outcome of processing an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventOutcome {
-    /// The event was processed.
     Handled,
     /// The event was processed before.
     Duplicate,

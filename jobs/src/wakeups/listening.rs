@@ -58,7 +58,6 @@ impl ConnectionLog {
     }
 }
 
-/// Channels that a connection listens to.
 #[derive(Default)]
 pub(super) struct ChannelSubscriptions(pub(super) HashSet<String>);
 

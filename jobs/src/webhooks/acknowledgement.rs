@@ -18,7 +18,6 @@ use super::results::Results;
 /// Report to the backend about an attempt.
 #[derive(Debug)]
 pub(super) enum Report {
-    /// The attempt ended with this outcome.
     Went(Recipient, Outcome),
     /// The attempt is finished: its result is written, or there is none.
     Over(Recipient),

@@ -61,7 +61,6 @@ pub(super) struct FairQueue {
 struct Slow {
     /// Time of the last timeout.
     seen: Instant,
-    /// Endpoints that have answered since.
     answering: HashSet<WebhookId>,
 }
 

@@ -10,7 +10,6 @@ use crate::answers::{AnswerError, PURPOSE, TOOL};
 use crate::prompts::RULES;
 use crate::{Failure, Usage};
 
-/// Minimum that the API accepts.
 const LEAST_OUTPUT: u32 = 16;
 
 pub struct Openai;

@@ -119,7 +119,6 @@ struct SiteFiles {
     into: Scratch,
     /// Number of bytes that may still be written.
     left: u64,
-    /// Number of files that were started.
     made: usize,
     sites: HashSet<Site>,
     databases: usize,
@@ -147,7 +146,6 @@ impl SiteFiles {
         Ok(())
     }
 
-    /// Moves a file to its final path.
     fn put(&self, file: PathBuf, path: &str) -> Result<(), DocumentError> {
         let path = self.into.path().join(path);
         let moved = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::rename(file, path));

@@ -208,7 +208,6 @@ fn write_error<W: Write>(json: &mut JsonStreamWriter<W>, error: &Error) -> io::R
 /// Reason why a value is refused.
 #[derive(Debug)]
 pub enum Refused {
-    /// The value breaks this rule.
     Rule(&'static str),
     /// The document is invalid, or not JSON.
     Document(DocumentError),
@@ -230,7 +229,6 @@ pub fn read<R: Read>(json: &mut Json<R>) -> Result<Value, Refused> {
     Reader { json, parts: 0, bytes: 0 }.value(0)
 }
 
-/// Reads one string.
 pub fn read_text<R: Read>(json: &mut Json<R>) -> Result<Text, Refused> {
     Reader { json, parts: 0, bytes: 0 }.text()
 }
@@ -244,7 +242,6 @@ struct Reader<'a, R: Read> {
 /// Members of an object that represents a value.
 #[derive(Default)]
 struct ValueMembers {
-    /// Value of the member that names the type.
     value: Option<Value>,
     named: Option<Members>,
     length: Option<u64>,
@@ -373,7 +370,6 @@ impl<R: Read> Reader<'_, R> {
         }
     }
 
-    /// Reads a number in any form.
     fn number(&mut self, depth: u32) -> Result<f64, Refused> {
         match self.value(depth + 1)? {
             Value::Number(number) => Ok(number),
@@ -395,7 +391,6 @@ impl<R: Read> Reader<'_, R> {
         Ok(text)
     }
 
-    /// Reads a string in any form.
     fn text(&mut self) -> Result<Text, Refused> {
         if self.json.token().peek()? == ValueType::String {
             return Ok(Text::Plain(self.plain_text()?));

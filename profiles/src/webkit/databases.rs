@@ -23,7 +23,6 @@ const MAX_CELL: i32 = 64 * 1024 * 1024;
 pub const MAX_STORES: usize = 1_000;
 pub const MAX_INDEXES: usize = 1_000;
 pub const MAX_INDEX_KEYS: usize = 10_000;
-/// Maximum number of blob files of a database.
 const MAX_BLOBS: usize = 100_000;
 
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +71,6 @@ pub struct Info {
     pub stores: Vec<Store>,
 }
 
-/// An object store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
     pub id: i64,
@@ -131,10 +129,6 @@ fn require(connection: &Connection, (name, sql): (&str, &str), kind: &str) -> Re
 }
 
 impl Database {
-    /// Opens a database.
-    ///
-    /// # Errors
-    /// Returns an error when the file is not a database of WebKit or cannot be read.
     pub fn open(path: &Path) -> Result<Self, DatabaseError> {
         let connection = open(path)?;
         for table in schema::INDEXED {
@@ -145,9 +139,6 @@ impl Database {
     }
 
     /// Checks that all file names in the database are valid blob names: WebKit opens and removes files by these names.
-    ///
-    /// # Errors
-    /// Returns an error when a name is invalid or the database cannot be read.
     pub fn check_blobs(&self) -> Result<(), DatabaseError> {
         let mut files = self.0.prepare("select fileName from BlobFiles")?;
         let mut files = files.query([])?;
@@ -161,10 +152,6 @@ impl Database {
         Ok(())
     }
 
-    /// Reads the metadata.
-    ///
-    /// # Errors
-    /// Returns an error when the database is not WebKit's or cannot be read.
     pub fn info(&self) -> Result<Info, DatabaseError> {
         let word = |key: &str| {
             let mut found = self.0.prepare("select value from IDBDatabaseInfo where key = ?1")?;

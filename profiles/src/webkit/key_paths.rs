@@ -1,9 +1,7 @@
 //! Key paths in WebKit's format: dictionaries of `GVariant` (`a{sv}`). Only the needed part of that format is implemented.
 
-/// Location of a key in a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyPath {
-    /// The key is stored separately from the value.
     None,
     One(String),
     /// The key is an array of the values at these paths.
@@ -49,7 +47,6 @@ impl KeyPath {
         (path.is_bounded() && path.encode() == bytes).then_some(path)
     }
 
-    /// Encodes the path for WebKit.
     pub fn encode(&self) -> Vec<u8> {
         let kind = |kind: i64| member(KIND, &kind.to_le_bytes(), "x");
         match self {
@@ -123,7 +120,6 @@ fn offset(bytes: &[u8]) -> usize {
     bytes.iter().rev().fold(0, |offset, byte| offset << 8 | usize::from(*byte))
 }
 
-/// Decodes the elements of an array.
 fn elements(array: &[u8]) -> Option<Vec<&[u8]>> {
     let size = size_of_offset(array.len());
     let last = offset(array.get(array.len().checked_sub(size)?..)?);

@@ -13,9 +13,7 @@ use url::{Origin as UrlOrigin, Url};
 
 /// Folder of local storage, and suffix of its files.
 const LOCAL: (&str, &str) = ("localstorage", ".localstorage");
-/// Folders that contain the databases.
 const INDEXED: [&str; 3] = ["databases", "indexeddb", "v1"];
-/// Name of a database file, in its own folder.
 const DATABASE: &str = "IndexedDB.sqlite3";
 
 /// Origin of a site, such as `https://example.com`.
@@ -117,7 +115,6 @@ pub fn local_storage(origin: &Origin) -> String {
     format!("{}/{}{}", LOCAL.0, origin.name(), LOCAL.1)
 }
 
-/// Path of a site's database with this name.
 pub fn database(site: &Site, name: &str) -> String {
     let page = site.embedded_in.as_ref().map_or_else(String::new, |page| format!("{}/", page.name()));
     let hash = Sha256::digest(name).iter().fold(String::new(), |hash, byte| format!("{hash}{byte:02X}"));

@@ -51,6 +51,5 @@ pub const RECORD_INDEX: (&str, &str) = (
     "CREATE INDEX IndexRecordsRecordIndex ON IndexRecords (objectStoreID, objectStoreRecordID)",
 );
 
-/// Table of local storage.
 pub const LOCAL: (&str, &str) =
     ("ItemTable", "CREATE TABLE ItemTable (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB NOT NULL ON CONFLICT FAIL)");

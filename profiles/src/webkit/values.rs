@@ -251,9 +251,6 @@ fn check_flags(flags: &Text) -> Result<(), NoValue> {
 
 impl Value {
     /// Decodes WebKit's format.
-    ///
-    /// # Errors
-    /// Returns an error when the bytes are not exactly one supported value.
     pub fn decode(bytes: &[u8]) -> Result<Self, NoValue> {
         if bytes.len() > MAX_BYTES {
             return Err(NoValue::TooLarge);
@@ -269,9 +266,6 @@ impl Value {
     }
 
     /// Encodes the value for WebKit.
-    ///
-    /// # Errors
-    /// Returns an error when no page could have such a value.
     pub fn encode(&self) -> Result<Vec<u8>, NoValue> {
         let mut encoder = Encoder { bytes: VERSION.to_le_bytes().to_vec(), pool: Pool::default(), parts: 0 };
         encoder.value(self, 0)?;

@@ -7,9 +7,6 @@ use crate::addresses::Destinations;
 use crate::operations::BrowserUrl;
 
 /// Returns the absolute address. It is unchanged except that a missing scheme is added.
-///
-/// # Errors
-/// Returns an error if the text is not an address, or if browsers may not open it.
 pub fn read(text: &str, is_quoted: bool, destinations: &Destinations) -> Result<String, GrammarErrorKind> {
     let text = text.trim();
     let url = if has_scheme(text) { text.to_owned() } else { format!("https://{text}") };

@@ -80,7 +80,6 @@ impl GrammarError {
         self
     }
 
-    /// Builds the reply to the customer.
     pub fn into_reading(self, message: &str) -> ParsedMessage {
         let span = self.span.unwrap_or_default();
         let place = place(message, span.start);

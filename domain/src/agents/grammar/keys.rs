@@ -10,9 +10,6 @@ use super::targets::{Parsed, complaint, phrase, stop};
 use super::vocabulary::{KEYS, KeyName, MODIFIERS};
 
 /// Returns the key to press; `None` if the text names an element to tap.
-///
-/// # Errors
-/// Returns an error if the text could be a key or an element, or names an unknown key.
 pub fn read(rest: &[Token<'_>]) -> Parsed<Option<String>> {
     let mut input = TokenSlice::new(rest);
     let the = opt(phrase(&["the"])).parse_next(&mut input)?.is_some();

@@ -11,7 +11,6 @@ use winnow::token::{any, take_while};
 
 use super::complaints::{GrammarError, GrammarErrorKind};
 
-/// A token of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token<'m> {
     pub kind: Kind,
@@ -52,9 +51,6 @@ type Text<'m> = LocatingSlice<&'m str>;
 const MARKS: [(char, char); 4] = [('"', '"'), ('“', '”'), ('\'', '\''), ('‘', '’')];
 
 /// Splits a message into tokens, in time linear in its length.
-///
-/// # Errors
-/// Returns an error if a quoted text is not closed.
 pub fn lex(message: &str) -> Result<Vec<Token<'_>>, GrammarError> {
     let tokens: ModalResult<Vec<_>, GrammarError> =
         repeat(0.., preceded(blanks, token)).parse_next(&mut LocatingSlice::new(message.trim_end()));

@@ -36,9 +36,6 @@ pub fn verb<'m>(step: &'m [Token<'m>]) -> Option<(&'static Verb, &'m Token<'m>, 
 }
 
 /// Parses the tokens after a verb into a command.
-///
-/// # Errors
-/// Returns an error if the step is ambiguous, not understood, or refused.
 pub fn wish<'m>(verb: &'static Verb, said: &Token<'_>, rest: &'m [Token<'m>], context: Context<'_>) -> Parsed<Command> {
     match verb.act {
         StepSyntax::Open => open(rest, context),

@@ -13,7 +13,6 @@ use crate::agents::commands::ElementQuery;
 
 /// The tokens of a step, or of a part of it.
 pub type Tokens<'m> = TokenSlice<'m, Token<'m>>;
-/// Result of a parser.
 pub type Parsed<T> = ModalResult<T, GrammarError>;
 
 /// Fails without backtracking: no other alternative can match.
@@ -21,7 +20,6 @@ pub fn stop<T>(complaint: GrammarError) -> Parsed<T> {
     Err(ErrMode::Cut(complaint))
 }
 
-/// Builds an error that spans all the tokens.
 pub fn complaint(tokens: &[Token<'_>], trouble: GrammarErrorKind) -> GrammarError {
     match (tokens.first(), tokens.last()) {
         (Some(first), Some(last)) => GrammarError::at(first.span.start..last.span.end, trouble),
@@ -52,7 +50,6 @@ pub fn one_of<'m, T: 'm>(
     }
 }
 
-/// Parses the longest matching phrase.
 pub fn phrase<'m>(phrases: &'static [&'static str]) -> impl Parser<Tokens<'m>, (), ErrMode<GrammarError>> {
     one_of(phrases.iter().map(|phrase| (*phrase, ())))
 }
@@ -115,10 +112,6 @@ fn noun<'m>(several: bool) -> impl Parser<Tokens<'m>, &'static Noun, ErrMode<Gra
     one_of(nouns(several))
 }
 
-/// Parses all the tokens as one element.
-///
-/// # Errors
-/// Returns an error if the tokens name no element, or are ambiguous.
 pub fn whole<'m>(tokens: &'m [Token<'m>], several: bool, message: &str) -> Parsed<ElementQuery> {
     let mut input = TokenSlice::new(tokens);
     let exact = alt((exactly, |input: &mut Tokens<'m>| named(input, several)));

@@ -9,11 +9,9 @@ use crate::operations::{CaptureKind, Direction};
 #[derive(Debug, PartialEq, Eq)]
 pub struct Verb {
     pub(super) act: StepSyntax,
-    /// Title in the documentation.
     pub title: &'static str,
     /// Phrases for the verb. The longest matching phrase is used.
     pub phrases: &'static [&'static str],
-    /// Description for the documentation.
     pub about: &'static str,
     /// Example messages with their canonical form ([`super::print`]).
     pub examples: &'static [(&'static str, &'static str)],
@@ -407,7 +405,6 @@ pub struct Noun {
     pub(super) plurals: &'static [&'static str],
 }
 
-/// All kinds of elements.
 pub static NOUNS: [Noun; 25] = [
     Noun { role: Some("button"), names: &["button"], plurals: &["buttons"] },
     Noun { role: Some("link"), names: &["link", "hyperlink"], plurals: &["links", "hyperlinks"] },
@@ -493,9 +490,7 @@ pub static NOUNS: [Noun; 25] = [
 
 #[derive(Debug)]
 pub struct KeyName {
-    /// Name of the key in the browser.
     pub key: &'static str,
-    /// Names that people use.
     pub names: &'static [&'static str],
     /// True when the name means the key without the word “key”, because buttons rarely have this name.
     pub(super) alone: bool,
@@ -561,23 +556,19 @@ pub(super) const INTO: &[&str] = &["into", "in", "in to", "inside", "on", "onto"
 /// Phrases between an element that is dragged and the element where the drag ends.
 pub(super) const ONTO: &[&str] = &["to", "onto", "into"];
 
-/// Names of a page of the browser.
 pub(super) const PAGES: &[&str] = &["page", "tab", "window"];
 
-/// An awaited download.
 pub(super) const DOWNLOADS: &[&str] = &["download"];
 
 /// Phrases after an awaited download.
 pub(super) const COMPLETIONS: &[&str] = &["to finish", "to complete", "to end", "finishes", "is complete", "is done"];
 
-/// An awaited page of the browser.
 pub(super) const NEW_PAGES: &[&str] =
     &["new page", "new tab", "new window", "page to open", "tab to open", "window to open"];
 
 /// Phrases after an awaited page.
 pub(super) const BEGINNINGS: &[&str] = &["to open", "to appear", "opens", "appears"];
 
-/// Names of the months.
 pub(super) const MONTHS: [&str; 12] = [
     "january",
     "february",
@@ -695,7 +686,6 @@ pub(super) static DIRECTIONS: [((i64, i64), &str); 4] =
 pub(super) static SWIPES: [(&str, Direction); 4] =
     [("up", Direction::Up), ("down", Direction::Down), ("left", Direction::Left), ("right", Direction::Right)];
 
-/// Ends of a page, as directions.
 pub(super) static ENDS: [((i64, i64), &str); 5] = [
     ((0, 1), "to the bottom"),
     ((0, 1), "to the end"),

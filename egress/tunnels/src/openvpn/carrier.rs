@@ -12,7 +12,6 @@ use tokio::time::timeout;
 
 use super::profile::Transport;
 
-/// Maximum length of a datagram.
 const DATAGRAM: usize = 65_535;
 /// Maximum length of a packet from a connection. Packets of a tunnel are about a tenth of this.
 const PACKET: usize = 16 << 10;
@@ -128,9 +127,6 @@ impl Carrier {
     }
 
     /// Writes the buffered packets. Dropping the future loses nothing.
-    ///
-    /// # Errors
-    /// Returns the same errors as [`send`](Self::send).
     pub(super) async fn flush(&mut self) -> io::Result<()> {
         let Self::Tcp { stream, output, .. } = self else { return Ok(()) };
         while !output.is_empty() {

@@ -26,7 +26,6 @@ use crate::ConfigError;
 /// DER encoding of `id-kp-serverAuth`.
 const SERVER_AUTH: &[u8] = &[43, 6, 1, 5, 5, 7, 3, 1];
 
-/// Criteria by which a server is trusted.
 pub(super) struct ServerTrust {
     pub(super) roots: Vec<CertificateDer<'static>>,
     pub(super) fingerprints: Vec<[u8; 32]>,
@@ -41,7 +40,6 @@ pub(super) enum NameRule {
     /// Whole subject, as OpenSSL formats it: `C=DE, O=Example, CN=server`.
     Subject(String),
     Name(String),
-    /// Prefix of the common name.
     Prefix(String),
 }
 

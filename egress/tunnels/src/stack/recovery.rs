@@ -100,7 +100,6 @@ impl Recovery {
         self.flows.values_mut().filter_map(|flow| flow.send(now, outgoing)).min()
     }
 
-    /// Forgets a closed connection.
     pub fn forget(&mut self, port: u16) {
         self.flows.remove(&port);
     }
@@ -132,7 +131,6 @@ struct Flow {
     timeouts: u32,
 }
 
-/// A queued or sent segment.
 struct SentSegment {
     number: u32,
     length: u32,

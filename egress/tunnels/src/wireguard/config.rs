@@ -49,9 +49,6 @@ impl fmt::Debug for Config {
 
 impl Config {
     /// Parses a wg-quick file: at most 16 KiB, exactly one `[Peer]`, and at least one name server.
-    ///
-    /// # Errors
-    /// Returns an error when a setting cannot be honoured or a required one is missing.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         if text.len() > LONGEST {
             return Err(error("config", "is longer than 16 KiB"));
@@ -75,7 +72,6 @@ impl Config {
         draft.finish()
     }
 
-    /// Address of the server.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint

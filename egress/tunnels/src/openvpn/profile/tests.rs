@@ -27,7 +27,6 @@ fn authority() -> String {
     block("ca", &CERTIFICATE.0)
 }
 
-/// Returns a valid profile that contains these lines.
 pub(in super::super) fn with(lines: &str) -> String {
     format!("client\ndev tun\nremote vpn.example.test 1194\nauth-user-pass\n{lines}{}", authority())
 }

@@ -21,11 +21,9 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio_util::task::AbortOnDropHandle;
 
-/// Addresses of the far side.
 pub const FAR: Ipv4Addr = Ipv4Addr::new(10, 66, 0, 1);
 pub const FAR_6: &str = "fd66::1";
 
-/// Set in the process that runs inside the networks.
 const INSIDE: &str = "KITFLEET_TEST_INSIDE";
 
 /// Set by a developer whose machine forbids namespaces, to skip these tests.
@@ -114,7 +112,6 @@ impl Far {
 
 /// Sites and a name server on the far side. They end when this is dropped.
 pub struct Site {
-    /// Number of queries to the name server.
     pub asked: Arc<AtomicUsize>,
     _serving: Vec<AbortOnDropHandle<()>>,
 }

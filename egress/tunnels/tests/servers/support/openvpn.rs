@@ -39,7 +39,6 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), pem }
     }
 
-    /// Issues a certificate. Returns it with its key.
     pub fn issue(&self, name: &str, purpose: ExtendedKeyUsagePurpose) -> (String, String) {
         let mut params = CertificateParams::new(Vec::new()).expect("names");
         params.distinguished_name = DistinguishedName::new();
