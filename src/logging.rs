@@ -10,18 +10,18 @@ use tracing_subscriber::{EnvFilter, Layer as _, Registry};
 use crate::config::{Config, Log, LogFormat};
 use crate::traces::TraceExporter;
 
-/// Starts the log of a long-running role, with spans when traces are configured.
+/// With spans when traces are configured.
 pub fn for_a_role(log: &Log, traces: Option<&TraceExporter>) {
     let format = log.format.unwrap_or(if stderr().is_terminal() { LogFormat::Pretty } else { LogFormat::Json });
     start(format, &log.filter, stderr, traces);
 }
 
-/// Starts the log of a role inside another program, with output to `writer`.
+/// Inside another program.
 pub fn to(config: &Config, writer: impl for<'line> MakeWriter<'line> + Send + Sync + 'static) {
     start(config.log.format.unwrap_or(LogFormat::Json), &config.log.filter, writer, None);
 }
 
-/// Starts the log of a command: warnings and errors for an operator at a terminal.
+/// Warnings and errors for an operator at a terminal.
 pub fn for_a_command() {
     start(LogFormat::Pretty, "warn", stderr, None);
 }

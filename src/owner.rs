@@ -13,21 +13,20 @@ use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::sign_ups;
 use sqlx::{Connection as _, PgConnection};
 
-/// An address to which no mail server delivers.
+/// No mail server delivers to it.
 const EMAIL: &str = "owner@localhost";
 
-/// Place of the owner's key.
 pub enum Owner {
-    /// Created by this start. The key is shown only now.
+    /// The key is shown only now.
     New(Secret),
-    /// In [`key_file`], from an earlier start.
+    /// In [`key_file`].
     Kept,
     /// No working key in [`key_file`]. The field is the oldest account.
     Elsewhere(AccountId),
 }
 
 impl Owner {
-    /// Removes the key, for output that must not show it, such as a container's log.
+    /// For output that must not show the key, such as a container's log.
     pub fn without_key(self) -> Self {
         match self {
             Self::New(_) => Self::Kept,
@@ -36,12 +35,12 @@ impl Owner {
     }
 }
 
-/// File that holds the owner's key. Only its owner can read it.
+/// Only its owner can read it.
 pub fn key_file(data_dir: &Path) -> PathBuf {
     data_dir.join("owner-key")
 }
 
-/// Creates the owner's account and key when the database has no account.
+/// When the database has no account.
 pub async fn welcome(conn: &mut PgConnection, data_dir: &Path) -> Result<Owner> {
     if let Some(account) = accounts::first(conn).await? {
         return kept(conn, data_dir, account).await;
@@ -66,7 +65,6 @@ pub async fn welcome(conn: &mut PgConnection, data_dir: &Path) -> Result<Owner> 
     Ok(Owner::New(key))
 }
 
-/// Checks the key in the file against the database.
 async fn kept(conn: &mut PgConnection, data_dir: &Path, oldest: AccountId) -> Result<Owner> {
     let Some(key) = read(&key_file(data_dir)) else { return Ok(Owner::Elsewhere(oldest)) };
     let works = api_keys::find_by_secret(conn, &key).await?.is_some_and(|record| !record.revoked && !record.expired);

@@ -14,14 +14,14 @@ use tokio::runtime::Handle;
 
 use crate::config::{Secret, Traces};
 
-/// Time limit of a request to the collector, and of sending the remaining spans when the process ends.
+/// Also for the remaining spans when the process ends.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Routes that monitoring requests every few seconds.
+/// Monitoring requests them every few seconds.
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 pub struct TraceExporter(SdkTracerProvider);
 
-/// Starts the exporter when `traces.url` is set.
+/// When `traces.url` is set.
 pub fn begin(config: &Traces) -> Result<Option<TraceExporter>> {
     let Some(url) = &config.url else { return Ok(None) };
     let mut headers = reqwest::header::HeaderMap::new();
@@ -47,7 +47,7 @@ impl TraceExporter {
         self.0.tracer("kitfleet")
     }
 
-    /// Sends the remaining spans. Spans that the collector does not receive in time are lost.
+    /// Spans that the collector does not receive in time are lost.
     pub async fn end(self) {
         let ended = tokio::task::spawn_blocking(move || self.0.shutdown_with_timeout(PATIENCE)).await;
         if let Ok(Err(error)) = ended {
@@ -56,7 +56,7 @@ impl TraceExporter {
     }
 }
 
-/// Samples root spans: only requests other than probes start a trace.
+/// Only requests other than probes start a trace.
 #[derive(Debug, Clone)]
 struct Roots(Sampler);
 
@@ -77,7 +77,7 @@ impl ShouldSample for Roots {
     }
 }
 
-/// HTTP client for a thread without a runtime, which sends the spans.
+/// For a thread without a runtime.
 struct Client {
     http: reqwest::Client,
     runtime: Handle,

@@ -1,10 +1,10 @@
-//! Text that `kitfleet up` prints when it is ready: the address, the place of the key, and a first session.
+//! `kitfleet up` prints it when it is ready.
 
 use std::path::Path;
 
 use crate::owner::Owner;
 
-/// A session by curl, with tools that every machine has. The README shows the same commands.
+/// With tools that every machine has. The README shows the same commands.
 const FIRST_SESSION: &str = r#"  URL={base_url} KEY=$(cat {key_file})
   call() { curl -fsS -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' "$@"; }
   SESSION=$(call "$URL/v1/sessions" -d '{}' | grep -o 'ses_[0-9a-f-]*' | head -n 1)
@@ -13,7 +13,7 @@ const FIRST_SESSION: &str = r#"  URL={base_url} KEY=$(cat {key_file})
     sed 's/.*"content":"\([^"]*\)".*/\1/' | base64 -d > screenshot.png
   call -X DELETE "$URL/v1/sessions/$SESSION""#;
 
-/// The greeting. It is the only output that shows a new key.
+/// The only output that shows a new key.
 pub fn text(base_url: &str, key_file: &Path, owner: &Owner) -> String {
     let file = quoted(key_file);
     let key = match owner {

@@ -5,12 +5,11 @@ use serde_json::Value;
 use crate::ids::{AccountId, ApiKeyId, StaffCredentialId};
 use crate::networks::Network;
 
-/// Actor that caused a change.
 #[derive(Debug, Clone)]
 pub enum Actor {
     Customer {
         account: AccountId,
-        /// API key; `None` for a web session.
+        /// `None` for a web session.
         key: Option<ApiKeyId>,
         ip_address: Option<String>,
         user_agent: Option<String>,
@@ -19,7 +18,6 @@ pub enum Actor {
     System,
 }
 
-/// Client of a request.
 #[derive(Debug, Clone, Default)]
 pub struct Origin {
     pub ip_address: Option<String>,
@@ -27,13 +25,13 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Returns the network of the client, or `None` when its address is unknown.
+    /// `None` when the address of the client is unknown.
     #[must_use]
     pub fn network(&self) -> Option<Network> {
         self.ip_address.as_deref()?.parse().ok().map(Network::of)
     }
 
-    /// Adds the IP address and the user agent to `payload`, under the names that sign-in entries use.
+    /// Under the names that sign-in entries use.
     #[must_use]
     pub fn issued(&self, mut payload: Value) -> Value {
         payload["issued_from_ip"] = self.ip_address.clone().into();
@@ -43,7 +41,7 @@ impl Origin {
 }
 
 impl Actor {
-    /// Returns an account owner who acts without an API key.
+    /// Without an API key.
     #[must_use]
     pub fn person(account: AccountId, origin: &Origin) -> Self {
         let Origin { ip_address, user_agent } = origin.clone();
@@ -58,7 +56,6 @@ impl Actor {
         }
     }
 
-    /// Returns the name of this type of actor in the audit log.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Customer { .. } => "customer",

@@ -33,13 +33,11 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("api_keys")
 };
 
-/// Maximum length of a key's name, in characters.
 const NAME_CHARS: usize = 120;
 
-/// Maximum number of entries in a list of scopes, above the number of scopes.
+/// Above the number of scopes.
 pub const MOST_SCOPES: usize = 64;
 
-/// Right that a credential can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum Scope {
@@ -47,29 +45,23 @@ pub enum Scope {
     Read,
     /// Every `write:*` scope.
     Write,
-    /// Every right.
     AccountOwner,
     #[strum(serialize = "read:audit")]
     ReadAudit,
     #[strum(serialize = "read:sessions")]
     ReadSessions,
-    /// Creating, controlling and destroying sessions.
     #[strum(serialize = "write:sessions")]
     WriteSessions,
     #[strum(serialize = "read:profiles")]
     ReadProfiles,
-    /// Creating, changing and deleting profiles.
     #[strum(serialize = "write:profiles")]
     WriteProfiles,
-    /// Reading webhook endpoints and deliveries.
     #[strum(serialize = "read:webhooks")]
     ReadWebhooks,
     #[strum(serialize = "read:usage")]
     ReadUsage,
-    /// Reading agent sessions and recipes.
     #[strum(serialize = "read:agents")]
     ReadAgents,
-    /// Controlling agent sessions; creating and deleting recipes.
     #[strum(serialize = "write:agents")]
     WriteAgents,
     /// Legacy name of `account_owner`; only staff can grant it.
@@ -79,16 +71,14 @@ pub enum Scope {
 impl Scope {
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// Names of all scopes in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Name of the scope in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Returns true when a credential with this scope has the right `needed`.
+    /// A credential with this scope has the right `needed`.
     #[must_use]
     pub fn satisfies(self, needed: Self) -> bool {
         match self {
@@ -108,7 +98,6 @@ impl FromStr for Scope {
     }
 }
 
-/// Rights of a credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scopes(Vec<Scope>);
 
@@ -132,7 +121,7 @@ impl Scopes {
         if errors.is_empty() { Ok(Self(scopes)) } else { Err(Invalid(errors)) }
     }
 
-    /// Parses the scopes of a customer's credential, each of which `granted_by` must have.
+    /// `granted_by` must have each of the scopes.
     pub fn grantable<S: AsRef<str>>(names: &[S], granted_by: &Self) -> Result<Self, Invalid> {
         let scopes = Self::parse(names)?;
         let mut rules = Rules::default();
@@ -150,24 +139,22 @@ impl Scopes {
         Ok(scopes)
     }
 
-    /// Parses the scopes of a row. Ignores unknown names, which another version of this program may have written.
+    /// Ignores names that another version of this program may have written.
     pub(crate) fn stored(names: &[String]) -> Self {
         Self(names.iter().filter_map(|name| name.parse().ok()).collect())
     }
 
-    /// Returns the scopes of a signed-in account owner: every right.
     #[must_use]
     pub fn account_owner() -> Self {
         Self(vec![Scope::AccountOwner])
     }
 
-    /// Returns true when one of the scopes satisfies `needed`.
+    /// One of the scopes satisfies `needed`.
     #[must_use]
     pub fn satisfy(&self, needed: Scope) -> bool {
         self.0.iter().any(|scope| scope.satisfies(needed))
     }
 
-    /// Names of the scopes in the contract.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.0.iter().map(|scope| scope.name().to_owned()).collect()
@@ -183,13 +170,12 @@ impl Serialize for Scopes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum KeyKind {
-    /// Ordinary key. It does not work on the free tier.
+    /// Does not work on the free tier.
     Customer,
-    /// Key of a desktop app. On the free tier it works for some routes.
+    /// Works for some routes on the free tier.
     Device,
 }
 
-/// API key without its secret.
 #[derive(Debug, Clone, Serialize)]
 pub struct ApiKey {
     pub id: ApiKeyId,
@@ -198,10 +184,10 @@ pub struct ApiKey {
     pub scopes: Vec<String>,
     /// First characters of the secret.
     pub key_prefix: String,
-    /// Account that created the key; `None` when staff did.
+    /// `None` when staff did.
     pub created_by_account_id: Option<AccountId>,
     pub created_at: Timestamp,
-    /// Time of the last use, accurate to about a minute.
+    /// Accurate to about a minute.
     pub last_used_at: Option<Timestamp>,
     pub expires_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
@@ -216,40 +202,33 @@ pub struct NewKey<'a> {
 }
 
 impl<'a> NewKey<'a> {
-    /// Values of an ordinary key that does not expire.
     #[must_use]
     pub fn customer(name: &'a str, scopes: &'a Scopes) -> Self {
         Self { name, scopes, kind: KeyKind::Customer, expires_at: None }
     }
 }
 
-/// Reasons why a key is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum MintError {
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The account does not exist.
     #[error("the account does not exist")]
     NoAccount,
-    /// The caller is no longer an admin of the account's team.
     #[error("this operation requires the role admin in the owner's team")]
     NotAdmin,
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Reasons why an account cannot have another key.
 #[derive(Debug, thiserror::Error)]
 pub enum RoomError {
-    /// The account has the maximum number of keys.
     #[error("the account has {0} active API keys, the maximum; revoke a key first")]
     Full(u32),
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Checks that the account has fewer than `most` active keys. It takes no lock, so keys created at the same time are
-/// not counted: this limit need not be exact.
+/// Takes no lock, so keys created at the same time are not counted: this limit need not be exact.
 pub async fn require_room(conn: &mut PgConnection, account: AccountId, most: u32) -> Result<(), RoomError> {
     let count = sqlx::query_scalar!(
         r#"select count(*) as "count!" from api_keys
@@ -261,7 +240,7 @@ pub async fn require_room(conn: &mut PgConnection, account: AccountId, most: u32
     if count < i64::from(most) { Ok(()) } else { Err(RoomError::Full(most)) }
 }
 
-/// Checks the name of a key and returns it trimmed.
+/// Returns the name trimmed.
 pub fn check_name(name: &str) -> Result<&str, Invalid> {
     let name = name.trim();
     let mut rules = Rules::default();
@@ -271,12 +250,8 @@ pub fn check_name(name: &str) -> Result<&str, Invalid> {
     Ok(name)
 }
 
-/// Creates a key for `account` and writes `api_key.minted`. It locks the account's row, so that a deletion of the
-/// account finds the key, and the membership of a team member who creates the key.
-///
-/// # Errors
-/// Returns an error if the name does not have 1 to 120 characters, `expires_at` has passed, the caller is no longer an
-/// admin of the account's team, or a query fails.
+/// Writes `api_key.minted`. Locks the account's row, so that a deletion of the account finds the
+/// key, and the membership of a team member who creates the key.
 pub async fn mint(
     conn: &mut PgConnection,
     account: AccountId,
@@ -301,24 +276,23 @@ pub async fn mint(
     Ok((key, secret))
 }
 
-/// Creator of a key. A member who leaves the account's team loses the keys they created.
+/// A member who leaves the account's team loses the keys they created.
 #[derive(Debug, Clone, Copy)]
 enum KeyMaker {
     Account(AccountId),
     Staff,
 }
 
-/// Returns the caller as the creator of a key and locks their team membership until the transaction ends. Returns
-/// `None` when the caller is neither the account owner nor an admin of the team.
+/// Locks the team membership until the transaction ends. `None`: neither the account owner nor an
+/// admin of the team.
 async fn hold_maker(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<Option<KeyMaker>> {
     let Some(maker) = actor.account() else { return Ok(Some(KeyMaker::Staff)) };
     let may = maker == account || roles::hold(conn, account, maker).await? == Some(Role::Admin);
     Ok(may.then_some(KeyMaker::Account(maker)))
 }
 
-/// Returns the creator of a key's successor. A member who rotates a key becomes the creator of the new one. If the
-/// account owner rotates a member's key, that member remains the creator, so that a rotation does not extend the life
-/// of a key beyond the membership.
+/// A member who rotates a key becomes the creator of the new one. If the owner rotates a member's
+/// key, that member remains the creator, so that the key does not outlive the membership.
 async fn hold_maker_of_successor(
     conn: &mut PgConnection,
     account: AccountId,
@@ -378,7 +352,7 @@ async fn insert(
     .await
 }
 
-/// Gives the key of a device a secret, which the caller shows for the first time, and removes the key's expiry.
+/// Gives a device's key a secret, shown for the first time, and removes its expiry.
 pub(crate) async fn hand_over(conn: &mut PgConnection, id: ApiKeyId, tier: Tier) -> sqlx::Result<Secret> {
     let secret = Secret::generate(KeyKind::Device, tier);
     sqlx::query!(
@@ -392,7 +366,6 @@ pub(crate) async fn hand_over(conn: &mut PgConnection, id: ApiKeyId, tier: Tier)
     Ok(secret)
 }
 
-/// Lists up to `limit` keys of the account after the given id, the newest first, including revoked keys.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -423,30 +396,22 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: ApiKeyId) -> 
     .await
 }
 
-/// Reasons why a key is not rotated.
 #[derive(Debug, thiserror::Error)]
 pub enum RotateError {
-    /// The account has no such key.
     #[error("the key does not exist")]
     NoKey,
     /// The key was revoked or has expired.
     #[error("the key was revoked or has expired")]
     Worthless,
-    /// The key already has a successor.
     #[error("the key was already rotated")]
     RotatedBefore,
-    /// The caller is no longer an admin of the account's team.
     #[error("this operation requires the role admin in the owner's team")]
     NotAdmin,
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Creates a successor of a key and writes `api_key.rotated`. The old key works for `grace` and then expires.
-///
-/// # Errors
-/// Returns an error if the key cannot be rotated, the caller is no longer an admin of the account's team, or a query
-/// fails.
+/// Writes `api_key.rotated`. The old key works for `grace` and then expires.
 pub async fn rotate(
     conn: &mut PgConnection,
     account: AccountId,
@@ -496,8 +461,7 @@ pub async fn rotate(
     Ok((key, secret))
 }
 
-/// Revokes a key permanently and writes `api_key.revoked` to the audit log and the events. A second call changes
-/// nothing. Returns false when the account has no such key.
+/// Writes `api_key.revoked` to the audit log and the events. A second call changes nothing.
 pub async fn revoke(conn: &mut PgConnection, account: AccountId, id: ApiKeyId, actor: &Actor) -> sqlx::Result<bool> {
     let revoked = sqlx::query!(
         r#"update api_keys set revoked_at = now() where id = $1 and account_id = $2 and revoked_at is null
@@ -520,14 +484,13 @@ pub async fn revoke(conn: &mut PgConnection, account: AccountId, id: ApiKeyId, a
     Ok(true)
 }
 
-/// Revokes a key of any account like [`revoke`]. Returns false when the key does not exist.
+/// As [`revoke`], for any account.
 pub async fn revoke_any(conn: &mut PgConnection, id: ApiKeyId, actor: &Actor) -> sqlx::Result<bool> {
     let owner = sqlx::query_scalar!("select account_id from api_keys where id = $1", id as _);
     let Some(owner) = owner.fetch_optional(&mut *conn).await? else { return Ok(false) };
     revoke(conn, owner, id, actor).await
 }
 
-/// Revokes all keys of an account, each like [`revoke`].
 pub async fn revoke_all(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
     let revoked = sqlx::query!(
         r#"update api_keys set revoked_at = now() where account_id = $1 and revoked_at is null
@@ -542,8 +505,7 @@ pub async fn revoke_all(conn: &mut PgConnection, account: AccountId, actor: &Act
     Ok(())
 }
 
-/// Revokes all active keys on `account` that `maker` created, and writes their events. The caller writes the audit log.
-/// Returns the ids of the revoked keys.
+/// Writes the events; the caller writes the audit log.
 pub(crate) async fn revoke_made_by(
     conn: &mut PgConnection,
     account: AccountId,
@@ -591,7 +553,6 @@ async fn publish_revoked(
     Ok(())
 }
 
-/// Stored state of a key that authenticates a request.
 #[derive(Debug, Clone)]
 pub struct KeyRecord {
     pub id: ApiKeyId,
@@ -599,17 +560,15 @@ pub struct KeyRecord {
     pub maker: Option<roles::TeamMaker>,
     pub kind: KeyKind,
     pub scopes: Scopes,
-    /// True when the key was revoked or its creator left the team.
+    /// Also true when its creator left the team.
     pub revoked: bool,
-    /// True when the key has expired.
     pub expired: bool,
-    /// State of the account, or of the key's creator when only that account is not active.
+    /// Or of the key's creator when only that account is not active.
     pub account_status: AccountStatus,
-    /// Subscription level of the account.
     pub tier: Tier,
 }
 
-/// Returns the key with this secret and the team role of its creator.
+/// With the team role of its creator.
 pub async fn find_by_secret(conn: &mut PgConnection, secret: &Secret) -> sqlx::Result<Option<KeyRecord>> {
     let row = sqlx::query!(
         r#"select k.id, k.account_id, k.kind as "kind: KeyKind", k.scopes,

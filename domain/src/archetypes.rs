@@ -1,5 +1,5 @@
-//! Catalogue of the devices that a session can emulate (contract: archetypes). The entries are data in
-//! `archetypes.json` beside this file, so adding a device changes no code.
+//! Catalogue of the devices that a session can emulate (contract: archetypes). The entries are in `archetypes.json`
+//! beside this file, so adding a device changes no code.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,6 @@ use serde::Deserialize;
 
 use crate::validation::Invalid;
 
-/// Device with its operating system and browser.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Archetype {
@@ -15,7 +14,6 @@ pub struct Archetype {
     pub id: String,
     pub display_label: String,
     pub device: String,
-    /// Version of iOS or iPadOS.
     pub ios_version: String,
     pub safari_version: String,
     /// Group of devices with the same canvas output.
@@ -35,7 +33,6 @@ pub struct Archetype {
     pub max_touch_points: u32,
 }
 
-/// Width and height in CSS pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Size {
     pub width: u32,
@@ -46,14 +43,11 @@ pub struct Size {
 #[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 pub enum ArchetypeStatus {
-    /// Default archetype.
     Launch,
-    /// Available, but not the default.
     Available,
 }
 
 impl ArchetypeStatus {
-    /// Name of the status in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -78,7 +72,7 @@ pub fn check(id: &str) -> Result<(), Invalid> {
     find(id).map(drop).ok_or_else(|| Invalid::field("archetype", "must be an id of GET /v1/archetypes"))
 }
 
-/// Returns the archetype used when a create names none.
+/// For a create that names none.
 ///
 /// # Panics
 /// Panics if the catalogue has no `launch` entry. A test checks that it has exactly one.

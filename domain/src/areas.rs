@@ -16,8 +16,8 @@ use crate::{
     teams, usage, web_sessions, webhooks, workers,
 };
 
-/// Every area. An area whose rows refer to another area's rows comes before it. A purge therefore deletes no row that
-/// is still referenced, and an account's deletion removes dependent objects first.
+/// An area whose rows refer to another area's rows comes before it: a purge deletes no row that is still referenced,
+/// and an account's deletion removes dependent objects first.
 static ALL: [Area; 30] = [
     live::AREA,
     audit::AREA,
@@ -51,7 +51,7 @@ static ALL: [Area; 30] = [
     database::AREA,
 ];
 
-/// Returns all actions of the audit log, a closed set (contract: audit-log 11).
+/// A closed set (contract: audit-log 11).
 pub fn actions() -> impl Iterator<Item = &'static str> {
     ALL.iter().flat_map(|area| area.actions).copied()
 }
@@ -61,7 +61,6 @@ pub fn find_action(name: &str) -> Option<&'static str> {
     actions().find(|action| *action == name)
 }
 
-/// Returns the jobs that workers run at fixed intervals.
 pub fn chains() -> impl Iterator<Item = ScheduledJob> {
     ALL.iter().flat_map(|area| area.chains).copied()
 }
@@ -70,24 +69,23 @@ pub fn metrics() -> impl Iterator<Item = &'static dyn MetricDeclaration> {
     ALL.iter().flat_map(|area| area.metrics).copied()
 }
 
-/// Returns the tables that are not purged by age, each with the reason.
+/// With the reasons.
 pub fn kept() -> impl Iterator<Item = (&'static str, &'static str)> {
     ALL.iter().flat_map(|area| area.kept).copied()
 }
 
-/// Returns the columns sealed by the vault.
 pub fn sealed() -> impl Iterator<Item = &'static Sealed> {
     ALL.iter().flat_map(|area| area.sealed)
 }
 
-/// Purges that run together under one name.
+/// They run together under one name.
 #[derive(Debug)]
 pub struct PurgeGroup {
     pub name: &'static str,
     purges: Vec<Purge>,
 }
 
-/// Returns all purges (contract: retention 1). Tables with references come before the tables they refer to.
+/// Tables with references come before the tables they refer to (contract: retention 1).
 #[must_use]
 pub fn arms() -> Vec<PurgeGroup> {
     let mut arms: IndexMap<_, Vec<_>> = IndexMap::new();
@@ -98,7 +96,7 @@ pub fn arms() -> Vec<PurgeGroup> {
 }
 
 impl PurgeGroup {
-    /// Returns the purges of the group, in the order in which they run.
+    /// In the order in which they run.
     #[must_use]
     pub fn purges(&self) -> &[Purge] {
         &self.purges
@@ -109,7 +107,7 @@ impl PurgeGroup {
     }
 }
 
-/// Deletes all credentials and the stored data of an account that is being deleted.
+/// Credentials and stored data.
 pub async fn on_account_delete(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
     for loss in ALL.iter().flat_map(|area| area.losses) {
         loss(&mut *conn, account, actor).await?;
@@ -117,7 +115,7 @@ pub async fn on_account_delete(conn: &mut PgConnection, account: AccountId, acto
     Ok(())
 }
 
-/// Deletes the data that had to remain until the account's sessions ended.
+/// What had to remain until the account's sessions ended.
 pub async fn lose_the_last(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
     for loss in ALL.iter().flat_map(|area| area.last_losses) {
         loss(&mut *conn, account, actor).await?;

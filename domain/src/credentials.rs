@@ -13,26 +13,14 @@ pub use crate::roles::TeamMaker;
 use crate::timestamp::Timestamp;
 use crate::web_sessions;
 
-/// Credential behind a bearer token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Credential {
-    Key {
-        id: ApiKeyId,
-        kind: KeyKind,
-    },
-    WebSession {
-        id: WebSessionId,
-        /// Time since the last proof of a second factor.
-        proof_age: Option<Duration>,
-    },
-    OauthToken {
-        client: OauthClientId,
-        expires_at: Timestamp,
-    },
+    Key { id: ApiKeyId, kind: KeyKind },
+    WebSession { id: WebSessionId, proof_age: Option<Duration> },
+    OauthToken { client: OauthClientId, expires_at: Timestamp },
 }
 
 impl Credential {
-    /// Returns the id of the API key, if the credential is one.
     #[must_use]
     pub fn api_key(&self) -> Option<ApiKeyId> {
         match self {
@@ -41,7 +29,6 @@ impl Credential {
         }
     }
 
-    /// Returns the id of the web session, if the credential is one.
     #[must_use]
     pub fn web_session(&self) -> Option<WebSessionId> {
         match self {
@@ -51,14 +38,13 @@ impl Credential {
     }
 }
 
-/// Credential as columns of a row that was requested with it, so that its rights can be checked again later.
+/// The rights of a row's request can then be checked again later.
 #[derive(Default)]
 pub(crate) struct CredentialColumns {
     pub key: Option<Uuid>,
     pub web_session: Option<Uuid>,
     pub client: Option<Uuid>,
-    /// Expiry of an OAuth token, whose own row may be deleted by then. The rows of keys and web sessions have their
-    /// expiry.
+    /// Of an OAuth token, whose own row may be deleted by then. The rows of keys and web sessions have their expiry.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -74,26 +60,22 @@ impl CredentialColumns {
     }
 }
 
-/// Identity and rights of a known bearer token.
 #[derive(Debug, Clone)]
 pub struct Bearer {
     pub credential: Credential,
     pub account_id: AccountId,
-    /// Team member who created the key; `None` when the credential belongs to the account itself.
+    /// `None` when the credential belongs to the account itself.
     pub maker: Option<TeamMaker>,
     pub scopes: Scopes,
-    /// True when the credential was revoked.
     pub revoked: bool,
-    /// True when the credential has expired.
     pub expired: bool,
-    /// State of the account, or of the key's creator when only that account is not active.
+    /// Or of the key's creator when only that account is not active.
     pub account_status: AccountStatus,
-    /// Subscription level of the account.
     pub tier: Tier,
 }
 
-/// Looks up a token. It is looked up for each request and not cached: an index lookup takes a fraction of a
-/// millisecond, and a revocation, expiry, suspension or change of tier applies to the next request on every replica.
+/// Not cached: an index lookup takes a fraction of a millisecond, and a revocation, expiry, suspension or change of
+/// tier applies to the next request on every replica.
 pub async fn find(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<Bearer>> {
     if token.starts_with(AccessToken::PREFIX) {
         let found = oauth::find_by_token(conn, token).await?;

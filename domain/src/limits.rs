@@ -14,7 +14,6 @@ pub struct Limits {
     pub concurrent_sessions: ConcurrentSessions,
     pub label_chars: usize,
     pub waiting_creates: usize,
-    /// Creates of one account that wait for a browser, in one process.
     pub waiting_creates_per_account: usize,
     /// Bytes of a session's metadata, serialized as JSON.
     pub metadata_bytes: usize,
@@ -31,7 +30,7 @@ pub struct Limits {
     /// Characters in the name of an extraction, a sub-field or an attribute.
     pub extraction_name_chars: usize,
     pub sub_extractions: usize,
-    /// Matches of a list. A longer list is refused and not truncated, so that a list is always complete.
+    /// A longer list is refused and not truncated, so that a list is always complete.
     pub list_matches: usize,
     pub selector_chars: usize,
     /// Characters in a name, label or text of a locator, and in an option.
@@ -51,7 +50,6 @@ pub struct Limits {
     pub title_chars: usize,
     /// Characters in a search query and in each credential of a login.
     pub query_chars: usize,
-    /// Default timeout of search and login.
     pub default_form_timeout: Duration,
     /// Longest `timeout_seconds` of search and login.
     pub max_form_timeout: Duration,
@@ -69,9 +67,7 @@ pub struct Limits {
     /// Names in the header `x-service-unknown-fields`.
     pub unknown_fields: usize,
     pub unknown_field_chars: usize,
-    /// Default number of entries in a page of a list.
     pub page_default: u32,
-    /// Maximum number of entries in a page of a list.
     pub page_max: u32,
     /// Bytes of customer data after which a page of a list ends early.
     pub page_bytes: usize,
@@ -83,7 +79,6 @@ pub struct Limits {
     pub open_body_values: usize,
     pub body_values: usize,
     pub audit_export_rows: u32,
-    /// Default number of days in a usage series.
     pub usage_days_default: u32,
     pub usage_days_max: u32,
     pub profiles: Profiles,
@@ -112,9 +107,8 @@ pub struct Limits {
     pub proxies: u32,
     pub api_keys: u32,
     pub oauth_clients: u32,
-    /// Minimum length of a password, in characters.
     pub password_min_chars: usize,
-    /// Maximum length of a password, in characters: longer than any typed password and still cheap to hash.
+    /// Longer than any typed password and still cheap to hash.
     pub password_max_chars: usize,
     pub recovery_codes: usize,
     /// Periods that the clock of an authenticator app can be off.
@@ -124,9 +118,7 @@ pub struct Limits {
     /// Wrong codes of an account within a window.
     pub mfa_guesses: u32,
     pub mfa_guess_window: Duration,
-    /// Minimum length of a desktop app's nonce, in characters.
     pub device_state_min_chars: usize,
-    /// Maximum length of a desktop app's nonce, in characters.
     pub device_state_max_chars: usize,
     /// Characters in the label of a desktop app.
     pub device_label_chars: usize,
@@ -138,22 +130,14 @@ pub struct Limits {
     pub webhook_description_chars: usize,
 }
 
-/// Profiles of an account by its tier, except [`Tier::Enterprise`].
 #[derive(Debug, Clone)]
 pub struct Profiles {
-    /// [`Tier::Free`]
     pub free: u32,
-    /// [`Tier::SoloManual`]
     pub solo_manual: u32,
-    /// [`Tier::TeamManual`]
     pub team_manual: u32,
-    /// [`Tier::AgencyManual`]
     pub agency_manual: u32,
-    /// [`Tier::ApiStarter`]
     pub api_starter: u32,
-    /// [`Tier::ApiBuilder`]
     pub api_builder: u32,
-    /// [`Tier::ApiScale`]
     pub api_scale: u32,
 }
 
@@ -171,13 +155,12 @@ impl Default for Profiles {
     }
 }
 
-/// Highest limit of concurrent sessions that an account's own limit can set.
+/// For an account's own limit.
 pub const MOST_OWN_SESSIONS: u32 = 10_000;
-/// Highest limit of profiles that an account's own limit can set.
+/// For an account's own limit.
 pub const MOST_OWN_PROFILES: u32 = 1_000_000;
 
 impl Limits {
-    /// Returns the account's limit of concurrent sessions.
     #[must_use]
     pub fn sessions_of(&self, tier: Tier, own: OwnLimits) -> u32 {
         own.concurrent_sessions.unwrap_or_else(|| self.concurrent_sessions.of(tier))
@@ -202,24 +185,15 @@ impl Limits {
     }
 }
 
-/// Concurrent sessions of an account by its tier.
 #[derive(Debug, Clone)]
 pub struct ConcurrentSessions {
-    /// [`Tier::Free`]
     pub free: u32,
-    /// [`Tier::SoloManual`]
     pub solo_manual: u32,
-    /// [`Tier::TeamManual`]
     pub team_manual: u32,
-    /// [`Tier::AgencyManual`]
     pub agency_manual: u32,
-    /// [`Tier::ApiStarter`]
     pub api_starter: u32,
-    /// [`Tier::ApiBuilder`]
     pub api_builder: u32,
-    /// [`Tier::ApiScale`]
     pub api_scale: u32,
-    /// [`Tier::Enterprise`]
     pub enterprise: u32,
 }
 

@@ -22,11 +22,10 @@ pub enum Purpose {
     VerifyEmail,
     MagicLink,
     ResetPassword,
-    /// Connects an account at an identity provider.
     ConfirmSignIn,
 }
 
-/// Creates the account's link for this purpose. The previous link stops working.
+/// The previous link stops working.
 pub async fn issue(
     conn: &mut PgConnection,
     account: AccountId,
@@ -50,8 +49,7 @@ pub async fn issue(
     Ok(token)
 }
 
-/// Creates the account's link for this purpose without a mail, for a caller that has just proven control of the
-/// address.
+/// Without a mail, for a caller that has just proven control of the address.
 pub async fn issue_for(
     conn: &mut PgConnection,
     account: AccountId,
@@ -65,12 +63,11 @@ pub async fn issue_for(
 #[derive(Debug)]
 pub struct RedeemedLink {
     pub account: AccountId,
-    /// Subject passed to [`issue`].
     pub subject: Option<Value>,
 }
 
-/// Uses a link and locks its account's row against concurrent uses. Returns `None` when the link is unknown, expired or
-/// already used, or the account is deleted. Of several concurrent callers, one receives the link.
+/// Locks the account's row against concurrent uses. `None` when the link is unknown, expired or already used, or the
+/// account is deleted. Of several concurrent callers, one receives the link.
 pub async fn follow(conn: &mut PgConnection, purpose: Purpose, token: &str) -> sqlx::Result<Option<RedeemedLink>> {
     let hash = tokens::hash(token);
     // Lock the account's row first, in the same order as changes of the account, which lock its links next.
@@ -96,7 +93,7 @@ pub async fn follow(conn: &mut PgConnection, purpose: Purpose, token: &str) -> s
     Ok(row.map(|row| RedeemedLink { account: row.account_id, subject: row.subject }))
 }
 
-/// Returns true when [`follow`] would succeed, for callers that must do expensive work before.
+/// [`follow`] would succeed. For callers that must do expensive work before.
 pub async fn is_good(conn: &mut PgConnection, purpose: Purpose, token: &str) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select exists(select from mail_links where token_hash = $1 and purpose = $2 and expires_at > now()) as "good!""#,
@@ -107,14 +104,13 @@ pub async fn is_good(conn: &mut PgConnection, purpose: Purpose, token: &str) -> 
     .await
 }
 
-/// Deletes all links of an account, so that none works any more.
 pub async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from mail_links where account_id = $1", account as _).execute(conn).await?;
     Ok(())
 }
 
-/// Deletes up to `limit` links that expired more than a day ago (contract: retention 7). During that day, a caller with
-/// the link receives the reason for the refusal. Returns the number of deleted links.
+/// Expired for more than a day (contract: retention 7): until then, a caller with the link receives the reason for the
+/// refusal.
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from mail_links where token_hash in (

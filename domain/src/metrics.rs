@@ -1,52 +1,46 @@
 //! Declarations of metrics (contract: operators 3 to 7).
 //!
-//! A metric is declared once, as a constant in the module that emits it. Its area ([`crate::area::Area`]) lists it, or the
-//! array `METRICS` of its crate. The process registers all of them when it installs its recorder.
+//! A metric is a constant in the module that emits it. Its area ([`crate::area::Area`]) lists it, or the array
+//! `METRICS` of its crate. The process registers all of them when it installs its recorder.
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use ::metrics::Label;
 
-/// A counter with `N` labels.
 pub type Counter<const N: usize = 0> = Metric<::metrics::Counter, N>;
 
-/// A gauge with `N` labels.
 pub type Gauge<const N: usize = 0> = Metric<::metrics::Gauge, N>;
 
-/// A histogram with `N` labels.
 pub type Histogram<const N: usize = 0> = Metric<::metrics::Histogram, N>;
 
-/// A metric with `N` labels. Label values come from closed sets: no account, key or address is a label.
+/// Label values come from closed sets: no account, key or address is a label.
 #[derive(Debug)]
 pub struct Metric<S, const N: usize> {
     name: &'static str,
     help: &'static str,
     labels: [&'static str; N],
-    /// Label values of the series that exist before their first event.
+    /// Of the series that exist before their first event.
     known: fn() -> Vec<[&'static str; N]>,
     is_from_database: bool,
     series: PhantomData<fn() -> S>,
 }
 
 impl<S, const N: usize> Metric<S, N> {
-    /// Declares a metric with the names of its labels. The name begins with `service_` and ends with the unit; the help text
-    /// is published.
+    /// The name begins with `service_` and ends with the unit; the help text is published.
     #[must_use]
     pub const fn new(name: &'static str, help: &'static str, labels: [&'static str; N]) -> Self {
         Self { name, help, labels, known: Vec::new, is_from_database: false, series: PhantomData }
     }
 
-    /// Makes these series exist at zero from the start. A rate does not show the first event of a series that did not exist
-    /// before.
+    /// At zero. A rate does not show the first event of a series that did not exist before.
     #[must_use]
     pub const fn starting_with(mut self, known: fn() -> Vec<[&'static str; N]>) -> Self {
         self.known = known;
         self
     }
 
-    /// Marks a gauge that is read from the database. While the database cannot be read, a scrape omits the gauge, because its
-    /// last value is outdated.
+    /// While the database cannot be read, a scrape omits such a gauge, because its last value is outdated.
     #[must_use]
     pub const fn read_from_database(mut self) -> Self {
         self.is_from_database = true;
@@ -62,7 +56,7 @@ impl<S> Metric<S, 0> {
 }
 
 impl<S: Series, const N: usize> Metric<S, N> {
-    /// Returns the series with these label values, in the order of the labels.
+    /// In the order of the labels.
     #[must_use]
     pub fn with<V: Into<::metrics::SharedString>>(&self, values: [V; N]) -> S {
         let labels = self.labels.into_iter().zip(values).map(|(label, value)| Label::new(label, value));
@@ -71,21 +65,18 @@ impl<S: Series, const N: usize> Metric<S, N> {
 }
 
 impl<S: Series> Metric<S, 0> {
-    /// Returns the only series of a metric without labels.
     #[must_use]
     pub fn series(&self) -> S {
         S::of(self.name, Vec::new())
     }
 }
 
-/// A declared metric of any kind, with any number of labels.
 pub trait MetricDeclaration: fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
 
-    /// Returns true for a gauge that is read from the database.
     fn is_from_database(&self) -> bool;
 
-    /// Describes the metric to the recorder, and creates the series that exist from the start.
+    /// And creates the series that exist from the start.
     fn register(&self);
 }
 
@@ -106,7 +97,6 @@ impl<S: Series, const N: usize> MetricDeclaration for Metric<S, N> {
     }
 }
 
-/// Series of a metric: a name with one value for each label.
 pub trait Series: fmt::Debug + Sized + 'static {
     fn describe(name: &'static str, help: &'static str);
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// Network of a client: the /24 of an IPv4 address or the /48 of an IPv6 address.
+/// The /24 of an IPv4 address or the /48 of an IPv6 address.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::Type)]
 #[sqlx(transparent)]
 pub struct Network(String);

@@ -1,8 +1,8 @@
 //! Passwords (contract: sign-ins 2).
 //!
 //! Passwords are compared in Unicode's compatibility form (NIST SP 800-63B, section 5.1.1.2), so that the way a
-//! keyboard composes a letter does not matter. Spaces and case count. Hashing takes tens of milliseconds of CPU time,
-//! so call it on a thread where that delays no other task.
+//! keyboard composes a letter does not matter. Hashing takes tens of milliseconds of CPU time, so call it on a thread
+//! where that delays no other task.
 
 use std::cell::RefCell;
 
@@ -14,14 +14,13 @@ use unicode_normalization::UnicodeNormalization;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 
-/// Hash that no password matches. Checking it costs as much as checking a real one.
+/// Checking it costs as much as checking a real one.
 const UNMATCHED_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$8Fq2ZrXyqT0m3gJm5oY2Uw$0mFv3n4b3Hq1mTt0yS9cPzK0o8h2pZb5x7Vd6uJwQe8";
 
-/// Bytes above which no password is checked, whatever the limits are.
+/// Bytes, whatever the limits are.
 const LONGEST: usize = 256 * 1024;
 
-/// New password of an account, normalized.
 pub struct NewPassword(String);
 
 impl NewPassword {
@@ -34,7 +33,7 @@ impl NewPassword {
         Ok(Self(normalized))
     }
 
-    /// Hashes the password with argon2id and returns a PHC string.
+    /// With argon2id; returns a PHC string.
     ///
     /// # Panics
     /// Never panics: argon2 accepts the salt.
@@ -47,7 +46,7 @@ impl NewPassword {
     }
 }
 
-/// Returns true when `password` matches the hash. Without a hash it returns false after the same time.
+/// Without a hash it returns false after the same time.
 #[must_use]
 pub fn verify(password: &str, hash: Option<&str>) -> bool {
     let (password, hash) = if password.len() > LONGEST { ("", None) } else { (password, hash) };
@@ -55,8 +54,7 @@ pub fn verify(password: &str, hash: Option<&str>) -> bool {
     matches(&normalize(password), &parsed).unwrap_or(false) && hash.is_some()
 }
 
-/// Returns whether `password` matches the hash, computed with the parameters in the hash. Returns `None` when it is not
-/// an argon2id hash.
+/// With the parameters in the hash. `None` when it is not an argon2id hash.
 fn matches(password: &str, hash: &PasswordHash<'_>) -> Option<bool> {
     let params = Params::try_from(hash).ok().filter(|_| hash.algorithm == Algorithm::Argon2id.ident())?;
     let (salt, stored) = (hash.salt?, hash.hash?);
@@ -71,7 +69,7 @@ fn params() -> Params {
     Params::new(19 * 1024, 2, 1, None).expect("the parameters are within argon2's bounds")
 }
 
-/// Derives the stored form of a recovery code: 32 bytes, at the cost of a password hash.
+/// 32 bytes, at the cost of a password hash.
 ///
 /// # Panics
 /// Never panics with a salt of at least 8 bytes: the other values are within argon2's bounds.

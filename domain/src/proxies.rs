@@ -1,8 +1,8 @@
 //! Saved proxies (contract: proxies), which customers provide.
 //!
-//! Passwords and configurations are sealed before they reach the database, only with the deployment's own key. A
-//! session with a proxy gets a copy (`in_use`) that is sealed to the one worker that owns its browser. Therefore no
-//! worker needs the deployment's key, and a later change of the proxy does not affect the session.
+//! Secrets are sealed before they reach the database, only with the deployment's own key. A session gets a copy
+//! (`in_use`) that is sealed to the one worker that owns its browser, so no worker needs the deployment's key, and a
+//! later change of the proxy does not affect the session.
 
 pub mod checks;
 mod in_use;
@@ -82,30 +82,26 @@ pub enum Scheme {
     Socks5,
     /// CONNECT (RFC 9110, section 9.3.6), with Basic credentials.
     Http,
-    /// A `WireGuard` tunnel.
     Wireguard,
-    /// An `OpenVPN` tunnel.
     Openvpn,
 }
 
 impl Scheme {
     pub const ALL: &'static [Self] = Self::VARIANTS;
-    /// Names of all protocols in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Name in the contract, the audit log and the database.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Returns true when the proxy's endpoint comes from a configuration and not from a host and a port.
+    /// The endpoint comes from a configuration and not from a host and a port.
     #[must_use]
     pub fn is_tunnel(self) -> bool {
         matches!(self, Self::Wireguard | Self::Openvpn)
     }
 
-    /// Returns the maximum size of its configuration in bytes (contract: proxies 4), or 0 for a protocol without one.
+    /// 0 for a protocol without a configuration (contract: proxies 4).
     #[must_use]
     pub fn most_config_bytes(self) -> usize {
         match self {
@@ -116,26 +112,21 @@ impl Scheme {
     }
 }
 
-/// Saved proxy as customers see it, without its secrets.
 #[derive(Debug, Clone)]
 pub struct SavedProxy {
     pub id: ProxyId,
     pub label: String,
     pub scheme: Scheme,
-    /// Host name or address, as [`url::Host`] writes it.
+    /// As [`url::Host`] writes it.
     pub host: String,
     pub port: i32,
     pub username: Option<String>,
-    /// True when a password is stored.
     pub has_password: bool,
-    /// True when a configuration is stored.
     pub has_config: bool,
     pub created_at: Timestamp,
-    /// Time the proxy last changed.
     pub updated_at: Timestamp,
 }
 
-/// Secret part of a proxy, stored in its own column.
 #[derive(Debug, Clone, Copy, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 enum Part {
@@ -157,16 +148,10 @@ fn open(vault: &Vault, id: ProxyId, part: Part, sealed: &[u8]) -> Result<Zeroizi
     String::from_utf8(opened).map(Zeroizing::new).map_err(|_| UnsealError)
 }
 
-/// Reasons why a proxy is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The account has the maximum number of proxies.
     #[error("the account has {current} saved proxies; the limit is {limit}")]
-    TooMany {
-        current: i64,
-        limit: i64,
-    },
-    /// The account does not exist.
+    TooMany { current: i64, limit: i64 },
     #[error("there is no such account")]
     NoAccount,
     #[error(transparent)]
@@ -175,8 +160,7 @@ pub enum CreateError {
     Database(#[from] sqlx::Error),
 }
 
-/// Saves a proxy and writes `proxy.created`. The account's row is locked, so that concurrent calls count each other's
-/// proxies. The account can have `limit` of them.
+/// Writes `proxy.created`. The account's row is locked, so that concurrent calls count each other's proxies.
 pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
@@ -219,13 +203,12 @@ pub async fn create(
     Ok(saved)
 }
 
-/// Returns the audit entry of a proxy, without its secrets (contract: proxies 9).
+/// Without secrets (contract: proxies 9).
 fn entry(action: &'static str, proxy: &SavedProxy) -> Entry {
     let payload = json!({"proxy_id": proxy.id, "label": proxy.label, "scheme": proxy.scheme.name()});
     Entry { action, target: Some(proxy.id.to_string()), payload }
 }
 
-/// Lists the account's proxies, the newest first.
 pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<SavedProxy>> {
     sqlx::query_as!(
         SavedProxy,
@@ -251,10 +234,8 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: ProxyId) -> s
     .await
 }
 
-/// Reasons why a proxy is not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// The account has no such proxy.
     #[error("there is no such saved proxy")]
     NoProxy,
     #[error("the agent session {0} uses the proxy")]
@@ -265,9 +246,9 @@ pub enum ChangeError {
     Database(#[from] sqlx::Error),
 }
 
-/// Replaces the values of a proxy and writes `proxy.updated`. A secret that the request does not contain is kept,
-/// unless the proxy's endpoint changes. Otherwise, a caller who can change the endpoint could have the stored password
-/// sent there (contract: proxies 6). Sessions that use the proxy are not affected.
+/// Writes `proxy.updated`. A secret that the request does not contain is kept, unless the endpoint changes: a caller
+/// who can change it could have the stored password sent there (contract: proxies 6). Sessions that use the proxy are
+/// not affected.
 pub async fn replace(
     conn: &mut PgConnection,
     account: AccountId,
@@ -329,7 +310,7 @@ pub async fn replace(
     Ok(saved)
 }
 
-/// Deletes a proxy that no live session uses and writes `proxy.deleted`.
+/// Writes `proxy.deleted`.
 pub async fn delete(
     conn: &mut PgConnection,
     account: AccountId,
@@ -365,8 +346,8 @@ async fn user_of(conn: &mut PgConnection, id: ProxyId) -> sqlx::Result<Option<Ag
     .await
 }
 
-/// Returns a live agent session that would lose its packets if another session used the same proxy. A WireGuard server
-/// sends all packets to the client that last used a key.
+/// Returns a live agent session that would lose its packets: a WireGuard server sends all packets to the client that
+/// last used a key.
 pub async fn would_rob(conn: &mut PgConnection, proxy: &LockedProxy) -> sqlx::Result<Option<AgentSessionId>> {
     match proxy.scheme {
         Scheme::Wireguard => user_of(conn, proxy.id).await,
@@ -374,14 +355,14 @@ pub async fn would_rob(conn: &mut PgConnection, proxy: &LockedProxy) -> sqlx::Re
     }
 }
 
-/// Marks the proxies of an account that is being deleted as unusable and deletes its checks.
+/// The account is being deleted.
 async fn on_account_delete(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from proxy_checks where account_id = $1", account as _).execute(&mut *conn).await?;
     sqlx::query!("update proxies set lost_at = now() where account_id = $1", account as _).execute(conn).await?;
     Ok(())
 }
 
-/// Deletes proxies whose accounts were deleted longer ago than `age`. Returns the number of deleted proxies.
+/// Of accounts that were deleted longer ago than `age`.
 async fn purge_lost(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from proxies where id = any(array(
@@ -395,7 +376,6 @@ async fn purge_lost(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx:
     Ok(purged.rows_affected())
 }
 
-/// Counts the proxies that [`purge_lost`] would delete.
 async fn count_lost(conn: &mut PgConnection, age: Duration) -> sqlx::Result<u64> {
     let count = sqlx::query_scalar!(
         r#"select count(*) as "count!" from proxies where lost_at < now() - make_interval(secs => $1)"#,

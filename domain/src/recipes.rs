@@ -1,5 +1,5 @@
-//! Recipes (contract: recipes): the recorded steps of an agent session. A recipe is captured once and never changes. Its steps
-//! are sealed, because they contain typed text.
+//! Recipes (contract: recipes): the recorded steps of an agent session. A recipe never changes. Its steps are sealed,
+//! because they contain typed text.
 
 mod source;
 pub mod steps;
@@ -43,21 +43,17 @@ pub(crate) const AREA: Area = Area {
 
 const PURPOSE: &str = "recipes";
 
-/// Keys to open the steps of agent sessions and to seal those of recipes.
 #[derive(Debug, Clone, Copy)]
 pub struct Keys<'a> {
-    /// Opens the steps of agent sessions.
     pub agents: &'a Sealer,
-    /// Seals and opens the steps of recipes.
     pub recipes: &'a Vault,
 }
 
-/// A recipe without its steps.
 #[derive(Debug, Clone)]
 pub struct Recipe {
     pub id: RecipeId,
     pub account_id: AccountId,
-    /// Agent session the recipe was captured from. `None` after that session was deleted.
+    /// `None` after that session was deleted.
     pub agent_session_id: Option<AgentSessionId>,
     pub label: String,
     pub description: String,
@@ -84,18 +80,12 @@ impl RecipeTexts {
     }
 }
 
-/// Reason why a recipe was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The steps cannot be read.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// The account has reached its limit of recipes.
     #[error("the account has {current} recipes; the limit is {limit}")]
-    TooMany {
-        current: i64,
-        limit: i64,
-    },
+    TooMany { current: i64, limit: i64 },
 }
 
 impl From<sqlx::Error> for CreateError {
@@ -104,8 +94,8 @@ impl From<sqlx::Error> for CreateError {
     }
 }
 
-/// Creates a recipe from the steps that an agent session has completed so far, and records `recipe.created`. The account's row is
-/// locked, so that simultaneous calls count each other's recipes.
+/// From the steps that an agent session has completed so far. Records `recipe.created`. The account's row is locked, so
+/// that simultaneous calls count each other's recipes.
 pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
@@ -157,7 +147,6 @@ pub async fn create(
     Ok(recipe)
 }
 
-/// Returns the steps that a recipe of this agent session would have now.
 pub async fn preview(
     conn: &mut PgConnection,
     account: AccountId,
@@ -169,8 +158,7 @@ pub async fn preview(
     source::steps(conn, of, limits).await
 }
 
-/// Checks that the agent session belongs to the account, or to a team on which the actor is an admin (contract: recipes 3). Locks
-/// its row against deletion.
+/// Of the account, or of a team on which the actor is an admin (contract: recipes 3). Locks the row against deletion.
 async fn require_accessible(
     conn: &mut PgConnection,
     account: AccountId,
@@ -188,7 +176,7 @@ async fn require_accessible(
     if is_admin { Ok(()) } else { Err(SourceError::NoAgentSession) }
 }
 
-/// Returns up to `limit` recipes of the account, newest first, starting after `after`.
+/// Newest first.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -207,10 +195,8 @@ pub async fn list(
     .await
 }
 
-/// Reason why a recipe cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The steps were sealed with a key that this process does not have.
     #[error(transparent)]
     Sealed(#[from] UnsealError),
     #[error(transparent)]
@@ -245,7 +231,7 @@ pub async fn find(
     Ok(Some((recipe, steps)))
 }
 
-/// Deletes a recipe of the account and records `recipe.deleted`. Returns `false` if the account has no such recipe.
+/// Records `recipe.deleted`.
 pub async fn delete(conn: &mut PgConnection, account: AccountId, id: RecipeId, actor: &Actor) -> sqlx::Result<bool> {
     let label = sqlx::query_scalar!(
         "delete from recipes where id = $1 and account_id = $2 returning label",

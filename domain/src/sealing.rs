@@ -1,9 +1,9 @@
 //! Sealing of secrets between the API and the worker that owns a session.
 //!
-//! A worker keeps an X25519 key pair in memory and publishes the public key. The API seals a typed text or the
-//! credentials of a proxy to that key. The database, its backups and its replicas therefore contain no readable
-//! secrets, and the deployment has no key to manage. When the worker dies, the secrets are lost with it. That is
-//! intended, because no other worker may run the operation.
+//! A worker keeps an X25519 key pair in memory and publishes the public key, to which the API seals typed texts and
+//! credentials of proxies. So the database, its backups and its replicas contain no readable secrets, and the
+//! deployment has no key to manage. When the worker dies, the secrets are lost with it: no other worker may run the
+//! operation.
 
 use crypto_box::aead::OsRng;
 use crypto_box::{PublicKey, SecretKey};
@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
-/// Private key of the pair. It never leaves the process that generated it.
+/// Never leaves the process that generated it.
 #[derive(Clone)]
 pub struct Opener(SecretKey);
 
@@ -32,12 +32,11 @@ impl Opener {
     }
 }
 
-/// Error: the secret was sealed to another worker.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("the secrets were not encrypted for this worker")]
 pub struct NotSealedForUs;
 
-/// Seals `secrets` to the worker that published `public_key`.
+/// To the worker that published `public_key`.
 pub fn seal(secrets: &impl Serialize, public_key: &[u8]) -> Result<Vec<u8>, NotSealedForUs> {
     let public_key = PublicKey::from_slice(public_key).map_err(|_| NotSealedForUs)?;
     let plain = Zeroizing::new(serde_json::to_vec(secrets).map_err(|_| NotSealedForUs)?);

@@ -1,8 +1,7 @@
 //! Staff of the operator: their credentials, and the log of their actions with reasons (contract: staff).
 //!
-//! A staff credential belongs to no account and cannot call customer routes. Each action is recorded in two logs, in
-//! the transaction of the action: in the log of the affected customer, without the staff member, and in the staff log,
-//! which is append-only.
+//! A staff credential belongs to no account and cannot call customer routes. The transaction of an action records it in
+//! two logs: in that of the affected customer, without the staff member, and in the staff log, which is append-only.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -32,25 +31,19 @@ const LOGGED_ACTIONS: Counter<1> =
     Counter::new("service_admin_audit_emit_total", "Logged actions of staff, by prefix of the action.", ["prefix"])
         .starting_with(|| vec![["admin"], ["job"], ["worker"]]);
 
-/// Maximum length of a credential's name, in characters.
 const NAME_CHARS: usize = 120;
-/// Maximum length of a reason, in characters.
 pub const REASON_CHARS: usize = 500;
 
-/// Staff credential without its secret.
 #[derive(Debug, Clone, Serialize)]
 pub struct StaffCredential {
     pub id: StaffCredentialId,
     pub name: String,
-    /// First characters of the secret.
     pub key_prefix: String,
     pub created_at: Timestamp,
-    /// Time of the last use.
     pub last_used_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
 }
 
-/// Reasons why a credential is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum MintError {
     #[error(transparent)]
@@ -59,7 +52,7 @@ pub enum MintError {
     Database(#[from] sqlx::Error),
 }
 
-/// Creates a credential. Its secret is shown once, and only its hash is stored (contract: staff 1).
+/// The secret is shown once, and only its hash is stored (contract: staff 1).
 pub async fn mint(conn: &mut PgConnection, name: &str) -> Result<(StaffCredential, Secret), MintError> {
     let name = validation::name(name, NAME_CHARS)?;
     let secret = Secret::generate_for_staff();
@@ -77,7 +70,7 @@ pub async fn mint(conn: &mut PgConnection, name: &str) -> Result<(StaffCredentia
     Ok((credential, secret))
 }
 
-/// Lists all credentials, including revoked ones, the newest first.
+/// Includes revoked ones, the newest first.
 pub async fn list(conn: &mut PgConnection) -> sqlx::Result<Vec<StaffCredential>> {
     sqlx::query_as!(
         StaffCredential,
@@ -87,7 +80,7 @@ pub async fn list(conn: &mut PgConnection) -> sqlx::Result<Vec<StaffCredential>>
     .await
 }
 
-/// Revokes a credential permanently. A second call changes nothing. Returns false when there is no such credential.
+/// A second call changes nothing.
 pub async fn revoke(conn: &mut PgConnection, id: StaffCredentialId) -> sqlx::Result<bool> {
     let known =
         sqlx::query!("update staff_credentials set revoked_at = coalesce(revoked_at, now()) where id = $1", id as _,)
@@ -96,16 +89,13 @@ pub async fn revoke(conn: &mut PgConnection, id: StaffCredentialId) -> sqlx::Res
     Ok(known.rows_affected() == 1)
 }
 
-/// Stored state of a staff credential that authenticates a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Bearer {
     pub id: StaffCredentialId,
-    /// True when the credential was revoked.
     pub revoked: bool,
 }
 
-/// Returns the staff credential with this token and records its use. Returns `None` when the token is not a staff
-/// credential.
+/// Records the use. `None` when the token is not a staff credential.
 pub async fn find(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<Bearer>> {
     let Some(secret) = Secret::parse_of_staff(token) else { return Ok(None) };
     sqlx::query_as!(
@@ -120,13 +110,11 @@ pub async fn find(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<B
     .await
 }
 
-/// Reason that staff give for an action.
 #[derive(Debug, Clone)]
 pub struct Reason(String);
 
 impl Reason {
-    /// # Errors
-    /// Returns an error on field `reason` if it does not have 1 to 500 characters (contract: staff 5).
+    /// Contract: staff 5.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let text = text.trim();
         let mut rules = Rules::default();
@@ -136,11 +124,9 @@ impl Reason {
     }
 }
 
-/// Staff member who acts, and the reason.
 #[derive(Debug, Clone)]
 pub struct StaffActor {
     pub credential: StaffCredentialId,
-    /// Reason for the action.
     pub reason: Reason,
 }
 
@@ -151,29 +137,24 @@ impl StaffActor {
     }
 }
 
-/// Action of staff, as the staff log names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 pub enum Operation {
     #[strum(serialize = "account.suspended")]
     AccountSuspended,
     #[strum(serialize = "account.reactivated")]
     AccountReactivated,
-    /// Moved an account to another tier.
     #[strum(serialize = "account.tier_changed")]
     TierChanged,
     #[strum(serialize = "account.limits_set")]
     LimitsSet,
-    /// Wrote a note about an account.
     #[strum(serialize = "account.note_written")]
     NoteWritten,
     #[strum(serialize = "account.refund_recorded")]
     RefundRecorded,
     #[strum(serialize = "webhook_delivery.requeued")]
     DeliveriesRequeued,
-    /// Ended a crypto order whose payment window passed.
     #[strum(serialize = "crypto_order.expired")]
     OrderExpired,
-    /// Marked a crypto order as paid.
     #[strum(serialize = "crypto_order.settled")]
     OrderSettled,
     #[strum(serialize = "job.retried")]
@@ -200,7 +181,6 @@ impl Operation {
         self.into()
     }
 
-    /// Returns the action in the customer's audit log.
     fn action(self) -> &'static str {
         match self {
             Self::RefundRecorded => "admin.refund_recorded",
@@ -208,7 +188,7 @@ impl Operation {
         }
     }
 
-    /// Returns the payload in the customer's audit log. For notes and refunds, the action already names the operation.
+    /// For notes and refunds, the action already names the operation.
     fn payload(self, mut details: Value, reason: &Reason) -> Value {
         if !matches!(self, Self::NoteWritten | Self::RefundRecorded) {
             details["operation"] = self.name().into();
@@ -221,9 +201,7 @@ impl Operation {
 #[derive(Debug)]
 pub struct StaffRecord {
     pub operation: Operation,
-    /// Affected customer, whose audit log gets an entry.
     pub account: Option<AccountId>,
-    /// Id of the affected object.
     pub target: Option<String>,
     pub details: Value,
 }
@@ -234,15 +212,13 @@ impl StaffRecord {
         Self { operation, account: Some(account), target: Some(account.to_string()), details }
     }
 
-    /// Creates the record of an action that affects no customer.
     #[must_use]
     pub fn to_service(operation: Operation, target: String) -> Self {
         Self { operation, account: None, target: Some(target), details: json!({}) }
     }
 }
 
-/// Writes an action of staff to the staff log and, if it affects a customer, to the customer's audit log, in the
-/// caller's transaction (contract: staff 6).
+/// In the caller's transaction (contract: staff 6).
 pub async fn record(conn: &mut PgConnection, by: &StaffActor, action: StaffRecord) -> sqlx::Result<()> {
     let StaffRecord { operation, account, target, details } = action;
     sqlx::query!(

@@ -43,17 +43,15 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("status")
 };
 
-/// Job that measures every component for the history.
+/// For the history.
 pub const SAMPLE: ScheduledJob = ScheduledJob { name: "sample_status", period: 60 };
 
 pub const SEND_NOTICES: ScheduledJob = ScheduledJob { name: "send_incident_notices", period: 10 };
 
-/// Settings of mails to subscribers.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Minimum interval between two updates of an incident to a subscriber.
+    /// Between two updates of an incident to a subscriber.
     pub update_interval: Duration,
-    /// Lifetime of the link that confirms a subscription.
     pub confirm_ttl: Duration,
 }
 
@@ -66,7 +64,7 @@ impl Default for Settings {
 #[derive(Debug, Clone)]
 pub struct StatusPage {
     pub components: Vec<Measured>,
-    /// Unresolved incidents, the newest first.
+    /// Unresolved ones, the newest first.
     pub incidents: Vec<Incident>,
     /// Last 90 days, the newest first.
     pub history: Vec<Day>,

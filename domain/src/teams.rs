@@ -39,14 +39,12 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("teams")
 };
 
-/// Role of a member and state of the owner's account.
 #[derive(Debug, Clone, Copy)]
 pub struct TeamMembership {
     pub role: Role,
     pub owner_status: AccountStatus,
 }
 
-/// Returns the membership of `member` in `owner`'s team, or `None` when there is none.
 pub async fn standing(
     conn: &mut PgConnection,
     owner: AccountId,
@@ -64,14 +62,13 @@ pub async fn standing(
     .await
 }
 
-/// Team. Every account has one, which is created with the account.
+/// Every account has one, which is created with the account.
 #[derive(Debug, Clone)]
 pub struct Team {
     pub id: TeamId,
     pub name: String,
     pub owner_account_id: AccountId,
     pub created_at: Timestamp,
-    /// Time of the last rename.
     pub updated_at: Timestamp,
 }
 
@@ -84,7 +81,7 @@ impl TeamName {
     }
 }
 
-/// Creates the team of a new account, with the name of the account owner.
+/// With the name of the account owner.
 pub async fn create(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into teams (id, owner_account_id, name) select $1, id, name from accounts where id = $2",
@@ -106,7 +103,7 @@ pub async fn list(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<Vec
     .await
 }
 
-/// Renames a team of the account and writes `team.updated`. Returns `None` when the account has no such team.
+/// Writes `team.updated`.
 pub async fn rename(
     conn: &mut PgConnection,
     owner: AccountId,

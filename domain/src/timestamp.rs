@@ -6,13 +6,12 @@ use chrono::{DateTime, Datelike, SecondsFormat, Utc};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Time by the database's clock.
+/// By the database's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, sqlx::Type)]
 #[sqlx(transparent)]
 pub struct Timestamp(pub DateTime<Utc>);
 
 impl Timestamp {
-    /// Start of 1970.
     pub const EPOCH: Self = Self(DateTime::UNIX_EPOCH);
 }
 

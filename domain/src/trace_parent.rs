@@ -8,7 +8,6 @@ use std::str::FromStr;
 pub struct TraceParent {
     pub trace: u128,
     pub span: u64,
-    /// True when the trace is recorded.
     pub sampled: bool,
 }
 
@@ -18,7 +17,6 @@ impl fmt::Display for TraceParent {
     }
 }
 
-/// Error: the text is not a valid `traceparent` of version 00.
 #[derive(Debug, thiserror::Error)]
 #[error("not a traceparent of version 00")]
 pub struct NoTraceParent;

@@ -1,8 +1,7 @@
 //! Secrets that must be readable later, sealed at rest with AES-256-GCM.
 //!
-//! The deployment's key is not used directly: a key is derived from it for each purpose. A sealed secret begins with
-//! the id of its key. A new key can therefore seal while earlier keys still open. A secret is bound to its owner and
-//! cannot be opened for another.
+//! For each purpose a key is derived from the deployment's key. A sealed secret begins with the id of its key, so a new
+//! key can seal while earlier keys still open. A secret is bound to its owner and cannot be opened for another.
 
 use std::fmt;
 
@@ -13,11 +12,10 @@ use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-/// Length of a key id, with which a sealed secret begins, in bytes.
+/// Bytes.
 const KEY_ID: usize = 4;
 const NONCE: usize = 12;
 
-/// Seals and opens secrets with the deployment's keys.
 #[derive(Clone)]
 pub struct Vault {
     current: Key,
@@ -36,27 +34,25 @@ struct Key {
     bytes: [u8; 32],
 }
 
-/// Error: none of the configured keys opens the secret, or it belongs to another owner or purpose.
+/// None of the configured keys opens the secret, or it belongs to another owner or purpose.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("cannot decrypt a secret with the configured keys")]
 pub struct UnsealError;
 
 impl Vault {
-    /// Creates a vault that seals with `current` and opens with `current` and `retired`.
+    /// Seals with `current` and opens with `current` and `retired`.
     #[must_use]
     pub fn new(current: [u8; 32], retired: &[[u8; 32]]) -> Self {
         Self { current: Key::new(current), retired: retired.iter().copied().map(Key::new).collect() }
     }
 
-    /// Adds a key that opens secrets.
     #[must_use]
     pub fn opening_also(mut self, key: [u8; 32]) -> Self {
         self.retired.push(Key::new(key));
         self
     }
 
-    /// Returns fingerprints of `text` for `purpose`, by the current key and each retired key. They identify the text
-    /// without revealing it.
+    /// By the current key and each retired key. They identify the text without revealing it.
     ///
     /// # Panics
     /// Never panics: HMAC accepts keys of any length.
@@ -69,7 +65,7 @@ impl Vault {
         std::iter::once(&self.current).chain(&self.retired).map(by).collect()
     }
 
-    /// Returns the key id with which secrets sealed by the current key begin.
+    /// Secrets sealed by the current key begin with it.
     pub(crate) fn present_key_id(&self) -> Vec<u8> {
         self.current.id.to_vec()
     }
@@ -78,8 +74,6 @@ impl Vault {
         std::iter::once(&self.current).chain(&self.retired).map(|key| key.id.to_vec()).collect()
     }
 
-    /// Seals `secret` for `purpose` and `owner`.
-    ///
     /// # Panics
     /// Never panics: AES-GCM fails only on texts of 64 GiB.
     #[must_use]
@@ -98,7 +92,7 @@ impl Vault {
         key.cipher(purpose).decrypt(&Nonce::from(*nonce), payload).map_err(|_| UnsealError)
     }
 
-    /// Reseals a secret with the current key, for the same purpose and owner.
+    /// For the same purpose and owner.
     pub fn reseal(&self, purpose: &str, owner: &str, sealed: &[u8]) -> Result<Vec<u8>, UnsealError> {
         let secret = Zeroizing::new(self.open(purpose, owner, sealed)?);
         Ok(self.seal(purpose, owner, &secret))

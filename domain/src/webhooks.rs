@@ -1,8 +1,7 @@
 //! Webhooks (contract: webhooks).
 //!
-//! The database inserts the deliveries of an event together with the event (`fan_out_event` in the migrations), in the
-//! transaction of its cause. The receiving endpoints are selected at that moment, and no delivery of a committed event
-//! is lost.
+//! The database inserts the deliveries of an event in the transaction of its cause (`fan_out_event` in the migrations).
+//! The receiving endpoints are selected at that moment, and no delivery of a committed event is lost.
 
 pub mod dead_letters;
 pub mod deliveries;
@@ -71,19 +70,17 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("webhooks")
 };
 
-/// Job that fails deliveries to disabled endpoints.
 pub const GIVE_UP: ScheduledJob = ScheduledJob { name: "give_up_deliveries", period: 5 };
 
-/// Job that sends dead letters again in batches, as requested by staff.
+/// As requested by staff.
 pub const REQUEUE: ScheduledJob = ScheduledJob { name: "requeue_dead_letters", period: 5 };
 
-/// Job that mails the owners of endpoints whose secrets are old or will soon stop signing.
+/// For secrets that are old or will soon stop signing.
 pub const REMIND_OF_SECRETS: ScheduledJob = ScheduledJob { name: "remind_webhook_secrets", period: 60 };
 
-/// Maximum length of an endpoint's URL, in characters.
 const URL_CHARS: usize = 2_048;
 
-/// Target of deliveries: an https URL, as its owner wrote it.
+/// An https URL, as its owner wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookUrl(String);
 
@@ -118,12 +115,11 @@ impl WebhookUrl {
     }
 }
 
-/// Event types that an endpoint receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscriptions(Vec<EventType>);
 
 impl Subscriptions {
-    /// Parses the names of event types in their order, without duplicates.
+    /// In their order, without duplicates.
     pub fn parse<S: AsRef<str>>(names: &[S], limits: &Limits) -> Result<Self, Invalid> {
         let most = limits.webhook_events;
         if names.is_empty() || names.len() > most {
@@ -143,7 +139,6 @@ impl Subscriptions {
         Ok(Self(types))
     }
 
-    /// Returns the names in the contract.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.0.iter().map(|event| event.name().to_owned()).collect()

@@ -16,21 +16,19 @@ use crate::upstream::Upstream;
 
 /// Timeout for reading the exit address.
 const EXIT_WITHIN: Duration = Duration::from_secs(5);
-/// Maximum size of the response with the exit address, in bytes.
 const EXIT_BYTES: u64 = 8 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
-    /// Time to open the route, including authentication.
+    /// Includes authentication.
     pub latency: Duration,
-    /// Exit address, if probes were given and one answered.
+    /// If probes were given and one answered.
     pub exit_address: Option<IpAddr>,
-    /// Measured capabilities of a SOCKS 5 proxy, if probes were given.
+    /// Of a SOCKS 5 proxy, if probes were given.
     pub capabilities: Option<Capabilities>,
 }
 
-/// Opens a customer's route, measures its capabilities and its exit address, and closes it. Takes at most 15 s. Without probes
-/// it contacts no third party.
+/// Takes at most 15 s. Without probes it contacts no third party.
 pub async fn check(upstream: Upstream, rules: &Rules, probes: Option<&Probes>) -> Result<Checked, Fault> {
     let began = Instant::now();
     let way = EgressRoute::open(upstream, rules).await?;
@@ -42,7 +40,7 @@ pub async fn check(upstream: Upstream, rules: &Rules, probes: Option<&Probes>) -
     Ok(Checked { latency, exit_address: exit_address.ok().flatten(), capabilities })
 }
 
-/// Exit address as a site sees it. The proxy relays the answer and could falsify it.
+/// As a site sees it. The proxy relays the answer and could falsify it.
 async fn exit_address(way: &EgressRoute, url: &Url) -> Option<IpAddr> {
     let site = Target { host: url.host()?.to_owned(), port: url.port_or_known_default()? };
     let mut site_sees = way.connect(&site).await.ok()?;

@@ -19,24 +19,24 @@ use crate::socks5::broken;
 use crate::target::Target;
 use crate::upstream::{Proxy, UpstreamAddress};
 
-/// Maximum size of a response head in bytes, and maximum number of its fields.
+/// Bytes, and number of fields.
 const HEAD_BYTES: usize = 16 * 1024;
 const HEAD_FIELDS: usize = 64;
 
 const DIALLED_WITHIN: Duration = Duration::from_secs(8);
 
-/// Timeout from there until the proxy reports that it has connected.
+/// From there until the proxy reports that it has connected.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(15);
 
 pub struct Http {
     place: UpstreamAddress,
-    /// Authorization header field with its line ending.
+    /// Header field with its line ending.
     authorization: Zeroizing<String>,
 }
 
 struct Answer {
     status: u16,
-    /// Bytes after the head; they come from the server if it is connected.
+    /// After the head; they come from the server if it is connected.
     early: Vec<u8>,
 }
 
@@ -61,8 +61,7 @@ impl Http {
         }
     }
 
-    /// Checks that this is an HTTP proxy that accepts the credentials. It sends a CONNECT to a reserved name (RFC 2606), which
-    /// leads nowhere and shows whether the proxy accepts the client.
+    /// A CONNECT to a reserved name (RFC 2606) leads nowhere and shows whether the proxy accepts the client.
     pub async fn greet(&self) -> Result<(), Fault> {
         let nowhere = Target { host: Host::Domain("nowhere.invalid".to_owned()), port: 443 };
         let deadline = Instant::now() + DIALLED_WITHIN;
@@ -113,7 +112,7 @@ fn refused(status: u16) -> Option<Refusal> {
     }
 }
 
-/// Returns the header field with the credentials (RFC 7617).
+/// RFC 7617.
 fn authorization(credentials: &Credentials) -> Zeroizing<String> {
     const FIELD: &str = "Proxy-Authorization: Basic ";
     let Credentials { username, password } = credentials;

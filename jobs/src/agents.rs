@@ -11,8 +11,8 @@ use crate::Job;
 use crate::queues::Queue;
 use crate::wakeups::{self, Wakeups};
 
-/// One turn, for the worker incarnation that owns the driver session's browser. A turn runs once: a second job for it finds
-/// that it has begun.
+/// For the worker incarnation that owns the driver session's browser. A second job for the turn finds that it has
+/// begun.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct TurnJob {
     pub worker: WorkerId,
@@ -29,18 +29,17 @@ impl Job for TurnJob {
     }
 }
 
-/// Enqueues a turn in the transaction that stores the message, without a wake-up. The caller calls [`wake`] after the commit.
+/// In the transaction that stores the message, without a wake-up. The caller calls [`wake`] after the commit.
 pub async fn enqueue_untold(conn: &mut PgConnection, job: &TurnJob) -> sqlx::Result<()> {
     crate::push(conn, job).await
 }
 
-/// Wakes a worker to poll its queue of turns.
 pub fn wake(wakeups: &Wakeups, worker: WorkerId) {
     wakeups.tell(&wakeups::channel(&TurnJob::QUEUE.name_at(worker)), String::new());
 }
 
-/// Closes an agent session for its owner and destroys its driver session, in the caller's transaction. The caller sends the
-/// notices of the returned [`Destroyed`] after the commit. Returns `None` if the account has no such agent session.
+/// Destroys the driver session too, in the caller's transaction. The caller sends the notices of the returned
+/// [`Destroyed`] after the commit.
 pub async fn close(
     conn: &mut PgConnection,
     account: AccountId,

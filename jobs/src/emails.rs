@@ -1,4 +1,4 @@
-//! Mail jobs. The rows of [`kitfleet_domain::emails`] are the queue; a job names the row to process.
+//! The rows of [`kitfleet_domain::emails`] are the queue; a job names the row to process.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use sqlx::PgConnection;
 use crate::Job;
 use crate::queues::Queue;
 
-/// One attempt to send a mail. A second job for the same attempt finds nothing to do.
+/// A second job for the same attempt finds nothing to do.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct EmailJob {
     pub email: EmailId,
@@ -28,8 +28,8 @@ impl Job for EmailJob {
     }
 }
 
-/// Queues a mail, which is sent after the caller's transaction commits. Returns the time when the mail, and a link in it,
-/// expires. Returns `None` if the mail is sent only once and was queued before.
+/// After the caller's transaction commits. Returns the time when the mail, and a link in it, expires; `None` if the
+/// mail is sent only once and was queued before.
 pub async fn send(
     conn: &mut PgConnection,
     template: Template,
@@ -44,9 +44,8 @@ pub async fn send(
     Ok(Some(queued.expires_at))
 }
 
-/// Enqueues due mails: those that wait for another attempt, and those whose job or worker was lost. Counts the mails that are
-/// enqueued already toward `limit`, so that a slow mail server does not make jobs accumulate. Returns the number of mails
-/// enqueued.
+/// Includes mails whose job or worker was lost. Mails that are enqueued already count toward `limit`, so that a slow
+/// mail server does not make jobs accumulate.
 pub async fn send_due(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
     let enqueued: i64 = sqlx::query_scalar(
         "select (select count(*) from apalis.jobs where job_type = $1 and status = 'Pending')

@@ -8,8 +8,7 @@ use crate::Job;
 use crate::queues::Queue;
 use crate::wakeups::{self, Wakeups};
 
-/// A check by the one worker that can read the proxy's sealed secrets. A check runs once: a second job for it finds that it has
-/// begun.
+/// For the one worker that can read the proxy's sealed secrets. A second job for the check finds that it has begun.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct CheckProxy {
     pub worker: WorkerId,
@@ -26,12 +25,11 @@ impl Job for CheckProxy {
     }
 }
 
-/// Enqueues a check in the transaction that writes it, without a wake-up. The caller calls [`wake`] after the commit.
+/// In the transaction that writes the check, without a wake-up. The caller calls [`wake`] after the commit.
 pub async fn enqueue_untold(conn: &mut PgConnection, job: &CheckProxy) -> sqlx::Result<()> {
     crate::push(conn, job).await
 }
 
-/// Wakes a worker to poll its queue of checks.
 pub fn wake(wakeups: &Wakeups, worker: WorkerId) {
     wakeups.tell(&wakeups::channel(&CheckProxy::QUEUE.name_at(worker)), String::new());
 }

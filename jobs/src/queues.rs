@@ -1,11 +1,11 @@
-//! Queues of jobs. A queue is declared beside its job, as `QUEUE`, and listed in [`QUEUES`](crate::QUEUES).
+//! A queue is declared beside its job, as `QUEUE`, and listed in [`QUEUES`](crate::QUEUES).
 
 use kitfleet_domain::ids::WorkerId;
 
-/// A queue. Workers, metrics and operators' commands handle it by these facts.
+/// Workers, metrics and operators' commands handle a queue by these facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queue {
-    /// Name in metrics, without a worker's id.
+    /// In metrics, without a worker's id.
     pub name: &'static str,
     server: Server,
     rows: Rows,
@@ -15,7 +15,7 @@ pub struct Queue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Server {
     AnyWorker,
-    /// Each worker incarnation has a queue of its own, because it alone has the browser or the secrets.
+    /// Each worker incarnation has a queue, because it alone has the browser or the secrets.
     OneWorker,
 }
 
@@ -33,26 +33,26 @@ enum Wakeup {
 }
 
 impl Queue {
-    /// Declares a queue in apalis's table that every worker serves.
+    /// In apalis's table.
     #[must_use]
     pub const fn of_all_workers(name: &'static str) -> Self {
         Self { name, server: Server::AnyWorker, rows: Rows::Apalis, wakeup: Wakeup::Channel }
     }
 
-    /// Declares a queue in apalis's table for each worker incarnation. Its jobs run once, and are killed with their worker.
+    /// In apalis's table. The jobs run once, and are killed with their worker.
     #[must_use]
     pub const fn of_each_worker(name: &'static str) -> Self {
         Self { name, server: Server::OneWorker, rows: Rows::Apalis, wakeup: Wakeup::Channel }
     }
 
-    /// Makes the rows of the job's area the queue, instead of apalis's table.
+    /// Instead of apalis's table.
     #[must_use]
     pub(crate) const fn in_area_table(mut self) -> Self {
         self.rows = Rows::OfArea;
         self
     }
 
-    /// Makes the worker that keeps the time of scheduled jobs start the jobs, instead of wake-ups.
+    /// By the worker that keeps the time of scheduled jobs, instead of wake-ups.
     #[must_use]
     pub(crate) const fn started_by_timer(mut self) -> Self {
         self.wakeup = Wakeup::Timer;
@@ -67,19 +67,17 @@ impl Queue {
         }
     }
 
-    /// Returns true when its rows are in apalis's table.
     #[must_use]
     pub fn is_in_apalis(self) -> bool {
         self.rows == Rows::Apalis
     }
 
-    /// Returns true when it is woken on a channel.
     #[must_use]
     pub fn is_woken(self) -> bool {
         self.wakeup == Wakeup::Channel
     }
 
-    /// Returns true when its jobs, in apalis's table, run once on one worker.
+    /// In apalis's table, on one worker.
     pub(crate) fn runs_once(self) -> bool {
         self.is_in_apalis() && self.server == Server::OneWorker
     }

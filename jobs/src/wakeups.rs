@@ -1,8 +1,8 @@
 //! Wake-ups: messages that tell a process to look at its rows (contract: workers 12).
 //!
-//! A wake-up carries nothing that a row does not contain, and rows are polled at intervals in any case. A lost wake-up
-//! therefore delays work until the next poll, and a duplicate or late one is harmless. The sender never waits for delivery.
-//! Wake-ups are sent after the commit of the change they announce.
+//! A wake-up carries nothing that a row does not contain, and rows are polled in any case: a lost wake-up delays work
+//! until the next poll, and a duplicate or late one is harmless. The sender never waits for delivery, and sends after
+//! the commit of the change.
 //!
 //! Each process has one hub, with three transports to the listeners of a channel:
 //!
@@ -35,37 +35,33 @@ pub(crate) const WAKEUPS: Counter<1> =
     Counter::new("service_wakeup_total", "Wake-ups sent to processes, by carrier.", ["carrier"])
         .starting_with(|| WakeupTransport::ALL.map(|carrier| [carrier.name()]).into());
 
-/// Maximum number of wake-ups waiting to be sent; further ones are dropped.
+/// Further wake-ups are dropped.
 const OUTBOX: usize = 4_096;
 const BATCH: usize = 256;
-/// Minimum interval between notifications through PostgreSQL, which wake every listening process.
+/// Notifications through PostgreSQL wake every listening process.
 const GATHERED_FOR: Duration = Duration::from_millis(1);
-/// Maximum time [`Wakeups::serve`] waits until PostgreSQL listens to its channels.
+/// Until PostgreSQL listens to the channels.
 const LISTENS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Channel on which `queue` is woken.
 pub(crate) fn channel(queue: &str) -> String {
     format!("jobs:{queue}")
 }
 
-/// Wakes the server of `queue` when the transaction commits. For callers without a hub, or whose wake-up is not urgent.
+/// When the transaction commits. For callers without a hub, or whose wake-up is not urgent.
 pub(crate) async fn wake(conn: &mut PgConnection, queue: &str) -> sqlx::Result<()> {
     notify(conn, &channel(queue), "").await
 }
 
-/// Notifies the listeners of a PostgreSQL channel when the transaction commits.
 pub(crate) async fn notify(conn: &mut PgConnection, channel: &str, payload: &str) -> sqlx::Result<()> {
     sqlx::query("select pg_notify($1, $2)").bind(channel).bind(payload).execute(conn).await?;
     Ok(())
 }
 
-/// Transport of a wake-up.
 #[derive(Debug, Clone, Copy)]
 pub enum WakeupTransport {
     Memory,
     Redis,
     Postgres,
-    /// None: the wake-up was lost.
     None,
 }
 
@@ -88,7 +84,7 @@ impl WakeupTransport {
     }
 }
 
-/// Callback of a channel. `None` means that messages may have been lost.
+/// `None`: messages may have been lost.
 type Listener = Arc<dyn Fn(Option<&str>) + Send + Sync>;
 
 struct WakeUp {
@@ -96,7 +92,7 @@ struct WakeUp {
     payload: String,
 }
 
-/// Hub of a process. Cheap to clone.
+/// Cheap to clone.
 #[derive(Clone)]
 pub struct Wakeups(Arc<Hub>);
 
@@ -109,11 +105,10 @@ struct Hub {
 }
 
 impl Wakeups {
-    /// Starts the hub. It connects to PostgreSQL when the first wake-up needs it. It opens a `listening` connection, which must
-    /// bypass a connection pooler, when the first listener registers.
+    /// Connects to PostgreSQL when the first wake-up needs it. Opens a `listening` connection, which must bypass a
+    /// connection pooler, when the first listener registers.
     ///
-    /// # Errors
-    /// Returns an error when the Redis client cannot be configured. An unreachable Redis is not an error.
+    /// An unreachable Redis is not an error.
     pub fn start(db: &PgPool, listening: PgConnectOptions, redis: Option<Client>) -> RedisResult<Self> {
         let publisher = redis.as_ref().map(redis::Publisher::new).transpose()?;
         let (outbox, waiting) = mpsc::channel(OUTBOX);
@@ -122,7 +117,7 @@ impl Wakeups {
         Ok(Self(Arc::new(Hub { listening, redis, listeners, ears, outbox })))
     }
 
-    /// Sends a wake-up to one listener of this channel, or drops it if the outbox is full. Never waits.
+    /// Drops the wake-up if the outbox is full. Never waits.
     pub fn tell(&self, channel: &str, payload: String) {
         if self.0.hear(channel, Some(&payload)) {
             WakeupTransport::Memory.count(1);
@@ -131,7 +126,7 @@ impl Wakeups {
         }
     }
 
-    /// Sends a wake-up to the listeners of this channel in every process. Like [`Self::tell`], it never waits.
+    /// In every process. Never waits.
     pub fn tell_all(&self, channel: &str, payload: String) {
         if self.0.hear(channel, Some(&payload)) {
             WakeupTransport::Memory.count(1);
@@ -141,12 +136,12 @@ impl Wakeups {
         }
     }
 
-    /// Calls `listener` with each message of this channel until the returned guard is dropped.
+    /// Until the returned guard is dropped.
     pub fn listen(&self, channel: String, listener: impl Fn(Option<&str>) + Send + Sync + 'static) -> Listening {
         self.listen_on(HashMap::from([(channel, Arc::new(listener) as Listener)]))
     }
 
-    /// Subscribes to the wake-ups of queues for as long as the returned guard lives. No wake-up is lost after this returns.
+    /// No wake-up is lost after this returns, until the guard is dropped.
     pub async fn serve(&self, queues: &[&str]) -> sqlx::Result<(Listening, HashMap<String, mpsc::Receiver<()>>)> {
         let (mut listeners, mut receivers) = (HashMap::new(), HashMap::new());
         for queue in queues {
@@ -180,7 +175,6 @@ impl Hub {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls the channel's listener in this process. Returns `false` if there is none.
     fn hear(&self, channel: &str, payload: Option<&str>) -> bool {
         let listener = self.listeners().get(channel).cloned();
         listener.is_some_and(|listener| {
@@ -189,14 +183,13 @@ impl Hub {
         })
     }
 
-    /// Calls the listeners without a payload, because messages may have been lost.
+    /// Without a payload, because messages may have been lost.
     fn look(&self, channels: &[String]) {
         for channel in channels {
             self.hear(channel, None);
         }
     }
 
-    /// Returns the open connections, or opens them for the first listener.
     fn ears(hub: &Arc<Self>) -> Arc<Listeners> {
         let mut ears = hub.ears.lock().unwrap_or_else(PoisonError::into_inner);
         ears.upgrade().unwrap_or_else(|| {
@@ -207,7 +200,6 @@ impl Hub {
     }
 }
 
-/// Guard of a registration; listening ends when it is dropped.
 #[must_use]
 pub struct Listening {
     hub: Arc<Hub>,
@@ -222,7 +214,7 @@ impl Drop for Listening {
     }
 }
 
-/// Sends wake-ups to other processes until the hub is dropped.
+/// Until the hub is dropped.
 async fn carry(mut waiting: mpsc::Receiver<WakeUp>, mut redis: Option<redis::Publisher>, postgres: postgres::Notifier) {
     static LOST: LogThrottle = LogThrottle::new();
     let (mut batch, mut notified) = (Vec::new(), Instant::now());

@@ -6,7 +6,6 @@ use sqlx::{Connection as _, PgConnection};
 
 use crate::staff::Refused;
 
-/// Lets a draining worker accept sessions again.
 pub async fn undrain(conn: &mut PgConnection, id: WorkerId) -> Result<Worker, Refused> {
     let mut tx = conn.begin().await?;
     let is_returned = workers::undrain(&mut tx, id).await?;

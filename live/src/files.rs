@@ -1,8 +1,8 @@
 //! Transfer of files between an API process and a worker, over a [`link`](crate::link).
 //!
-//! The ticket names the transfer ([`FileAccess`](kitfleet_domain::files::access::FileAccess)). After the worker has admitted
-//! it, both sides send messages, each of which is a length of four bytes and JSON. The bytes of files follow their description
-//! without a frame:
+//! After the worker has admitted the ticket ([`FileAccess`](kitfleet_domain::files::access::FileAccess)), both sides
+//! send messages, each of which is a length of four bytes and JSON. The bytes of files follow their description without
+//! a frame:
 //!
 //! | transfer | API process | worker |
 //! |---|---|---|
@@ -19,16 +19,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-/// Maximum length of a message. A list of 100 downloads with the longest addresses has 13 MB.
+/// A list of 100 downloads with the longest addresses has 13 MB.
 const MESSAGE_BYTES: u32 = 16 * 1024 * 1024;
 
-/// Bytes of a file that are copied at once.
 pub const PIECE: usize = 256 * 1024;
 
 /// Files that an API process sends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UploadOffer {
-    /// The files, in the order of their bytes.
+    /// In the order of their bytes.
     pub files: Vec<OfferedFile>,
 }
 
@@ -38,33 +37,29 @@ pub struct OfferedFile {
     pub bytes: u64,
 }
 
-/// Message of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum FileReply {
-    /// All downloads of the session, oldest first.
-    Downloads { downloads: Vec<Download> },
+    /// Oldest first.
+    Downloads {
+        downloads: Vec<Download>,
+    },
     Content {
         file_name: FileName,
         content_type: Option<String>,
-        /// Number of bytes that follow.
+        /// Of the content that follows.
         bytes: u64,
     },
-    /// The session has no such download.
     NoSuchDownload,
-    /// The download has not ended in time, or has failed.
+    /// Not ended in time, or failed.
     Incomplete {
         status: DownloadStatus,
-        /// Reason of a failure.
         error: Option<DownloadError>,
     },
     Received,
-    /// The session has too many attached files.
     Full,
     Gone,
-    /// The worker cannot read or write the files.
     Failed {
-        /// Reason.
         detail: String,
     },
 }
@@ -77,7 +72,7 @@ pub async fn send(stream: &mut (impl AsyncWrite + Unpin), message: &impl Seriali
     stream.flush().await
 }
 
-/// Receives a message and no byte after it.
+/// And no byte after it.
 pub async fn receive<T: DeserializeOwned>(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<T> {
     let length = stream.read_u32().await?;
     if length > MESSAGE_BYTES {

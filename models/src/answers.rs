@@ -1,9 +1,9 @@
 //! Parses a model's answer: one call of one tool.
 //!
-//! The tool's schema tells the model the allowed steps, but the answer is validated here and not trusted. A step of an unknown
-//! kind, or with an unknown member such as a selector or a script, makes the whole answer invalid. Elements are named by refs
-//! of the page's snapshot, so only existing elements can be named. Limits of texts and times are those of the resulting
-//! operations, which check them.
+//! The tool's schema tells the model the allowed steps, but the answer is not trusted. A step of an unknown kind, or
+//! with an unknown member such as a selector or a script, makes the whole answer invalid. Only refs of the page's
+//! snapshot name elements, so only existing elements can be named. The resulting operations check the limits of texts
+//! and times.
 
 use std::cell::LazyCell;
 use std::collections::HashSet;
@@ -29,9 +29,8 @@ const APPROVAL: &str = "ask_approval";
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelAnswer {
     Plan {
-        /// Steps in order. Empty if there is nothing (more) to do and the reply is the whole answer.
+        /// Empty if the reply is the whole answer.
         steps: Vec<Step>,
-        /// Text for the customer; may be empty.
         reply: String,
         /// True when the model must see the page after the steps in order to continue.
         look_again: bool,
@@ -40,7 +39,6 @@ pub enum ModelAnswer {
         reply: String,
     },
     Refuse {
-        /// Reason for the customer.
         reply: String,
     },
 }
@@ -48,21 +46,19 @@ pub enum ModelAnswer {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
     pub action: Action,
-    /// True when the step needs approval, because the model requests it or because its address is unexpected. The executor adds
-    /// its own reasons; none is ever removed.
+    /// The model requests approval, or the address is unexpected. The executor adds its own reasons; none is ever
+    /// removed.
     pub needs_approval: bool,
 }
 
-/// Ref of an element in the page's snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
 #[serde(transparent)]
 pub struct Ref(pub String);
 
-/// Action of a step. Variants without members have braces, so that serde rejects unknown members for them too.
+/// Variants without members have braces, so that serde rejects unknown members for them too.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Action {
-    /// Opens an http or https address.
     Navigate {
         url: String,
     },
@@ -74,7 +70,6 @@ pub enum Action {
         #[serde(rename = "ref")]
         target: Ref,
     },
-    /// Keeps a finger on an element.
     LongPress {
         #[serde(rename = "ref")]
         target: Ref,
@@ -84,13 +79,11 @@ pub enum Action {
         target: Ref,
         checked: bool,
     },
-    /// Replaces the content of a field.
     Fill {
         #[serde(rename = "ref")]
         target: Ref,
         value: String,
     },
-    /// Gives an attached file to the page.
     Upload {
         /// File input, or element that opens a chooser.
         #[serde(rename = "ref")]
@@ -101,7 +94,6 @@ pub enum Action {
     Drag {
         #[serde(rename = "ref")]
         target: Ref,
-        /// Element where the drag ends.
         #[serde(default)]
         to: Option<Ref>,
         /// CSS pixels to the right.
@@ -116,28 +108,24 @@ pub enum Action {
         /// CSS pixels; by default a part of the page or the element.
         #[serde(default)]
         distance: Option<u32>,
-        /// Element to swipe on; by default the page.
+        /// By default the page.
         #[serde(default, rename = "ref")]
         target: Option<Ref>,
     },
-    /// Moves a mouse to an element.
     Hover {
         #[serde(rename = "ref")]
         target: Ref,
     },
     Dialog {
-        /// True to accept it.
         accept: bool,
-        /// Answer to a prompt.
         #[serde(default)]
         text: Option<String>,
     },
-    /// Makes another page the active one.
     SwitchPage {
         page: usize,
     },
     ClosePage {
-        /// Number of the page; by default the active one.
+        /// By default the active one.
         #[serde(default)]
         page: Option<usize>,
     },
@@ -165,12 +153,16 @@ pub enum Action {
         delta_x: i64,
         #[serde(default)]
         delta_y: i64,
-        /// Element to scroll; by default the page.
+        /// By default the page.
         #[serde(default, rename = "ref")]
         target: Option<Ref>,
     },
-    Wait { condition: Condition },
-    Capture { capture: CaptureKind },
+    Wait {
+        condition: Condition,
+    },
+    Capture {
+        capture: CaptureKind,
+    },
     Extract {
         items: Vec<Item>,
     },
@@ -190,7 +182,6 @@ pub enum Condition {
         #[serde(rename = "ref")]
         target: Ref,
     },
-    /// The address matches a pattern.
     Url {
         pattern: String,
     },
@@ -208,33 +199,25 @@ pub struct Item {
     pub name: String,
     #[serde(rename = "ref")]
     pub target: Ref,
-    /// Attribute to read; by default the text.
+    /// By default the text.
     #[serde(default)]
     pub attribute: Option<String>,
 }
 
-/// Reason why an answer is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
-    /// The answer is not a single call of the tool.
     #[error("it is not one call of the tool")]
     NoCall,
-    /// The call does not have the form of the schema.
     #[error("it does not have the requested form")]
     Form,
-    /// The number of steps is above the limit, or there are neither steps nor a reply.
     #[error("it has {0} steps, which is too many, or none and no reply")]
     Steps(usize),
-    /// A step has an unknown kind, or missing, unknown or invalid members.
     #[error("step {0} is not a valid step")]
     Step(usize),
-    /// A step names an element that is not on the page.
     #[error("step {0} names an element that is not on the page")]
     NoElement(usize),
-    /// A step names a page that the browser does not have.
     #[error("step {0} names a page that the browser does not have")]
     NoPage(usize),
-    /// A step opens an address that is not http or https.
     #[error("step {0} does not go to an http or https address")]
     Address(usize),
 }
@@ -259,7 +242,6 @@ enum Kind {
     Refuse,
 }
 
-/// Parses the arguments of the tool call.
 pub fn read(call: Value, ask: &Prompt<'_>) -> Result<ModelAnswer, AnswerError> {
     if has_nul(&call) {
         return Err(AnswerError::Form);
@@ -317,7 +299,6 @@ fn read_step(
     Ok(Step { action, needs_approval: asked || unexpected })
 }
 
-/// Checks what a step names besides elements.
 fn check(number: usize, action: &Action, ask: &Prompt<'_>) -> Result<(), AnswerError> {
     let is_page = |page: usize| page == 1 || (1..=ask.around.pages.len()).contains(&page);
     let is_valid = match action {
@@ -332,7 +313,7 @@ fn check(number: usize, action: &Action, ask: &Prompt<'_>) -> Result<(), AnswerE
     if is_valid { Ok(()) } else { Err(AnswerError::Step(number)) }
 }
 
-/// Converts a position; `None` if it is not on Earth.
+/// `None` if it is not on Earth.
 #[must_use]
 pub fn location(latitude: f64, longitude: f64) -> Option<(Degrees, Degrees)> {
     let degrees = |degrees: f64, most| Degrees::parse(&degrees.to_string(), most);
@@ -378,8 +359,8 @@ impl Action {
     }
 }
 
-/// Refs in a snapshot, `[ref=…]`, at most one per line, after the element's name. The quoted name is page content, so text in
-/// it is never a ref.
+/// `[ref=…]`, at most one per line, after the element's name. The quoted name is page content, so text in it is never a
+/// ref.
 fn refs(snapshot: &str) -> HashSet<&str> {
     snapshot.lines().filter_map(|line| unquoted_ref(line)).collect()
 }

@@ -13,21 +13,21 @@ use url::{Url, form_urlencoded};
 
 use crate::exchange::{self, PaymentError};
 
-/// API version of the requests, independent of the default version of the deployment's Stripe account.
+/// Independent of the default version of the deployment's Stripe account.
 const API_VERSION: &str = "2024-06-20";
 const VERSION: HeaderName = HeaderName::from_static("stripe-version");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// Maximum length in bytes of a URL that customers are redirected to.
+/// Bytes of a URL that customers are redirected to.
 const URL_CHARS: usize = 8_192;
 
-/// Settings of the card provider, built from the root crate's configuration. Not `Debug`, because it contains secrets.
+/// Not `Debug`, because it contains secrets.
 #[derive(Clone)]
 pub struct CardConfig {
-    /// Base URL of the API, without a trailing slash.
+    /// Without a trailing slash.
     pub base_url: String,
-    /// API key. Without it, card payments are not offered.
+    /// Without it, card payments are not offered.
     pub secret_key: Option<String>,
-    /// Secret that verifies the provider's events. Without it, all events are rejected.
+    /// Without it, all events are rejected.
     pub webhook_secret: Option<String>,
     pub timeout: Duration,
 }
@@ -41,22 +41,19 @@ impl Default for CardConfig {
 
 #[derive(Debug)]
 pub enum Payer<'a> {
-    /// Existing customer of the provider.
     Customer(&'a str),
     Email(&'a str),
 }
 
-/// A subscription to buy.
 #[derive(Debug)]
 pub struct Purchase<'a> {
     pub account: AccountId,
     pub tier: Tier,
-    /// Price in cents per month.
+    /// Cents per month.
     pub price: u32,
     pub payer: Payer<'a>,
-    /// Redirect URL after the payment.
     pub success_url: &'a str,
-    /// Redirect URL if the customer cancels.
+    /// If the customer cancels.
     pub cancel_url: &'a str,
 }
 
@@ -119,7 +116,7 @@ impl CardProvider {
         if is_id && is_web_address(&session.url) { Ok(session) } else { Err(PaymentError::Unusable) }
     }
 
-    /// Opens the portal where a customer manages subscriptions. Returns its URL.
+    /// Returns the portal's URL.
     pub async fn open_portal(&self, customer: &str, return_url: &str) -> Result<String, PaymentError> {
         let form = [("customer", customer), ("return_url", return_url)];
         let session: PortalSession = self.post("/v1/billing_portal/sessions", &form, None).await?;
@@ -148,7 +145,6 @@ impl CardProvider {
     }
 }
 
-/// True for an http or https URL within the length limit.
 fn is_web_address(text: &str) -> bool {
     text.len() <= URL_CHARS && Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
 }

@@ -1,5 +1,3 @@
-//! Sends one request and reads its response.
-
 use std::time::Duration;
 
 use reqwest::{Client, RequestBuilder, Response, redirect};
@@ -9,18 +7,14 @@ use tokio::time::timeout;
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const MOST_BYTES: usize = 256 * 1024;
 
-/// Reason why a request to a payment provider failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PaymentError {
-    /// The deployment has no credentials for this provider.
     #[error("this deployment does not accept this kind of payment")]
     Unconfigured,
     #[error("the payment provider is unreachable")]
     Unreachable,
-    /// The provider did not respond in time.
     #[error("the payment provider did not respond in time")]
     Late,
-    /// The provider responded with this error status.
     #[error("the payment provider responded with status {0}")]
     Refused(u16),
     #[error("the payment provider sent an invalid response")]
@@ -28,20 +22,19 @@ pub enum PaymentError {
 }
 
 impl PaymentError {
-    /// True when no response arrived.
+    /// No response arrived.
     #[must_use]
     pub fn is_silence(&self) -> bool {
         matches!(self, Self::Unconfigured | Self::Unreachable | Self::Late)
     }
 }
 
-/// Creates an HTTP client without retries and redirects.
+/// Without retries and redirects.
 pub fn client() -> reqwest::Result<Client> {
     let client = Client::builder().no_proxy().redirect(redirect::Policy::none()).connect_timeout(CONNECT_WITHIN);
     client.retry(reqwest::retry::never()).user_agent(concat!("kitfleet/", env!("CARGO_PKG_VERSION"))).build()
 }
 
-/// Sends a request and parses the response.
 pub async fn answer<T: DeserializeOwned>(request: RequestBuilder, within: Duration) -> Result<T, PaymentError> {
     let exchange = async {
         let response = request.send().await.map_err(|_| PaymentError::Unreachable)?;

@@ -10,19 +10,17 @@ use kitfleet_domain::profiles::{Profile, StoredProfile, find_kept};
 
 use crate::{CopyError, DocumentInfo, ReadError, Saved, Stores};
 
-/// Reason why the content of a profile was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum LatestError<E> {
     #[error(transparent)]
     Database(#[from] sqlx::Error),
-    /// The store could not be read, or its copy or document could not be made.
+    /// Or the copy or document could not be made.
     #[error(transparent)]
     Store(E),
 }
 
 impl Stores {
-    /// Copies the present content of `source` to another profile of the account, encrypted with that profile's key. Returns
-    /// `None` if there is no such source.
+    /// Encrypts the copy with the new profile's key. `None` if there is no such source.
     pub async fn copy_latest(
         &self,
         account: AccountId,
@@ -42,7 +40,7 @@ impl Stores {
         }
     }
 
-    /// Returns the account's profile and its present content as a document. Returns `None` if there is no such profile.
+    /// `None` if there is no such profile.
     pub async fn export_latest(
         &self,
         account: AccountId,
@@ -68,8 +66,7 @@ impl Stores {
     }
 }
 
-/// Latest store that could not be read. An ending session may have replaced it, so the read is retried; a store that is still
-/// current fails.
+/// An ending session may have replaced the store, so the read is retried; a store that is still current fails.
 #[derive(Default)]
 struct UnreadableStore(Option<StoreId>);
 

@@ -13,18 +13,17 @@ use tracing_subscriber::EnvFilter;
 use super::{Config, Variable};
 use crate::descriptors;
 
-/// Largest value of a database column.
+/// Of a database column.
 const MOST_TOKENS: u32 = i32::MAX.unsigned_abs();
-/// Largest teardown time. A caller stops waiting half a minute after the time limit of an operation.
+/// A caller stops waiting half a minute after the time limit of an operation.
 const MOST_TEARDOWN: Duration = Duration::from_secs(25);
 
-/// Error of the configuration: one line that names the key.
 #[derive(Debug, thiserror::Error)]
 #[error("configuration: {0}")]
 pub struct ConfigError(pub(super) String);
 
 impl Config {
-    /// Rejects durations of 0 where a time limit or a lifetime is needed.
+    /// Where a time limit or a lifetime is needed.
     fn check_durations(&self) -> Result<(), ConfigError> {
         let durations = [
             ("sessions.open_timeout", self.sessions.open_timeout),
@@ -80,7 +79,7 @@ impl Config {
         ]
     }
 
-    /// Checks that need more than the type of one value.
+    /// They need more than the type of one value.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let limits = &self.limits;
         let rules = [
@@ -184,7 +183,7 @@ pub(super) fn origin(key: &str, file: Option<&Path>, variables: &HashMap<String,
     file.map(|file| format!(", in {}", file.display())).unwrap_or_default()
 }
 
-/// Variable that sets `key` or a key below it.
+/// Also of a key below `key`.
 fn variable_of<'a>(key: &str, variables: &'a HashMap<String, Variable>) -> Option<&'a str> {
     let name = format!("KITFLEET_{}", key.to_uppercase().replace('.', "__"));
     let sets = |ours: &str| {
@@ -211,8 +210,8 @@ pub(super) fn bad_value(
     ConfigError(format!("`{key}`{place}: {reason}"))
 }
 
-/// Checks that the file can be read and is TOML, and names the place of an error (contract: configuration 4). The message of the
-/// parser would show the line, which may contain a secret. The crate would report a folder as a missing file.
+/// Names the place of an error (contract: configuration 4). The message of the parser would show the line, which may
+/// contain a secret. The crate would report a folder as a missing file.
 pub(super) fn check_syntax(path: &Path) -> Result<(), ConfigError> {
     let text =
         fs::read_to_string(path).map_err(|error| ConfigError(format!("{} cannot be read: {error}", path.display())))?;

@@ -5,11 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Config;
 
-/// `notifications.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Notifications {
-    /// Maximum number of open streams of an account.
     pub(super) max_streams: u32,
 }
 

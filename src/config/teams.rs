@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::values::duration;
 
-/// `teams.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Teams {

@@ -5,16 +5,15 @@ use url::Url;
 
 use super::values::{Secret, secret};
 
-/// `traces.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Traces {
-    /// URL of the collector. Without it no traces are sent.
+    /// Without it no traces are sent.
     pub url: Option<Url>,
-    /// `Authorization` header of requests to the collector.
+    /// For requests to the collector.
     #[serde(deserialize_with = "secret")]
     pub authorization: Option<Secret>,
-    /// Share of requests that are traced, 0 to 1.
+    /// 0 to 1.
     pub ratio: f64,
 }
 

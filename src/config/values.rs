@@ -14,7 +14,7 @@ use url::Url;
 
 const MASK: &str = "********";
 
-/// A value that is never shown.
+/// Never shown.
 #[derive(Clone, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
@@ -37,12 +37,12 @@ impl Serialize for Secret {
     }
 }
 
-/// Reads an optional secret. An empty text counts as none, because an empty secret would protect nothing.
+/// An empty text counts as none, because an empty secret would protect nothing.
 pub fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret>, D::Error> {
     Ok(Option::<Secret>::deserialize(deserializer)?.filter(|secret| !secret.0.trim().is_empty()))
 }
 
-/// A key of 32 bytes, in base64.
+/// 32 bytes, in base64.
 #[derive(Clone, Deserialize)]
 #[serde(try_from = "String")]
 pub struct EncryptionKey([u8; 32]);
@@ -68,20 +68,20 @@ impl EncryptionKey {
 impl TryFrom<String> for EncryptionKey {
     type Error = &'static str;
 
-    /// The text may be most of a key, so that no message repeats it.
+    /// The text may be most of a key, so no message repeats it.
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let bytes = BASE64.decode(text.trim()).ok().and_then(|bytes| bytes.try_into().ok());
         bytes.map(Self).ok_or("must be 32 bytes in base64, such as the output of `openssl rand -base64 32`")
     }
 }
 
-/// An http or https URL without a trailing slash, so that a path can be appended.
+/// Without a trailing slash, so that a path can be appended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct BaseUrl(String);
 
 impl BaseUrl {
-    /// Creates a URL from a constant that is known to be valid.
+    /// From a constant that is known to be valid.
     pub(super) fn known(url: impl Into<String>) -> Self {
         Self(url.into())
     }
@@ -103,8 +103,8 @@ impl TryFrom<String> for BaseUrl {
     }
 }
 
-/// Parses a URL that is shown unmasked. It may have a path, but no query, fragment, user or password. The text may still contain a
-/// password, so that no message repeats it.
+/// A URL that is shown unmasked: without query, fragment, user or password. The text may still contain a password, so
+/// no message repeats it.
 pub fn plain_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("not a URL: {error}"))?;
     if url.query().is_some() || url.fragment().is_some() {
@@ -116,18 +116,17 @@ pub fn plain_url(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// Reads an optional [`plain_url`].
 pub fn optional_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
     text.map(|text| plain_url(&text).map_err(de::Error::custom)).transpose()
 }
 
-/// Address of a service with its password, which is never shown.
+/// With its password, which is never shown.
 #[derive(Clone)]
 struct Address(Url);
 
 impl Address {
-    /// The text may contain a password, so that no message repeats it.
+    /// The text may contain a password, so no message repeats it.
     fn parse(text: &str, schemes: &[&str], example: &'static str) -> Result<Self, &'static str> {
         match Url::parse(text) {
             Ok(url) if schemes.contains(&url.scheme()) => Ok(Self(url)),
@@ -200,7 +199,6 @@ impl TryFrom<String> for RedisUrl {
     }
 }
 
-/// Address of a mail server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct SmtpUrl(Address);
@@ -261,7 +259,7 @@ pub mod duration {
 
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-    /// Longest duration: 100 years, which clocks and PostgreSQL's intervals can represent.
+    /// 100 years, which clocks and PostgreSQL's intervals can represent.
     const LONGEST: Duration = Duration::from_hours(36_500 * 24);
 
     const UNITS: [(u128, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
@@ -288,7 +286,7 @@ pub mod duration {
     }
 }
 
-/// A socket address. IPv6 addresses without brackets are accepted, because a template such as `$(POD_IP):7401` has none.
+/// IPv6 addresses without brackets are accepted, because a template such as `$(POD_IP):7401` has none.
 pub fn socket_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
     let text = String::deserialize(deserializer)?;
     let without_brackets = || {
@@ -300,19 +298,18 @@ pub fn socket_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Sock
     text.parse().ok().or_else(without_brackets).ok_or_else(refused)
 }
 
-/// One of several words. The error lists them, which the configuration crate's own deserializer does not do.
+/// The error lists the words, which the configuration crate's own deserializer does not do.
 pub fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     let word = String::deserialize(deserializer)?;
     T::deserialize(IntoDeserializer::<value::Error>::into_deserializer(word)).map_err(de::Error::custom)
 }
 
-/// An optional [`word`].
 pub fn optional_word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     let Some(word) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
     T::deserialize(IntoDeserializer::<value::Error>::into_deserializer(word)).map(Some).map_err(de::Error::custom)
 }
 
-/// A number of browsers, or `auto`. Numbers may be texts, as in environment variables.
+/// Numbers may be texts, as in environment variables.
 pub mod warm_pool {
     use kitfleet_worker::config::WarmPool;
     use serde::{Deserialize, Deserializer, Serializer, de};
@@ -333,7 +330,6 @@ pub mod warm_pool {
     }
 }
 
-/// An optional [`duration`].
 pub mod optional_duration {
     use std::time::Duration;
 
@@ -352,7 +348,6 @@ pub mod optional_duration {
     }
 }
 
-/// A list of [`duration`]s.
 pub mod durations {
     use std::time::Duration;
 
@@ -369,7 +364,6 @@ pub mod durations {
     }
 }
 
-/// A list of texts.
 pub mod texts {
     use serde::{Deserializer, Serialize, Serializer};
 
@@ -384,7 +378,7 @@ pub mod texts {
     }
 }
 
-/// A list of origins, as browsers write them.
+/// As browsers write them.
 pub mod origins {
     pub use super::texts::serialize;
 
@@ -427,7 +421,6 @@ pub mod networks {
     }
 }
 
-/// A list of [`EncryptionKey`]s.
 pub mod encryption_keys {
     use serde::{Deserializer, Serialize, Serializer};
 
@@ -442,7 +435,7 @@ pub mod encryption_keys {
     }
 }
 
-/// A list, or a text that is comma-separated or a JSON array, as in an environment variable.
+/// Also comma-separated or as a JSON array, for environment variables.
 fn list<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     parse: impl Fn(&str) -> Result<T, String>,

@@ -1,7 +1,7 @@
 //! `kitfleet deliveries requeue --endpoint` (contract: command-line 7).
 //!
-//! The command shares the work with the workers, as a request of staff does. Each transaction takes one bounded batch. When this process
-//! ends early, a worker continues the request.
+//! The command shares the work with the workers: each transaction takes one bounded batch, and when this process ends
+//! early, a worker continues the request.
 
 use std::time::Duration;
 
@@ -14,10 +14,9 @@ use sqlx::{Connection as _, PgConnection};
 
 use crate::output::Format;
 
-/// Interval between two reads of the progress while a worker handles a batch.
+/// While a worker handles a batch.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Requeues all dead letters of an endpoint, and prints the progress.
 pub async fn requeue_all(conn: &mut PgConnection, endpoint: WebhookId, format: Format) -> Result<()> {
     let mut tx = conn.begin().await?;
     let begun = requeues::begin(&mut tx, DeadLetterFilter::Endpoint(endpoint), None).await?;

@@ -1,4 +1,4 @@
-//! The commands that a message is parsed into, by the grammar or by a model, before the page is examined.
+//! Commands of a message, parsed by the grammar or by a model before the page is examined.
 
 use std::fmt;
 
@@ -10,39 +10,40 @@ use crate::operations::{CaptureKind, Direction};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
     Navigate {
-        /// Address with a scheme, otherwise as written in the message.
+        /// As written in the message if it has no scheme.
         url: String,
     },
-    Tap { target: ElementQuery },
-    DoubleTap { target: ElementQuery },
-    LongPress { target: ElementQuery },
-    /// Set a checkbox or a similar control. One that already has the requested state is left alone.
+    Tap {
+        target: ElementQuery,
+    },
+    DoubleTap {
+        target: ElementQuery,
+    },
+    LongPress {
+        target: ElementQuery,
+    },
+    /// A control that already has the requested state is left alone.
     Check {
         target: ElementQuery,
         checked: bool,
     },
-    /// Type text into an element.
     Type {
         target: ElementQuery,
         value: String,
     },
-    /// Replace the content of a field.
     Fill {
         target: ElementQuery,
-        /// The new content, in the form of HTML for fields with a picker.
+        /// In the form of HTML for fields with a picker.
         value: String,
     },
-    /// Press a key on the focused element.
     Press {
-        /// A character or a name such as `Enter`, optionally after modifiers: `Control+a`.
+        /// For example `Enter` or `Control+a`.
         key: String,
     },
-    /// Choose an option of a list.
     Select {
         target: ElementQuery,
         option: String,
     },
-    /// Give an attached file to a page.
     Upload {
         /// File input, or element that opens a file chooser.
         target: ElementQuery,
@@ -54,38 +55,39 @@ pub enum Command {
     },
     Swipe {
         direction: Direction,
-        /// Distance in CSS pixels; `None` is a part of the page or the element.
+        /// CSS pixels; `None` is a part of the page or the element.
         distance: Option<u32>,
-        /// Element to swipe on; `None` is the page.
+        /// `None` is the page.
         target: Option<ElementQuery>,
     },
-    Hover { target: ElementQuery },
+    Hover {
+        target: ElementQuery,
+    },
     Scroll {
-        /// Distance to the right in CSS pixels.
+        /// CSS pixels.
         delta_x: i64,
-        /// Distance down in CSS pixels.
         delta_y: i64,
-        /// Element to scroll; `None` is the page.
+        /// `None` is the page.
         target: Option<ElementQuery>,
     },
-    Wait { condition: WaitCondition },
+    Wait {
+        condition: WaitCondition,
+    },
     Capture {
         capture: CaptureKind,
     },
     Extract {
         items: Vec<ExtractItem>,
     },
-    /// Answer the dialog that the page shows.
     Dialog {
-        /// True to accept it, false to dismiss it.
         accept: bool,
-        /// Answer to a prompt.
         text: Option<String>,
     },
-    /// Make another page the active one.
-    SwitchPage { page: PageQuery },
+    SwitchPage {
+        page: PageQuery,
+    },
     ClosePage {
-        /// The page; `None` is the active one.
+        /// `None` is the active one.
         page: Option<PageQuery>,
     },
     SetLocation {
@@ -97,14 +99,13 @@ pub enum Command {
     Reload,
 }
 
-/// Query for an element, by description or exactly.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ElementQuery {
     Css(String),
     Described {
-        /// ARIA role, such as `button`; `None` matches any.
+        /// ARIA role, such as `button`.
         role: Option<String>,
-        /// Name, label, placeholder or text. If it is empty, the role alone describes the element.
+        /// Name, label, placeholder or text. If empty, the role alone describes the element.
         words: String,
     },
     Ref(String),
@@ -113,11 +114,9 @@ pub enum ElementQuery {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DragEnd {
     Element(ElementQuery),
-    /// At this distance from the middle of the element.
+    /// CSS pixels from the middle of the element.
     By {
-        /// CSS pixels to the right.
         delta_x: i32,
-        /// CSS pixels down.
         delta_y: i32,
     },
 }
@@ -131,7 +130,7 @@ pub enum PageQuery {
     Id(PageId),
 }
 
-/// Degrees of latitude or longitude, in millionths.
+/// In millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Degrees(i32);
@@ -142,7 +141,7 @@ impl Degrees {
     pub const LATITUDE: i32 = 90;
     pub const LONGITUDE: i32 = 180;
 
-    /// Parses a decimal number of at most `most` degrees in either direction. Digits after the millionths are cut off.
+    /// At most `most` in either direction. Digits after the millionths are cut off.
     #[must_use]
     pub fn parse(text: &str, most: i32) -> Option<Self> {
         let (sign, digits) = match text.strip_prefix(['-', '\u{2212}']) {
@@ -176,7 +175,6 @@ pub enum WaitCondition {
     Visible(ElementQuery),
     /// No matching element, or an invisible one.
     Hidden(ElementQuery),
-    /// An address that contains a match of this regular expression.
     Url(String),
     Time {
         /// Duration in milliseconds.
@@ -193,13 +191,11 @@ pub struct ExtractItem {
     pub target: ElementQuery,
     /// Attribute to read; the text when absent.
     pub attribute: Option<String>,
-    /// True when the value is read from all matches.
     pub list: bool,
 }
 
 impl ExtractItem {
-    /// True when the element must be resolved to a single match first. Lists and CSS selectors are evaluated by the operation
-    /// itself.
+    /// The operation itself evaluates lists and CSS selectors; others must be resolved to a single match first.
     #[must_use]
     pub fn is_one_in_words(&self) -> bool {
         !self.list && !matches!(self.target, ElementQuery::Css(_))
@@ -208,14 +204,12 @@ impl ExtractItem {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParsedMessage {
-    /// Commands, in order of execution.
     Plan(Vec<Command>),
-    /// The message was not understood. Nothing of it is executed.
     Clarify {
         /// Explanation of the part that was not understood, with examples.
         reply: String,
     },
-    /// The message was understood, but the service does not do this.
+    /// The message was understood.
     Refuse {
         reply: String,
     },

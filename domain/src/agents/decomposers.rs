@@ -18,18 +18,15 @@ pub(super) const BUNDLED_ERRORS: Counter<1> = Counter::new(
 
 #[derive(Debug)]
 pub enum Decomposer {
-    /// A model with the account's own key.
     OwnKey(SealedKey),
-    /// A model with the deployment's key.
     Bundled,
     Deterministic {
-        /// True when the account could use a model if it gave its consent.
+        /// With its consent, the account could use a model.
         consent_missing: bool,
     },
 }
 
 impl Decomposer {
-    /// Selects the decomposer from the account's keys and consent, and from the existence of a deployment key.
     #[must_use]
     pub fn of(means: ModelAccess, has_bundled: bool) -> Self {
         let ModelAccess { mut keys, consented } = means;
@@ -42,7 +39,7 @@ impl Decomposer {
     }
 }
 
-/// Selects the decomposer of the account's next message. A missing consent increments a metric.
+/// A missing consent increments a metric.
 pub async fn choose(conn: &mut PgConnection, account: AccountId, has_bundled: bool) -> sqlx::Result<Decomposer> {
     let decomposer = Decomposer::of(byok::means(conn, account).await?, has_bundled);
     if let Decomposer::Deterministic { consent_missing: true } = decomposer {
@@ -51,7 +48,7 @@ pub async fn choose(conn: &mut PgConnection, account: AccountId, has_bundled: bo
     Ok(decomposer)
 }
 
-/// Counts a message that was not sent to the deployment's model because its budget is exhausted.
+/// The budget of the deployment's model is exhausted.
 pub fn count_exhausted_budget() {
     BUNDLED_ERRORS.with([BUDGET_EXHAUSTED]).increment(1);
 }

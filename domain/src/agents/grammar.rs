@@ -1,11 +1,11 @@
 //! The deterministic decomposer: parses a message by a documented grammar (contract: agent-grammar).
 //!
-//! The lexer splits a message into words and quoted texts. Commas, line ends and similar breaks separate the steps, and the rule
-//! of its verb parses each step. The words of all rules are in tables (`vocabulary.rs`), which also generate the public
-//! documentation. Each part is examined a bounded number of times, so parsing takes time linear in the message.
+//! Breaks such as commas and line ends separate the steps, and the rule of its verb parses each step. The words of all
+//! rules are in tables (`vocabulary.rs`), which also generate the public documentation. Parsing takes time linear in
+//! the message.
 //!
-//! An ambiguous message is rejected with a question, because a wrong guess could change the customer's account. A message is
-//! executed as a whole or not at all.
+//! An ambiguous message is rejected with a question, because a wrong guess could change the customer's account. A
+//! message is executed as a whole or not at all.
 
 mod addresses;
 mod canonical;
@@ -35,10 +35,8 @@ use super::commands::{Command, DragEnd, ElementQuery, PageQuery, ParsedMessage, 
 use crate::addresses::Destinations;
 use crate::limits::Limits;
 
-/// Constraints on a message.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules<'r> {
-    /// Addresses that a browser may open.
     pub destinations: &'r Destinations,
     pub limits: &'r Limits,
     pub most_steps: usize,
@@ -51,7 +49,7 @@ struct Context<'r> {
     rules: &'r Rules<'r>,
 }
 
-/// Parses a message. The result has commands only if the whole message was understood (contract: agent-grammar 1, 2).
+/// Has commands only if the whole message was understood (contract: agent-grammar 1, 2).
 #[must_use]
 pub fn read(message: &str, rules: &Rules<'_>) -> ParsedMessage {
     let most = rules.most_characters;
@@ -64,7 +62,7 @@ pub fn read(message: &str, rules: &Rules<'_>) -> ParsedMessage {
     }
 }
 
-/// Verb and kind of command of the previous step. The next step may omit the same verb.
+/// The next step may omit the same verb.
 struct PreviousStep {
     verb: &'static Verb,
     kind: Discriminant<Command>,
@@ -74,7 +72,7 @@ fn plan(context: Context<'_>) -> Result<Vec<Command>, GrammarError> {
     let tokens = with_coordinates(lexing::lex(context.message)?, context.message);
     let mut plan: Vec<Command> = Vec::new();
     let mut before: Option<PreviousStep> = None;
-    // True when all breaks since the previous step were soft.
+    // All breaks since the previous step were soft.
     let mut goes_on = false;
     for piece in tokens.chunk_by(|one, other| !is_break(one) && !is_break(other)) {
         if let [Token { kind: Kind::Break { soft }, .. }] = piece {
@@ -91,8 +89,8 @@ fn plan(context: Context<'_>) -> Result<Vec<Command>, GrammarError> {
         before = Some(PreviousStep { verb, kind: discriminant(&wish) });
         goes_on = true;
         match (wish, plan.last_mut()) {
-            // Consecutive extractions after one verb become one command, so that their values come from the same state of the
-            // page.
+            // Consecutive extractions after one verb become one command, so that their values come from the same state
+            // of the page.
             (Command::Extract { items: more }, Some(Command::Extract { items })) if !begins_with_verb(step) => {
                 items.extend(more);
             }
@@ -112,7 +110,7 @@ fn plan(context: Context<'_>) -> Result<Vec<Command>, GrammarError> {
     Ok(plan)
 }
 
-/// True when the word belongs to the grammar's vocabulary, and so reveals nothing about the customer.
+/// Such a word reveals nothing about the customer.
 #[must_use]
 pub fn knows(word: &str) -> bool {
     vocabulary::has(word)
@@ -122,7 +120,7 @@ fn is_break(token: &Token<'_>) -> bool {
     matches!(token.kind, Kind::Break { .. })
 }
 
-/// Removes the comma between the two numbers of a location, which does not separate steps.
+/// The comma between the two numbers of a location does not separate steps.
 fn with_coordinates<'m>(tokens: Vec<Token<'m>>, message: &str) -> Vec<Token<'m>> {
     let mut kept: Vec<Token<'m>> = Vec::with_capacity(tokens.len());
     let (mut begins, mut rest) = (0, tokens.into_iter().peekable());
@@ -168,8 +166,7 @@ fn begins_with_verb(step: &[Token<'_>]) -> bool {
     steps::verb(step).is_some()
 }
 
-/// Parses a step by its own verb, or by the verb of the previous step. A step without a verb must be of the same kind as the
-/// previous one.
+/// By its own verb, or that of the previous step, which must then be of the same kind.
 fn read_step<'m>(
     step: &'m [Token<'m>],
     before: Option<&PreviousStep>,
@@ -207,7 +204,7 @@ fn may_stand_alone(first: &Token<'_>) -> bool {
     first.is_quote() || ["the", "css", "ref", "text", "all"].iter().any(|word| first.is(word))
 }
 
-/// Returns an error for a command that exceeds the limits of its operation, before any command runs.
+/// Before any command runs.
 fn too_long(wish: &Command, limits: &Limits) -> Option<String> {
     let most = |what: &str, text: &str, most: usize| {
         (text.chars().count() > most).then(|| format!("has {what} of more than {most} characters"))

@@ -1,6 +1,6 @@
-//! Control of an agent session (contract: agents 8 to 13). In pair mode the AI has control until a human's client takes it over.
-//! The client keeps it as long as it sends heartbeats. Each change locks the agent session's row. A turn checks the row before
-//! each of its steps, so that it does not interfere with a human who has taken over.
+//! Control of an agent session (contract: agents 8 to 13). In pair mode a human's client can take it over from the AI,
+//! and keeps it while it sends heartbeats. Each change locks the agent session's row, and a turn checks the row before
+//! each step, so that it does not interfere with a human.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(super) const TRANSITIONS: Counter<2> = Counter::new(
 
 const CLIENT_CHARS: usize = 128;
 
-/// Name that a human's client chooses. Clients that act at the same time must use different names.
+/// Clients that act at the same time must use different names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientId(String);
 
@@ -46,33 +46,27 @@ impl ClientId {
     }
 }
 
-/// Reason why a lane was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum LaneError {
-    /// The account has no such agent session.
     #[error("there is no such agent session")]
     NoSession,
     #[error("the agent session is closed")]
     Closed,
-    /// The agent session is not in pair mode.
     #[error("the agent session is not in pair mode")]
     NotPair,
     #[error("another client controls the agent session")]
     DrivenByAnother,
-    /// The client does not have control.
     #[error("this client does not control the agent session")]
     NotDriving,
-    /// A human has control, so the mode cannot change.
     #[error("a human controls the agent session; hand it back first")]
     HumanDrives,
-    /// The account has reached its number of changes per hour.
     #[error(transparent)]
     TooManyChanges(#[from] TooManyChanges),
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// The driver, as named in the audit log and the metric.
+/// As named in the audit log and the metric.
 #[derive(Debug, Clone, Copy, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 enum Lane {
@@ -88,7 +82,7 @@ pub(super) struct Locked {
     driver: Option<String>,
 }
 
-/// Locks an active agent session. Takes the lane from a human who was silent for `patience`.
+/// Takes the lane from a human who was silent for `patience`.
 async fn lock(
     conn: &mut PgConnection,
     account: AccountId,
@@ -165,12 +159,12 @@ impl Locked {
     }
 }
 
-/// Takes the lane from a silent human. The caller has locked the agent session's row.
+/// The caller has locked the agent session's row.
 pub(super) async fn lapse(conn: &mut PgConnection, account: AccountId, id: AgentSessionId) -> sqlx::Result<()> {
     Locked { account, id, mode: Mode::Pair, driver: None }.time_out(conn).await
 }
 
-/// Gives the lane to a human's client. If the client already has it, this only records a heartbeat.
+/// If the client already has the lane, this only records a heartbeat.
 ///
 /// For all functions of this module, `conn` is in a transaction, which the caller must commit even if the lane does not change.
 pub async fn take_over(
@@ -186,7 +180,6 @@ pub async fn take_over(
     keep_count_of(conn, account, per_hour, changed).await
 }
 
-/// Returns true if the lane changed.
 async fn give_to(
     conn: &mut PgConnection,
     (account, id): (AccountId, AgentSessionId),
@@ -242,10 +235,7 @@ pub async fn hand_back(
     Ok(locked.record(conn, "agent_session.pair_mode.handback", lanes, None, actor).await?)
 }
 
-/// Records a heartbeat of the client that has the lane.
-///
-/// # Errors
-/// Returns an error if the client does not have the lane, also because it was silent for `patience`, or if the database fails.
+/// Also returns an error if the client lost the lane because it was silent for `patience`.
 pub async fn heartbeat(
     conn: &mut PgConnection,
     (account, id): (AccountId, AgentSessionId),
@@ -259,15 +249,14 @@ pub async fn heartbeat(
     Ok(hear(conn, id).await?)
 }
 
-/// State of the lane of a driver session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaneState {
     pub mode: Mode,
-    /// Client of the human who has the lane and sent a heartbeat within the patience, if there is one.
+    /// Sent a heartbeat within the patience.
     pub driver: Option<String>,
 }
 
-/// Returns the state of a session's lane. Returns `None` if the session belongs to no active agent session.
+/// `None` if the session belongs to no active agent session.
 pub async fn standing(
     conn: &mut PgConnection,
     session: SessionId,
@@ -285,8 +274,7 @@ pub async fn standing(
     .await
 }
 
-/// Records a heartbeat for a client's open connection to a session (contract: live 11). Does nothing if the client does not have
-/// the lane.
+/// For an open connection (contract: live 11). Does nothing if the client does not have the lane.
 pub async fn hear_of(
     conn: &mut PgConnection,
     session: SessionId,
@@ -310,7 +298,6 @@ async fn hear(conn: &mut PgConnection, id: AgentSessionId) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Changes the mode. Setting the same mode again changes nothing.
 pub async fn set_mode(
     conn: &mut PgConnection,
     (account, id): (AccountId, AgentSessionId),
@@ -324,7 +311,6 @@ pub async fn set_mode(
     keep_count_of(conn, account, per_hour, changed).await
 }
 
-/// Returns true if the mode changed.
 async fn change_mode(
     conn: &mut PgConnection,
     (account, id): (AccountId, AgentSessionId),
@@ -354,7 +340,6 @@ async fn change_mode(
     Ok(true)
 }
 
-/// Returns true if [`time_out`] would take a lane from a human.
 pub async fn any_silent(conn: &mut PgConnection, patience: Duration) -> sqlx::Result<bool> {
     let silent = sqlx::query_scalar!(
         r#"select exists(select from agent_sessions
@@ -364,8 +349,7 @@ pub async fn any_silent(conn: &mut PgConnection, patience: Duration) -> sqlx::Re
     silent.fetch_one(conn).await
 }
 
-/// Takes the lane from up to `limit` humans who were silent for `patience` (contract: agents 12). Returns their number. Skips
-/// locked rows, because a heartbeat may just be written to them.
+/// Contract: agents 12. Skips locked rows, because a heartbeat may just be written to them.
 pub async fn time_out(conn: &mut PgConnection, patience: Duration, limit: i64) -> sqlx::Result<u64> {
     let lapsed = sqlx::query!(
         r#"select id, account_id, mode as "mode: Mode", driver from agent_sessions

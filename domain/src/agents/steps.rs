@@ -25,12 +25,11 @@ use crate::operations::{Point, StoredResult};
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum StepStatus {
-    /// The step has not started.
     Planned,
     NeedsApproval,
     Running,
     Done,
-    /// The step failed, or its outcome is unknown.
+    /// Or its outcome is unknown.
     Failed,
     /// The step was skipped, because of the outcome of an earlier step.
     Skipped,
@@ -39,36 +38,34 @@ pub enum StepStatus {
 #[derive(Debug, Clone)]
 pub struct Step {
     pub id: StepId,
-    /// Parsed command.
     pub wish: Command,
     pub status: StepStatus,
-    /// True if the step is known to submit data.
+    /// The step is known to submit data.
     pub needs_approval: bool,
-    /// Origins where the text may be entered without approval; `None` if there is no restriction.
+    /// `None`: no restriction.
     pub text_origins: Option<TextOrigins>,
     pub operation: IntentId,
-    /// Elements found for the step, in the order of the command.
+    /// In the order of the command.
     pub shown: Vec<ShownElement>,
     pub end: StepEnd,
 }
 
-/// An element, a page or a dialog, as it was shown to the person who approves the step.
+/// As shown to the person who approves the step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownElement {
-    /// CSS selector that the operation uses, or id of a page; empty if the step has neither.
+    /// CSS selector, or id of a page; empty if the step has neither.
     pub selector: String,
-    /// Human-readable description.
     pub description: String,
     /// Changes if the element or the dialog changes. Position of a page in the list of pages, counted from 1.
     pub fingerprint: String,
     pub origin: String,
-    /// Width and height of the element in CSS pixels.
+    /// CSS pixels.
     #[serde(default)]
     pub size: [u32; 2],
 }
 
 impl ShownElement {
-    /// Points of a drag that begins in the middle of the element, from its top left corner.
+    /// From the middle of the element, relative to its top left corner.
     #[must_use]
     pub fn path(&self, delta_x: i32, delta_y: i32) -> [Point; 2] {
         let [x, y] = self.size.map(|side| f64::from(side) / 2.0);
@@ -78,10 +75,9 @@ impl ShownElement {
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct StepEnd {
-    /// Result of the operation, without a capture's content.
+    /// Without a capture's content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Box<RawValue>>,
-    /// Reason the step failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -258,10 +254,9 @@ pub const KINDS: [&str; 22] = [
     "reload",
 ];
 
-/// Time that the finger stays during a long press, in milliseconds. Phones take half a second for one.
+/// Phones take half a second for a long press.
 pub const LONG_PRESS_MS: u64 = 800;
 
-/// Describes a page query before the page is found.
 #[must_use]
 pub fn describe_page(sought: &PageQuery) -> String {
     match sought {
@@ -278,7 +273,6 @@ fn page_of(sought: Option<&PageQuery>, shown: Option<&ShownElement>) -> Value {
     }
 }
 
-/// Describes an element query before the elements are located.
 #[must_use]
 pub fn describe(sought: &ElementQuery) -> String {
     match sought {
@@ -323,8 +317,10 @@ fn condition_of(condition: &WaitCondition, shown: Option<&ShownElement>) -> Valu
     "result": {"ok": true, "kind": "tap", "duration_ms": 63, "url": "https://example.com/"}, "error": null,
 }))]
 pub struct Intent {
+    /// Step ID, with which the step is approved
     #[schema(value_type = String)]
     pub id: StepId,
+    /// Kind of step
     pub kind: &'static str,
     /// Parameters of the step; a text to type is never included
     #[serde(flatten)]
@@ -332,8 +328,10 @@ pub struct Intent {
     about: Map<String, Value>,
     /// True if the step submits data and must be approved before it runs
     pub needs_approval: bool,
+    /// Status of the step
     #[schema(value_type = String)]
     pub status: StepStatus,
+    /// Result of the step's operation
     #[schema(value_type = Option<Object>, required = true)]
     pub result: Option<Box<RawValue>>,
     /// Reason the step failed
@@ -342,7 +340,7 @@ pub struct Intent {
 }
 
 impl Intent {
-    /// Hides typed texts that a page has returned. The values of `extract` are not hidden.
+    /// The values of `extract` are not hidden.
     pub(super) fn hide(&mut self, typed: &Typed) -> sqlx::Result<()> {
         let mut about = Value::Object(std::mem::take(&mut self.about));
         typed.hide_members(&mut about);
@@ -360,7 +358,6 @@ impl Intent {
         Ok(())
     }
 
-    /// Inserts the content of a capture into its result.
     pub(super) fn put_content(&mut self, content: Option<Vec<u8>>) -> sqlx::Result<()> {
         let Some(content) = content else { return Ok(()) };
         let Some(json) = self.result.take() else { return Ok(()) };
@@ -375,8 +372,8 @@ fn unreadable(error: impl Error + Send + Sync + 'static) -> sqlx::Error {
     sqlx::Error::Decode(error.into())
 }
 
-/// Number of texts that are hidden in responses: the last texts to type of an agent session. They are read up to a total of
-/// [`MOST_BYTES`] sealed bytes; beyond that, everything is hidden.
+/// The last texts to type of an agent session are hidden in responses. They are read up to a total of [`MOST_BYTES`]
+/// sealed bytes; beyond that, everything is hidden.
 const MOST_TYPED: i64 = 1_000;
 
 #[derive(Debug, Default)]
@@ -404,12 +401,12 @@ pub(crate) async fn typed(conn: &mut PgConnection, session: AgentSessionId) -> s
 }
 
 impl SealedTexts {
-    /// Approximate number of bytes processed to search for the texts, including all their spellings.
+    /// All spellings of the texts count.
     pub(crate) fn weight(&self) -> usize {
         self.steps.iter().map(|(_, sealed)| sealed.len()).sum::<usize>() * 16
     }
 
-    /// Unseals the texts and builds the filter that hides them. Slow for large inputs: run it off the async runtime.
+    /// Slow for large inputs: run it off the async runtime.
     pub(crate) fn open(&self, sealer: &Sealer) -> sqlx::Result<Typed> {
         let mut typed = TypedTexts { too_many: self.too_many, ..TypedTexts::default() };
         if !typed.too_many {
@@ -425,7 +422,6 @@ impl SealedTexts {
     }
 }
 
-/// Sealed columns of a step, except the command.
 pub(super) struct Sealed {
     pub(super) shown: Option<Vec<u8>>,
     pub(super) end: Option<Vec<u8>>,
@@ -440,7 +436,7 @@ pub(super) fn seal(sealer: &Sealer, step: &Step) -> sqlx::Result<Sealed> {
     })
 }
 
-/// Starts a turn with the steps of its own plan. Returns `false` if another process has started or ended the turn.
+/// `false` if another process has started or ended the turn.
 pub(super) async fn plan(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -477,7 +473,7 @@ pub(super) async fn plan(
     .await
 }
 
-/// Skips the steps of other plans that still wait for approval, because a newer plan exists.
+/// A newer plan exists.
 pub(super) async fn leave_out(conn: &mut PgConnection, turn: &QueuedTurn) -> sqlx::Result<()> {
     sqlx::query!(
         "update agent_steps set status = 'skipped'
@@ -490,7 +486,6 @@ pub(super) async fn leave_out(conn: &mut PgConnection, turn: &QueuedTurn) -> sql
     Ok(())
 }
 
-/// Appends steps to the turn's plan, which has `before` steps.
 pub(super) async fn append(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -527,8 +522,8 @@ pub(super) async fn append(
     Ok(())
 }
 
-/// Starts a turn with the steps of the plan that it approves. A held step was already attempted, so a new operation performs it.
-/// Returns `false` if another process has started or ended the turn.
+/// A held step was already attempted, so a new operation performs it. `false` if another process has started or ended
+/// the turn.
 pub(super) async fn take_over(
     conn: &mut PgConnection,
     turn: &QueuedTurn,
@@ -555,7 +550,6 @@ pub(super) async fn take_over(
     .await
 }
 
-/// Kinds and sealed commands of steps, one column each.
 fn wishes(sealer: &Sealer, steps: &[Step]) -> sqlx::Result<(Vec<String>, Vec<Vec<u8>>)> {
     let column = |step: &Step| Ok((kind(&step.wish).to_owned(), sealer.seal(&step.id.to_string(), &step.wish)?));
     steps.iter().map(column).collect::<sqlx::Result<Vec<_>>>().map(|columns| columns.into_iter().unzip())
@@ -565,7 +559,6 @@ fn ids(steps: &[Step]) -> (Vec<Uuid>, Vec<Uuid>) {
     steps.iter().map(|step| (step.id.as_uuid(), step.operation.as_uuid())).unzip()
 }
 
-/// Status and outcome of steps, one column each.
 pub(super) struct StepColumns {
     pub(super) ids: Vec<Uuid>,
     pub(super) statuses: Vec<String>,
@@ -592,7 +585,6 @@ impl StepColumns {
     }
 }
 
-/// A sealed step, with the content of its capture if requested and still stored.
 #[derive(Debug)]
 pub(super) struct SealedStep {
     pub(super) turn: TurnId,
@@ -608,7 +600,7 @@ pub(super) struct SealedStep {
     lost: bool,
 }
 
-/// Reads the steps of turns, in the order of the turns and plans, with the content of captures that is still stored.
+/// In the order of the turns and plans, with the content of captures that is still stored.
 pub(super) async fn of_turns(
     conn: &mut PgConnection,
     turns: &[TurnId],
@@ -649,7 +641,6 @@ impl SealedStep {
         self.sealed_wish.len() + parts.map(Vec::len).sum::<usize>()
     }
 
-    /// Unseals the step and returns it with the content of its capture.
     pub(super) fn open(self, sealer: &Sealer) -> sqlx::Result<(Step, Option<Vec<u8>>)> {
         let id = self.id.to_string();
         let shown = self.sealed_shown.map(|sealed| sealer.open(&id, &sealed)).transpose()?.unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Execution of a turn, from the accepted message to its end (contract: agents 17, 20 to 25, 30).
 //!
-//! A turn moves `queued → running → done`, each step by compare-and-set, and its id locks the agent session. One transaction,
-//! fenced by that lock, ends the turn. The states of its steps, the reply, the release of the agent session, the audit entry and
-//! the receipt are written together or not at all.
+//! A turn moves `queued → running → done` by compare-and-set, and its id locks the agent session. One transaction,
+//! fenced by that lock, writes the states of its steps, the reply, the release of the agent session, the audit entry
+//! and the receipt together or not at all.
 
 use std::time::Duration;
 
@@ -35,16 +35,15 @@ pub struct QueuedTurn {
     pub driver: SessionId,
     pub request: Request,
     pub request_id: String,
-    /// Trace context of the caller, if the call is traced.
     pub trace_parent: Option<TraceParent>,
     pub receipt: Option<String>,
-    /// Stored bytes of all the account's agent sessions.
+    /// Of all the account's agent sessions.
     pub stored_bytes: i64,
 }
 
 impl QueuedTurn {
-    /// Returns the maximum size of the results of the turn's steps, in bytes of JSON: the rest of the account's quota, but at
-    /// most `most`. With a receipt, each result is stored twice, so half of the rest.
+    /// Bytes of JSON for the results of the turn's steps: the rest of the account's quota, but at most `most`. With a
+    /// receipt, each result is stored twice, so half of the rest.
     #[must_use]
     pub fn room(&self, most: usize, limits: &Limits) -> usize {
         let left = limits.agent_bytes_per_account.saturating_sub(u64::try_from(self.stored_bytes).unwrap_or_default());
@@ -53,7 +52,6 @@ impl QueuedTurn {
     }
 }
 
-/// Returns a turn by its id, if it is still queued.
 pub async fn waiting(conn: &mut PgConnection, sealer: &Sealer, id: TurnId) -> sqlx::Result<Option<QueuedTurn>> {
     let row = sqlx::query!(
         r#"select t.agent_session_id, t.sealed_request as "sealed_request!", t.request_id, t.trace_parent, t.receipt_key, a.account_id,
@@ -81,7 +79,7 @@ pub async fn waiting(conn: &mut PgConnection, sealer: &Sealer, id: TurnId) -> sq
     .transpose()
 }
 
-/// Returns the steps of the current plan that wait for approval, and the planned steps after them.
+/// The steps that wait for approval, and the planned steps after them.
 pub async fn pending(conn: &mut PgConnection, sealer: &Sealer, session: AgentSessionId) -> sqlx::Result<Vec<Step>> {
     let turn = sqlx::query_scalar!(
         "select turn_id from agent_steps s
@@ -98,14 +96,13 @@ pub async fn pending(conn: &mut PgConnection, sealer: &Sealer, session: AgentSes
     steps.filter(|step| step.as_ref().map_or(true, waits)).collect()
 }
 
-/// Starts a turn: stores its plan, or takes over the plan that it approves. Steps of other plans that wait for approval are
-/// skipped. Returns `false` if another process has started or ended the turn.
+/// Stores the plan of a turn, or takes over the plan that it approves. Steps of other plans that wait for approval are
+/// skipped. `false` if another process has started or ended the turn.
 ///
-/// This is a single statement that commits by itself, so `conn` is not in a transaction. Its commit need not wait for the disk:
-/// the first step is claimed later, and the commit of that claim waits for both.
+/// `conn` is not in a transaction. The commit need not wait for the disk: the first step is claimed later, and the
+/// commit of that claim waits for both.
 ///
-/// # Errors
-/// Returns an error if the database fails. The call may be repeated with the same steps.
+/// After an error the call may be repeated with the same steps.
 pub async fn begin(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -123,12 +120,11 @@ pub async fn begin(
     }
 }
 
-/// Reason to stop a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
     /// The agent session was closed, or its driver session has ended.
     Closed,
-    /// A human drives or the mode does not allow messages, or this was so at any time during the turn.
+    /// Also if this was so at any time during the turn.
     Driven,
     /// The credential of the message was revoked or has expired, or its account may no longer act here.
     Revoked,
@@ -146,8 +142,8 @@ impl StopReason {
     }
 }
 
-/// Marks a step as running. Returns the reason if the turn must stop instead, and changes nothing then. The same statement checks
-/// who drives and whether the credential of the message is still valid.
+/// Returns the reason if the turn must stop instead. The same statement checks who drives and whether the credential of
+/// the message is still valid.
 pub async fn step(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -196,15 +192,13 @@ pub async fn step(
 pub struct TurnEnding {
     pub kind: TurnKind,
     pub said: TurnTexts,
-    /// Steps with their final states.
     pub steps: Vec<Step>,
-    /// Decomposer of the message and the result; `None` if no message was interpreted.
+    /// `None` if no message was interpreted.
     pub read: Option<(Decomposer, TurnKind)>,
 }
 
-/// Ends a turn and returns the channel of the waiting process. Returns `None` and changes nothing if the turn has already ended.
-/// With a receipt, the response is sealed with `receipts` in the same transaction. Otherwise it is a single statement. `conn` is
-/// not in a transaction.
+/// Returns the channel of the waiting process; `None` if the turn has already ended. With a receipt, the response is
+/// sealed with `receipts` in the same transaction. Otherwise it is a single statement. `conn` is not in a transaction.
 pub async fn end(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -290,8 +284,7 @@ async fn write_end(
     Ok(ended.map(|row| row.reply_channel))
 }
 
-/// Ends up to `limit` turns of workers that died or stopped. The states of their steps are those of the operations. Returns the
-/// number of turns. `conn` is in a transaction.
+/// For turns of workers that died or stopped. `conn` is in a transaction.
 pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
     let left = sqlx::query_scalar!(
         "select t.id from agent_turns t
@@ -308,8 +301,8 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
     Ok(left.len())
 }
 
-/// Ends a turn whose worker is gone. A completed operation makes its step done. Any other operation makes it failed, because the
-/// outcome is unknown. Steps without an operation are skipped.
+/// A completed operation makes its step done. Any other makes it failed, because the outcome is unknown. Steps without
+/// an operation are skipped.
 pub async fn fail_lost(conn: &mut PgConnection, id: TurnId) -> sqlx::Result<()> {
     sqlx::query!(
         "update agent_steps s

@@ -25,16 +25,14 @@ use crate::workers::LEASE;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Request {
-    /// Instructions in natural language.
     pub message: String,
-    /// IDs of the steps that the message approves. They need not exist.
+    /// They need not exist.
     pub approvals: Vec<String>,
 }
 
-/// Texts of a turn in the transcript, without its steps.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct TurnTexts {
-    /// Message, without the texts to type.
+    /// Without the texts to type.
     pub message: String,
     pub reply: String,
     /// Elements the message may refer to.
@@ -42,10 +40,8 @@ pub struct TurnTexts {
     pub candidates: Vec<Candidate>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub downloads: Vec<TurnDownload>,
-    /// Dialogs that pages showed during the turn and that were answered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dialogs: Vec<AnsweredDialog>,
-    /// Dialog that waits for an answer at the end of the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dialog: Option<OpenDialog>,
 }
@@ -56,8 +52,10 @@ pub struct TurnTexts {
     "id": "dl_019abc12-7d3f-7c41-9f0e-5b6a7c8d9e0f", "file_name": "invoice.pdf", "bytes": 48_213, "status": "complete",
 }))]
 pub struct TurnDownload {
+    /// ID of the download
     #[schema(value_type = String)]
     pub id: DownloadId,
+    /// Suggested name of the file
     pub file_name: String,
     /// Number of bytes received until the end of the turn
     pub bytes: u64,
@@ -66,7 +64,6 @@ pub struct TurnDownload {
 }
 
 impl TurnTexts {
-    /// Hides typed texts, except the IDs of steps that wait for approval.
     pub(super) fn hide(&mut self, typed: &Typed, intents: &[Intent]) {
         let waiting = intents.iter().filter(|intent| intent.status == StepStatus::NeedsApproval);
         let ids: Vec<_> = waiting.map(|intent| intent.id.to_string()).collect();
@@ -94,25 +91,21 @@ impl TurnTexts {
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum TurnKind {
-    /// The turn had steps; their statuses show how far it got.
     Plan,
     Clarify,
-    /// The message was understood, but the request is refused.
+    /// The message was understood.
     Refuse,
 }
 
 impl TurnKind {
-    /// Names in the contract.
     pub const NAMES: [&'static str; 3] = ["plan", "clarify", "refuse"];
 
-    /// Name in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// Component that interprets messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, sqlx::Type)]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
@@ -125,29 +118,25 @@ pub enum Decomposer {
 pub struct NewTurn<'a> {
     pub id: TurnId,
     pub account: AccountId,
-    /// Account that sends the message: the owner of the agent session, or an admin of their team.
+    /// The owner of the agent session, or an admin of their team.
     pub acting: AccountId,
     pub credential: Credential,
     pub session: AgentSessionId,
     pub request: &'a Request,
-    /// Message in the transcript until it has been interpreted.
+    /// Shown in the transcript until the message has been interpreted.
     pub shown: String,
-    /// Receipt of the message, if it has an idempotency key.
     pub receipt: Option<&'a NewReceipt>,
-    /// Listener that waits for the end of the turn.
     pub reply: ReplyTo<'a>,
 }
 
 #[derive(Debug)]
 pub enum MessageOutcome {
-    /// The turn was created; the caller must enqueue its job for this worker.
+    /// The caller must enqueue the job for this worker.
     Turn(WorkerId),
-    /// A message with this key was accepted before.
     Known(Receipt),
-    /// The account has no such agent session.
     NoSession,
     Closed,
-    /// The driver session has ended, which has closed the agent session.
+    /// The end of the driver session has closed the agent session.
     DriverEnded,
     /// The mode does not allow messages.
     Manual,
@@ -157,27 +146,22 @@ pub enum MessageOutcome {
     Full(Full),
     /// The account's agent sessions have reached their limit of stored bytes.
     NoRoom(TooManyBytes),
-    /// The driver session is still opening.
     Opening,
-    /// The driver session's worker died during an operation, whose outcome is unknown.
+    /// It died during an operation, whose outcome is unknown.
     DriverLost,
-    /// The driver session's worker has sent no heartbeat recently, but has not been declared dead.
+    /// No recent heartbeat, but not declared dead.
     WorkerSilent,
 }
 
-/// Limit that an agent session has reached.
 #[derive(Debug, Clone, Copy)]
 pub enum Full {
     Turns {
-        /// Number of accepted messages.
         current: i32,
         limit: u32,
     },
-    /// Stored bytes of the messages.
     Bytes {
-        /// Number of stored bytes.
         current: i64,
-        /// Number of stored bytes from which no message is accepted.
+        /// From this number of bytes on, no message is accepted.
         limit: u64,
     },
 }
@@ -193,9 +177,8 @@ impl Full {
     }
 }
 
-/// Accepts a message if the agent session allows it. The account is locked first, so that its messages count each other's bytes.
-/// Takes the lane from a person without a recent heartbeat. `conn` is in a transaction that the caller must commit, whatever this
-/// returns.
+/// The account is locked first, so that its messages count each other's bytes. Takes the lane from a person without a
+/// recent heartbeat. `conn` is in a transaction that the caller must commit, whatever this returns.
 pub async fn accept(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -280,7 +263,7 @@ pub async fn accept(
     Ok(MessageOutcome::Turn(worker))
 }
 
-/// Creates the turn. The commit does not wait for the disk. If the database crashes it can lose a message, but no step of it was
+/// The commit does not wait for the disk. If the database crashes it can lose a message, but no step of it was
 /// performed: the first claim of a step waits for all earlier commits.
 async fn insert(conn: &mut PgConnection, sealer: &Sealer, new: &NewTurn<'_>, worker: WorkerId) -> sqlx::Result<()> {
     let id = new.id.to_string();
@@ -330,11 +313,13 @@ const LOST: &str = "The worker that performed this turn died, and so did its bro
     "tokens_used": 0,
 }))]
 pub struct TurnAnswer {
+    /// Turn ID
     #[schema(value_type = String)]
     pub turn_id: TurnId,
     /// `plan`: the message had steps to perform; `clarify`: the message was ambiguous; `refuse`: the request was refused
     #[schema(value_type = String)]
     pub kind: TurnKind,
+    /// Reply in natural language
     pub reply: String,
     /// Steps of the turn, in order
     pub intents: Vec<Intent>,
@@ -354,10 +339,10 @@ pub struct TurnAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub dialog: Option<OpenDialog>,
+    /// Tokens that a model used for the turn
     pub tokens_used: i32,
 }
 
-/// Number of stored bytes of a turn's response; `None` while the turn has not ended.
 pub async fn answer_bytes(conn: &mut PgConnection, session: AgentSessionId, id: TurnId) -> sqlx::Result<Option<u64>> {
     let bytes = sqlx::query_scalar!(
         r#"select octet_length(sealed_said) + coalesce((
@@ -373,7 +358,6 @@ pub async fn answer_bytes(conn: &mut PgConnection, session: AgentSessionId, id: 
     Ok(bytes.fetch_optional(conn).await?.map(|bytes| u64::try_from(bytes).unwrap_or_default()))
 }
 
-/// Sealed response of a turn, with the typed texts of its agent session.
 #[derive(Debug)]
 pub struct SealedAnswer {
     turn: TurnId,
@@ -385,7 +369,7 @@ pub struct SealedAnswer {
     typed: SealedTexts,
 }
 
-/// Reads the response of a turn; `None` while the turn has not ended.
+/// `None` while the turn has not ended.
 pub async fn answer(
     conn: &mut PgConnection,
     session: AgentSessionId,
@@ -413,11 +397,9 @@ impl SealedAnswer {
         weight(&self.steps) + self.typed.weight()
     }
 
-    /// Unseals the response for customers. Slow for large inputs: run it off the async runtime.
+    /// For customers. Slow for large inputs: run it off the async runtime.
     ///
-    /// # Errors
-    /// Returns an error if the response was sealed with a key that this process lacks, or written by another version of this
-    /// program.
+    /// Returns an error if this process lacks the key, or another version of this program sealed the value.
     pub fn open(self, sealer: &Sealer) -> sqlx::Result<TurnAnswer> {
         let typed = self.typed.open(sealer)?;
         let mut said: TurnTexts = sealer.open(&self.turn.to_string(), &self.sealed_said)?;
@@ -459,17 +441,14 @@ pub struct TranscriptTurn {
     pub id: TurnId,
     pub said: TurnTexts,
     pub kind: TurnKind,
-    /// Steps, without the content of captures.
     pub intents: Vec<Intent>,
-    /// Component that interpreted the message.
     pub decomposer: Option<Decomposer>,
     pub tokens_used: i32,
     pub created_at: Timestamp,
     pub done_at: Timestamp,
 }
 
-/// IDs and stored bytes of the ended turns of an agent session, oldest first, at most `limit`. The list starts after the given
-/// turn, or with that turn if the flag is set.
+/// Oldest first, with their stored bytes. The list starts after the given turn, or with that turn if the flag is set.
 pub async fn ended(
     conn: &mut PgConnection,
     session: AgentSessionId,
@@ -494,7 +473,6 @@ pub async fn ended(
     Ok(rows.into_iter().map(|row| (row.id, u64::try_from(row.bytes).unwrap_or_default())).collect())
 }
 
-/// Sealed turns, with the typed texts of their agent session.
 #[derive(Debug)]
 pub struct SealedTurns {
     turns: Vec<SealedTurn>,
@@ -514,7 +492,6 @@ struct SealedTurn {
     done_at: Timestamp,
 }
 
-/// Reads these turns of an agent session, oldest first.
 pub async fn transcript(
     conn: &mut PgConnection,
     session: AgentSessionId,
@@ -542,10 +519,9 @@ impl SealedTurns {
         weight(&self.steps) + self.typed.weight()
     }
 
-    /// Unseals the turns for customers. Slow for large inputs: run it off the async runtime.
+    /// For customers. Slow for large inputs: run it off the async runtime.
     ///
-    /// # Errors
-    /// Returns an error if a turn was sealed with a key that this process lacks, or written by another version of this program.
+    /// Returns an error if this process lacks the key, or another version of this program sealed the value.
     pub fn open(self, sealer: &Sealer) -> sqlx::Result<Vec<TranscriptTurn>> {
         let typed = self.typed.open(sealer)?;
         let mut steps = self.steps.into_iter().peekable();

@@ -7,8 +7,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// Non-negative amount with at most 28 digits. It is written to JSON as a number with all its digits, and read from a
-/// number or a string.
+/// At most 28 digits, not negative. JSON gets a number with all its digits; a number or a string is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Amount(Decimal);
 
@@ -18,14 +17,13 @@ impl Amount {
         Self(Decimal::new(cents.into(), 2))
     }
 
-    /// Returns `None` when the text is not a number, is negative or has more than 28 digits.
+    /// `None` when the text is not such an amount.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let amount = Decimal::from_str_exact(text).or_else(|_| Decimal::from_scientific(text)).ok()?;
         (!amount.is_sign_negative() || amount.is_zero()).then_some(Self(amount))
     }
 
-    /// Returns true when the amount is zero.
     #[must_use]
     pub fn is_nothing(self) -> bool {
         self.0.is_zero()

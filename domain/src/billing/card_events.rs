@@ -1,7 +1,7 @@
 //! Parses the events of the card provider that the service uses.
 //!
-//! The location of some members depends on the version of the provider's API, which is set in the provider's dashboard.
-//! The parser accepts all locations.
+//! The location of some members depends on the API version that is set in the provider's dashboard. The parser accepts
+//! all locations.
 
 use chrono::DateTime;
 use serde::Deserialize;
@@ -12,25 +12,22 @@ use crate::accounts::Tier;
 use crate::ids::AccountId;
 use crate::timestamp::Timestamp;
 
-/// Maximum length of the provider's ids, in characters.
 const ID_CHARS: usize = 255;
-/// Last accepted second, the end of the year 9999.
+/// End of the year 9999.
 const LAST_SECOND: i64 = 253_402_300_799;
 
-/// Error: the body is not an event, or lacks a required member of its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an event of the card provider")]
 pub struct Malformed;
 
 #[derive(Debug)]
 pub struct Event {
-    /// Id at the provider, the same for each delivery of the event.
+    /// The same for each delivery of the event.
     pub id: String,
-    /// Type of the event in the provider's terms.
     pub kind: String,
-    /// Time of the event by the provider's clock, in whole seconds.
+    /// By the provider's clock, in whole seconds.
     pub created: Timestamp,
-    /// Content of the event; `None` for types that the service ignores.
+    /// `None` for types that the service ignores.
     pub told: Option<CardEventContent>,
 }
 
@@ -50,18 +47,16 @@ pub struct Checkout {
     pub customer: Option<String>,
     pub subscription: Option<String>,
     pub tier: Option<Tier>,
-    /// True when no payment is outstanding.
     pub is_paid: bool,
 }
 
 #[derive(Debug)]
 pub struct Subscription {
     pub id: String,
-    /// Account of the subscription, if it was set when the subscription was created.
     pub account: Option<AccountId>,
     pub customer: Option<String>,
     pub tier: Option<Tier>,
-    /// Status in the provider's terms.
+    /// In the provider's terms.
     pub status: String,
     pub current_period_end: Option<Timestamp>,
     /// True when the subscription ends with the current period.
@@ -71,21 +66,19 @@ pub struct Subscription {
 
 #[derive(Debug)]
 pub struct Invoice {
-    /// Id at the provider; `None` for an invoice that will be due.
+    /// `None` for an invoice that will be due.
     pub id: Option<String>,
-    /// Account of the invoice, if it was set when the subscription was created.
     pub account: Option<AccountId>,
     pub customer: Option<String>,
     pub subscription: Option<String>,
-    /// Amount paid, in the currency's smallest unit.
+    /// In the currency's smallest unit.
     pub amount_paid: i64,
-    /// Amount due, in the currency's smallest unit.
+    /// In the currency's smallest unit.
     pub amount_due: i64,
-    /// Currency code of ISO 4217 in lower case.
+    /// ISO 4217, in lower case.
     pub currency: Option<String>,
-    /// Number of attempts to collect the invoice, if the event contains it.
+    /// If the event contains it.
     pub attempts: Option<i64>,
-    /// End of the billing period, at which the invoice is due.
     pub due_at: Option<Timestamp>,
 }
 
@@ -103,7 +96,7 @@ struct Data {
     object: Map<String, Value>,
 }
 
-/// Reference to another object: its id, or the complete object.
+/// Its id, or the complete object.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Reference {
@@ -172,7 +165,7 @@ struct SubscriptionDetails {
 }
 
 impl Event {
-    /// Parses an event received at second `now`, which is also the time of an event without one.
+    /// `now` is also the time of an event without one, in seconds.
     pub fn parse(body: &[u8], now: i64) -> Result<Self, Malformed> {
         let Envelope { id, kind, created, data } = serde_json::from_slice(body).map_err(|_| Malformed)?;
         let told = match kind.as_str() {
@@ -229,7 +222,7 @@ impl Event {
     }
 }
 
-/// Returns `None` for the checkout of something other than a subscription.
+/// `None` for something other than a subscription.
 fn checkout(object: Map<String, Value>) -> Result<Option<CardEventContent>, Malformed> {
     let object: CheckoutObject = read(object)?;
     if object.mode.as_deref().is_some_and(|mode| mode != "subscription") {
@@ -263,7 +256,6 @@ fn subscription(object: Map<String, Value>) -> Result<Subscription, Malformed> {
     })
 }
 
-/// Parses an invoice that must have an id.
 fn billed(object: Map<String, Value>) -> Result<Invoice, Malformed> {
     let invoice = invoice(object)?;
     if invoice.id.is_some() { Ok(invoice) } else { Err(Malformed) }

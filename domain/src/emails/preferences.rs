@@ -1,4 +1,4 @@
-//! Opt-outs of customers from mails (contract: emails 6, 7). All mails are on by default.
+//! Opt-outs of customers from mails (contract: emails 6, 7).
 
 use std::str::FromStr;
 
@@ -9,13 +9,10 @@ use crate::audit::{self, Actor, Entry};
 use crate::ids::AccountId;
 use crate::validation::Invalid;
 
-/// Type of mail that customers can opt out of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case")]
 pub enum EventType {
-    /// Greeting after the e-mail address was verified.
     SignupWelcome,
-    /// First session that became ready.
     SessionSuccessFirst,
     SessionFailedFirst,
     TierChanged,
@@ -24,7 +21,7 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// All types, in the contract's order.
+    /// In the contract's order.
     pub const ALL: [Self; 6] = [
         Self::SignupWelcome,
         Self::SessionSuccessFirst,
@@ -34,10 +31,8 @@ impl EventType {
         Self::BillingRenewalReminder,
     ];
 
-    /// Names of all types in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Name of the type in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -55,11 +50,9 @@ impl FromStr for EventType {
     }
 }
 
-/// Preference of an account for a type of mail.
 #[derive(Debug, Clone, Copy)]
 pub struct Preference {
     pub event_type: EventType,
-    /// True when the account receives these mails.
     pub opted_in: bool,
 }
 
@@ -73,8 +66,7 @@ pub async fn preferences(conn: &mut PgConnection, account: AccountId) -> sqlx::R
     }))
 }
 
-/// Turns a type of mail on or off, and writes `account.email_preferences_changed`. Returns false and writes nothing
-/// when the account already has this preference.
+/// Writes `account.email_preferences_changed`. Returns false when the account already has this preference.
 pub async fn set_preference(
     conn: &mut PgConnection,
     account: AccountId,

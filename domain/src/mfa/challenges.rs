@@ -10,7 +10,7 @@ use crate::ids::{AccountId, MfaChallengeId};
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 
-/// Opens one for `account`, to be met from the same address.
+/// The proof must come from the same address.
 pub(crate) async fn open(
     conn: &mut PgConnection,
     account: AccountId,
@@ -32,39 +32,38 @@ pub(crate) async fn open(
     Ok((token, expires_at))
 }
 
-/// A challenge that can be met.
+/// Valid, and not completed yet.
 #[derive(Debug)]
 pub struct Challenge {
     pub id: MfaChallengeId,
     pub account: AccountId,
 }
 
-/// Why one cannot be met.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// There is none with this token, or its time is over.
+    /// No challenge has this token, or it has expired.
     #[error("the challenge is unknown or has expired")]
     Unknown,
-    /// It was met before.
+    /// It was completed before.
     #[error("the challenge was already completed")]
     Consumed,
     #[error("the challenge was issued to another IP address")]
     Elsewhere,
-    /// There were too many wrong guesses.
+    /// Too many wrong guesses.
     #[error("too many wrong codes; sign in again")]
     Exhausted,
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Finds the challenge of this token, and locks it and its account until the transaction ends.
+/// Locks the challenge and its account until the transaction ends.
 pub async fn find(
     conn: &mut PgConnection,
     token: &str,
     origin: &Origin,
     guesses_allowed: u32,
 ) -> Result<Challenge, Refused> {
-    // The account's row first: who changes the account goes on to its challenges.
+    // Locks the account's row first: changes of the account lock its challenges next.
     let account =
         sqlx::query_scalar!("select account_id from mfa_challenges where token_hash = $1", tokens::hash(token))
             .fetch_optional(&mut *conn)
@@ -105,14 +104,13 @@ pub async fn count_wrong_guess(conn: &mut PgConnection, id: MfaChallengeId) -> s
     Ok(())
 }
 
-/// Makes every challenge of an account worthless.
 pub async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from mfa_challenges where account_id = $1", account as _).execute(conn).await?;
     Ok(())
 }
 
-/// Deletes challenges that expired more than a day ago (contract: retention 7), up to `limit`: for so long their bearers hear why
-/// they are refused. Answers how many.
+/// Expired for more than a day (contract: retention 7): until then, a caller with the token receives the reason for the
+/// refusal.
 pub(super) async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from mfa_challenges where id in (

@@ -4,10 +4,10 @@ use std::fmt;
 
 use totp_rs::{Builder, Totp};
 
-/// Name that authenticator apps show beside the account.
+/// Authenticator apps show it beside the account.
 const ISSUER: &str = "Kitfleet";
 
-/// Secret for an authenticator app in clear text, which is shown once.
+/// In clear text, shown once.
 pub struct Enrollment {
     secret: [u8; 20],
     account_name: String,
@@ -37,7 +37,7 @@ impl Enrollment {
         self.totp().secret().to_base32()
     }
 
-    /// Returns the secret as a URI for a QR code.
+    /// For a QR code.
     ///
     /// # Panics
     /// Never panics: an account has an address, and an address contains no colon.
@@ -56,7 +56,7 @@ impl Enrollment {
     }
 }
 
-/// Returns the time step of the code if it is accepted at `now`, in seconds since 1970.
+/// `now` in seconds since 1970.
 pub(super) fn accepted_step(secret: &[u8], code: &str, now: u64, drift: u16) -> Option<i64> {
     let totp = builder(secret).with_skew(drift).build_noncompliant();
     totp.check(code, now).and_then(|step| i64::try_from(step).ok())

@@ -1,5 +1,3 @@
-//! Capturing a screenshot, the DOM or a PDF.
-
 use std::string::FromUtf8Error;
 
 use base64::Engine as _;
@@ -13,34 +11,30 @@ use super::{Element, OperationOutput, OperationSpec, Parameters, UsageKind};
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 
-/// Quality of a JPEG or a WebP without one in the request.
+/// Of a JPEG or a WebP.
 const DEFAULT_QUALITY: u8 = 80;
 const QUALITY: std::ops::RangeInclusive<u8> = 1..=100;
 const MARGIN_MM: std::ops::RangeInclusive<f64> = 0.0..=50.0;
 
-/// `POST /v1/sessions/:id/capture`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Capture {
     pub kind: CaptureKind,
-    /// True to capture the whole document instead of the viewport; for screenshots.
     pub full_page: bool,
-    /// True to scroll through the page first, so that lazy content loads.
+    /// So that lazy content loads.
     #[serde(default)]
     pub reveal: bool,
-    /// Element to capture instead of the viewport; for screenshots.
+    /// Instead of the viewport.
     #[serde(default)]
     pub element: Option<Element>,
     #[serde(default)]
     pub format: ImageFormat,
-    /// Quality of a JPEG or a WebP. Not used for a PNG.
+    /// Not used for a PNG.
     #[serde(default)]
     pub quality: u8,
-    /// Pixels of a screenshot.
     #[serde(default)]
     pub scale: CaptureScale,
     #[serde(default)]
     pub layout: PdfLayout,
-    /// Maximum size of the result in bytes.
     pub limit_bytes: Option<u64>,
 }
 
@@ -59,7 +53,6 @@ pub struct CaptureOptions {
 }
 
 impl Capture {
-    /// Creates a capture with the size limit of its kind.
     #[must_use]
     pub fn new(kind: CaptureKind, full_page: bool, limits: &Limits) -> Self {
         let limit_bytes = match kind {
@@ -80,7 +73,6 @@ impl Capture {
         }
     }
 
-    /// Creates a capture with the members of a request.
     pub fn parse(kind: CaptureKind, options: CaptureOptions, limits: &Limits) -> Result<Self, Invalid> {
         let CaptureOptions {
             full_page,
@@ -138,7 +130,6 @@ impl Capture {
         })
     }
 
-    /// True for a screenshot of the viewport.
     #[must_use]
     pub fn is_of_viewport(&self) -> bool {
         self.kind == CaptureKind::Screenshot && !self.full_page && self.element.is_none()
@@ -157,11 +148,9 @@ impl Capture {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ImageFormat {
-    /// PNG, without loss.
     #[default]
     Png,
     Jpeg,
-    /// WebP, with loss.
     Webp,
 }
 
@@ -175,7 +164,6 @@ impl ImageFormat {
     }
 }
 
-/// Pixels of a screenshot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CaptureScale {
@@ -187,10 +175,8 @@ pub enum CaptureScale {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PdfLayout {
     pub paper: Paper,
-    /// True if the long side is horizontal.
     pub landscape: bool,
     pub margins: Margins,
-    /// True to print backgrounds.
     pub background: bool,
 }
 
@@ -251,13 +237,10 @@ impl Parameters for Capture {
     }
 }
 
-/// A capture as its browser makes it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CaptureResult {
-    /// All members but the content.
     #[serde(flatten)]
     pub captured: Captured,
-    /// Bytes of the content.
     #[serde(skip)]
     pub content: Vec<u8>,
 }
@@ -288,7 +271,7 @@ pub struct Captured {
 }
 
 impl Captured {
-    /// Creates a capture without its content, which is transferred separately as bytes, because base64 is a third longer.
+    /// The content is transferred separately as bytes, because base64 is a third longer.
     #[must_use]
     pub fn without_content(capture: &Capture, bytes: usize, duration_ms: u64, url: String) -> Self {
         Self {

@@ -5,16 +5,16 @@ use utoipa::ToSchema;
 
 use super::results::in_place;
 
-/// Handling of dialogs that no person sees. Fixed for the lifetime of a session.
+/// When no person sees the dialog. Fixed for the lifetime of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DialogPolicy {
-    /// Dismiss them. A page can still be left.
+    /// A page can still be left.
     #[default]
     Dismiss,
-    /// Accept them. A prompt is answered with its default value.
+    /// A prompt is answered with its default value.
     Accept,
-    /// Hold each one open until the caller answers it.
+    /// Until the caller answers it.
     Hold,
 }
 
@@ -35,7 +35,6 @@ pub enum DialogType {
 }
 
 impl DialogType {
-    /// Name in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -71,13 +70,12 @@ pub struct OpenDialog {
     pub default_value: Option<String>,
 }
 
-/// Dialog that ended an operation early, and facts that are known without the page, which the dialog blocks.
+/// With facts that are known without the page, which the dialog blocks.
 #[derive(Debug, Clone)]
 pub struct Interruption {
     pub dialog: OpenDialog,
-    /// Dialogs that were answered before it.
+    /// Answered before it.
     pub dialogs: Vec<AnsweredDialog>,
     pub url: String,
-    /// Time since the operation began.
     pub duration_ms: u64,
 }

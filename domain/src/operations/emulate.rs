@@ -1,5 +1,3 @@
-//! Changing the emulation of a session.
-
 use serde::{Deserialize, Serialize};
 
 use super::{OperationOutput, OperationSpec, Parameters, Secrets};
@@ -45,7 +43,6 @@ impl<T> Change<T> {
     }
 }
 
-/// `PATCH /v1/sessions/:id/emulation`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Emulate {
@@ -53,9 +50,7 @@ pub struct Emulate {
     pub color_scheme: Change<ColorScheme>,
     pub orientation: Change<Orientation>,
     pub extra_headers: Change<Vec<ExtraHeader>>,
-    /// True to cut the browser off from the network.
     pub offline: Change<bool>,
-    /// Requests that are not sent.
     pub block: Change<Block>,
 }
 
@@ -77,7 +72,6 @@ impl Parameters for Emulate {
 impl OperationOutput for EmulationState {}
 
 impl Emulate {
-    /// True if the change keeps every member.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -97,7 +91,6 @@ impl Emulate {
         })
     }
 
-    /// Returns the emulation after this change of `before`.
     #[must_use]
     pub fn applied_to(&self, before: &Emulation) -> Emulation {
         let mut after = before.clone();

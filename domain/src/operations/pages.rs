@@ -1,4 +1,4 @@
-//! Listing, opening, activating and closing pages of a session. All other operations act on the active page.
+//! All other operations act on the active page.
 
 use std::time::Duration;
 
@@ -12,7 +12,6 @@ use crate::ids::{PageId, SessionId};
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 
-/// `GET /v1/sessions/:id/pages`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ListPages {
     pub session: SessionId,
@@ -24,11 +23,10 @@ impl Parameters for ListPages {
         OperationSpec { kind: "state_capture", usage: Some(UsageKind::StateCapture), ..OperationSpec::READS };
 }
 
-/// `POST /v1/sessions/:id/pages`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OpenPage {
     pub session: SessionId,
-    /// Address to load. `None` for a blank page.
+    /// `None` for a blank page.
     pub url: Option<BrowserUrl>,
 }
 
@@ -60,7 +58,6 @@ impl OpenPage {
     }
 }
 
-/// `POST /v1/sessions/:id/pages/:page_id/activate`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ActivatePage {
     pub session: SessionId,
@@ -76,7 +73,6 @@ impl Parameters for ActivatePage {
     };
 }
 
-/// `DELETE /v1/sessions/:id/pages/:page_id`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClosePage {
     pub session: SessionId,
@@ -95,6 +91,7 @@ impl Parameters for ClosePage {
     "active": true, "opener_id": "page_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5f",
 }))]
 pub struct BrowserPage {
+    /// Page ID
     #[schema(value_type = String)]
     pub id: PageId,
     /// Address of the page, limited to its first 32,768 characters

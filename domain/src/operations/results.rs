@@ -1,8 +1,8 @@
 //! Results of operations, from the browser to the caller.
 //!
-//! A driver creates the result type of its operation. The worker serializes it once, with the members in the order of the
-//! contract. That text is stored, serves unchanged as the response body, and can be parsed into the same type. Only the content
-//! of a capture is inserted at the end; until then it is transferred separately as bytes.
+//! The worker serializes the result of a driver once, with the members in the order of the contract. That text is
+//! stored, serves unchanged as the response body, and can be parsed into the same type. Only the content of a capture
+//! is transferred separately as bytes, and inserted at the end.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,21 +22,20 @@ impl OperationResult {
     }
 }
 
-/// Serialized result, which can be returned without parsing it.
+/// Can be returned without parsing it.
 #[derive(Debug, Clone)]
 pub struct StoredResult {
-    /// Response body, without the content of a capture.
+    /// Without the content of a capture.
     pub json: Box<RawValue>,
     pub content: Option<Vec<u8>>,
 }
 
 impl StoredResult {
-    /// Parses the result; a capture lacks its content.
+    /// A capture lacks its content.
     pub fn read<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
         serde_json::from_str(self.json.get())
     }
 
-    /// Response body for the caller.
     pub fn into_body(self) -> serde_json::Result<Vec<u8>> {
         let Self { json, content } = self;
         let Some(bytes) = content else { return Ok(Box::<str>::from(json).into_boxed_bytes().into_vec()) };
@@ -50,14 +49,14 @@ impl StoredResult {
     }
 }
 
-/// Result that an operation has when a dialog ended it early: the members of its usual result that are known, null for the others,
-/// and the dialog.
+/// A dialog ended the operation early: the members of the usual result that are known, null for the others, and the
+/// dialog.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct EarlyEnd(Map<String, Value>);
 
 impl EarlyEnd {
-    /// Creates a result in which the members `unknown` are null. `known` follow them.
+    /// The members `unknown` are null. `known` follow them.
     pub(super) fn result(unknown: &[&str], known: &[(&str, Value)], by: Interruption) -> OperationResult {
         let Interruption { dialog, dialogs, .. } = by;
         let unknown = unknown.iter().map(|name| ((*name).to_owned(), Value::Null));
@@ -73,7 +72,7 @@ impl EarlyEnd {
 
 impl OperationOutput for EarlyEnd {}
 
-/// Schema of an enumeration, without its internal description, for use in a field.
+/// Without its internal description, for use in a field.
 pub(super) fn in_place<T: PartialSchema>() -> RefOr<Schema> {
     let mut schema = T::schema();
     if let RefOr::T(Schema::Object(values)) = &mut schema {
@@ -101,7 +100,6 @@ mod tests {
 
     const URL: &str = "https://example.com/";
 
-    /// Asserts that a result is stored and returned as this text, and that the text parses into the same result.
     fn assert_kept<T: DeserializeOwned + Debug + PartialEq>(result: OperationResult, part: &T, text: &str) {
         let stored = result.store().expect("JSON");
         assert_eq!(stored.json.get(), text);

@@ -9,10 +9,9 @@ use super::{
     Parameters,
 };
 
-/// `POST /v1/sessions/:id/snapshot`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// True to include the targets of links. Internal to agent sessions: no caller can set it.
+    /// Includes the targets of links. Internal to agent sessions.
     #[serde(default)]
     pub links: bool,
 }
@@ -28,11 +27,13 @@ pub struct PageSnapshot {
     /// values are JSON strings. At most 40,000 characters
     #[schema(value_type = Option<String>, required = true)]
     pub snapshot: String,
+    /// Number of lines
     #[schema(value_type = Option<u64>, required = true)]
     pub nodes: u64,
     /// True if the snapshot omits part of the page
     #[schema(value_type = Option<bool>, required = true)]
     pub truncated: bool,
+    /// Address of the page
     pub url: String,
     pub duration_ms: u64,
     /// Dialogs that the page showed since the last result, at most 20, and their answers; absent if there was none

@@ -1,5 +1,3 @@
-//! Waiting for a condition.
-
 use std::fmt;
 use std::time::Duration;
 
@@ -15,12 +13,10 @@ use crate::files::DownloadRef;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules, both};
 
-/// Maximum length of a script in characters.
 const SCRIPT_CHARS: usize = 65_536;
 
 const STATUSES: std::ops::RangeInclusive<u16> = 100..=599;
 
-/// `POST /v1/sessions/:id/wait`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Wait {
     pub condition: Condition,
@@ -38,25 +34,24 @@ pub enum Condition {
     SelectorHidden {
         element: Element,
     },
-    /// The page's address matches a pattern.
     UrlMatches {
-        /// Regular expression, which may match anywhere in the address: see [`crate::patterns::Pattern`].
+        /// Matches anywhere in the address: see [`crate::patterns::Pattern`].
         pattern: String,
     },
     Text {
-        /// Words, compared as those of a target.
+        /// Compared as those of a target.
         text: String,
     },
-    /// A script of the page's own world returns something truthy.
+    /// In the page's own world.
     Function {
         /// Body of an async function, sealed during transfer.
         script: ScriptText,
     },
     /// A page has received a response since the previous operation began, or receives one.
     Response {
-        /// Regular expression for the address, as in `UrlMatches`.
+        /// As in `UrlMatches`.
         url_pattern: String,
-        /// HTTP status. `None` for any.
+        /// `None` for any.
         status: Option<u16>,
     },
     LoadState {
@@ -89,8 +84,7 @@ impl Condition {
         }
     }
 
-    /// Regular expression of the condition, with its field of the request. It is compiled only for a caller with a ready session:
-    /// see `patterns.rs`.
+    /// With its field of the request. Compiled only for a caller with a ready session: see `patterns.rs`.
     #[must_use]
     pub fn pattern(&self) -> Option<(&str, &'static str)> {
         match self {
@@ -101,7 +95,7 @@ impl Condition {
     }
 }
 
-/// Script of a condition. Its text never reaches a log.
+/// The text never reaches a log.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ScriptText(pub String);
@@ -192,25 +186,15 @@ impl Wait {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConditionKind {
-    /// [`Condition::Selector`]
     Selector,
-    /// [`Condition::SelectorHidden`]
     SelectorHidden,
-    /// [`Condition::UrlMatches`]
     UrlMatches,
-    /// A text: [`Condition::Text`]
     Text,
-    /// A script: [`Condition::Function`]
     Function,
-    /// A response: [`Condition::Response`]
     Response,
-    /// A load: [`Condition::LoadState`]
     LoadState,
-    /// [`Condition::Time`]
     Time,
-    /// [`Condition::Page`]
     Page,
-    /// [`Condition::Download`]
     Download,
 }
 
@@ -248,7 +232,6 @@ pub struct Waited {
 }
 
 impl Waited {
-    /// Creates an outcome without further members.
     #[must_use]
     pub fn of(kind: ConditionKind, matched: bool, duration_ms: u64, url: String) -> Self {
         Self {

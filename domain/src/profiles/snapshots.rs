@@ -1,5 +1,5 @@
-//! Snapshots: the content of a profile at one moment. A snapshot shares the store of its profile, so it uses no space
-//! until the profile's content is replaced. The snapshots of a profile in the recycle bin are hidden.
+//! A snapshot shares the store of its profile, so it uses no space until the profile's content is replaced. The
+//! snapshots of a profile in the recycle bin are hidden.
 
 use sqlx::PgConnection;
 
@@ -14,23 +14,16 @@ pub struct Snapshot {
     pub id: SnapshotId,
     pub profile_id: ProfileId,
     pub label: Option<String>,
-    /// Size of the stored state, sealed.
     pub size_bytes: i64,
     pub created_at: Timestamp,
 }
 
-/// Reasons why a snapshot is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The account has no such profile, or a query failed.
     #[error(transparent)]
     Profile(#[from] ChangeError),
     #[error("the profile has {current} snapshots; the limit is {limit}")]
-    CapReached {
-        current: i64,
-        limit: i64,
-    },
-    /// The account has reached its limit of stored bytes.
+    CapReached { current: i64, limit: i64 },
     #[error(transparent)]
     Bytes(#[from] TooManyBytes),
 }
@@ -41,8 +34,8 @@ impl From<sqlx::Error> for CreateError {
     }
 }
 
-/// Creates a snapshot of a profile. It uses no space yet, but the next content of the profile then needs space for all
-/// its bytes. The account must therefore have room for at least one byte.
+/// The snapshot uses no space yet, but the next content of the profile then needs space for all its bytes: the account
+/// must have room for at least one byte.
 pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
@@ -77,7 +70,6 @@ pub async fn create(
     Ok(snapshot.fetch_one(conn).await?)
 }
 
-/// Lists the profile's snapshots after the given one, the newest first, at most `limit`.
 pub async fn list(
     conn: &mut PgConnection,
     profile: ProfileId,
@@ -96,7 +88,6 @@ pub async fn list(
     .await
 }
 
-/// Returns the profile of one of the account's snapshots, with the snapshot's content.
 pub async fn find_kept(
     conn: &mut PgConnection,
     account: AccountId,

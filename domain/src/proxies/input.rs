@@ -13,28 +13,25 @@ use super::Scheme;
 use crate::addresses::Destinations;
 use crate::validation::{Invalid, Rules};
 
-/// Maximum length of a user name and of a password in bytes, which SOCKS5 sets.
+/// SOCKS5 sets it.
 const MOST_CREDENTIAL_BYTES: usize = 255;
 const MOST_LABEL_CHARS: usize = 120;
-/// Maximum length of a host name in bytes, which DNS sets.
+/// DNS sets it.
 const MOST_HOST_BYTES: usize = 253;
-/// Message for a host that must not be dialled.
 const PRIVATE: &str = "must not be a private address";
 
-/// Change of a secret. A customer cannot read a stored secret, so a change of other fields must be possible without
-/// sending it again.
+/// A customer cannot read a stored secret, so a change of other fields must be possible without sending it again.
 #[derive(Clone, Default)]
 pub enum Change {
-    /// The field was absent, and the secret is kept.
+    /// The field was absent.
     #[default]
     Keep,
-    /// The field was `null`, and the secret is removed.
+    /// The field was `null`.
     Remove,
     Set(Zeroizing<String>),
 }
 
 impl Change {
-    /// Returns the secret in the request, if there is one.
     #[must_use]
     pub fn sent(&self) -> Option<&str> {
         match self {
@@ -71,7 +68,7 @@ pub struct Endpoint {
     pub port: u16,
 }
 
-/// Values of a proxy as a customer sent them, not yet validated.
+/// Not yet validated.
 #[derive(Debug)]
 pub struct ProxyInput {
     pub label: String,
@@ -83,7 +80,6 @@ pub struct ProxyInput {
     pub config: Change,
 }
 
-/// Valid values of a new or changed proxy.
 #[derive(Debug)]
 pub struct Proxy {
     pub(super) label: String,
@@ -95,21 +91,17 @@ pub struct Proxy {
     pub(super) config: Change,
 }
 
-/// Rules that the caller provides.
 #[derive(Clone, Copy)]
 pub struct Checks<'a> {
     pub destinations: &'a Destinations,
-    /// Reads a tunnel's configuration. Returns the endpoint of its server, or an error message that contains none of
-    /// its values.
+    /// Returns the endpoint of the server, or an error message that contains none of the configuration's values.
     pub read_config: fn(Scheme, &str) -> Result<Endpoint, String>,
 }
 
 impl ProxyInput {
-    /// Validates the values of a new proxy, or those of an existing one whose scheme is `before`
-    /// (contract: proxies 2 to 6).
+    /// An existing proxy has the scheme `before` (contract: proxies 2 to 6).
     ///
-    /// # Errors
-    /// Returns an error on each invalid field. No message contains a secret.
+    /// No message contains a secret.
     pub fn check(self, before: Option<Scheme>, checks: Checks<'_>) -> Result<Proxy, Invalid> {
         let Self { label, scheme, host, port, username, password, config } = self;
         if let Some(before) = before.filter(|before| *before != scheme) {
@@ -191,7 +183,7 @@ impl Rules {
     }
 }
 
-/// Parses a host in the form of a URL, or a plain IPv6 address.
+/// In the form of a URL, or a plain IPv6 address.
 fn parse_host(text: &str) -> Result<Host, &'static str> {
     if let Ok(address) = text.parse::<Ipv6Addr>() {
         return Ok(Host::Ipv6(address));
@@ -202,8 +194,7 @@ fn parse_host(text: &str) -> Result<Host, &'static str> {
     }
 }
 
-/// Returns true when a host can be dialled, as far as its text shows. The address of a name is checked when it is
-/// dialled.
+/// As far as the text shows. The address of a name is checked when it is dialled.
 fn is_permitted(host: &Host, destinations: &Destinations) -> bool {
     let address = match host {
         Host::Ipv4(address) => IpAddr::from(*address),
@@ -241,7 +232,6 @@ mod tests {
         Change::Set(Zeroizing::new(secret.to_owned()))
     }
 
-    /// Returns the fields with errors and checks that no message contains a secret.
     fn refused_fields(input: ProxyInput, before: Option<Scheme>) -> Vec<String> {
         let secrets = [&input.password, &input.config].map(|secret| secret.sent().unwrap_or_default().to_owned());
         let Invalid(errors) = input.check(before, CHECKS(&Destinations::default())).expect_err("the input is invalid");

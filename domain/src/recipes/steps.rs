@@ -22,11 +22,10 @@ pub enum Step {
         element: Element,
         checked: bool,
     },
-    /// Replace the content of a field.
     Fill {
         #[serde(flatten)]
         element: Element,
-        /// Exact text. No response contains it (contract: recipes 8).
+        /// No response contains it (contract: recipes 8).
         value: String,
     },
     Drag {
@@ -36,16 +35,15 @@ pub enum Step {
     },
     Swipe {
         direction: Direction,
-        /// Distance in CSS pixels; `None` is a part of the page or the element.
+        /// CSS pixels; `None` is a part of the page or the element.
         distance: Option<u32>,
-        /// Element to swipe on; `None` is the page.
+        /// `None` is the page.
         target: Option<Element>,
     },
     Hover(Element),
     Dialog {
-        /// True to accept it.
         accept: bool,
-        /// Answer to a prompt. No response contains it (contract: recipes 8).
+        /// No response contains it (contract: recipes 8).
         text: Option<String>,
     },
     ActivatePage(Page),
@@ -57,7 +55,7 @@ pub enum Step {
     Type {
         #[serde(flatten)]
         element: Element,
-        /// Exact text. No response contains it (contract: recipes 8).
+        /// No response contains it (contract: recipes 8).
         value: String,
     },
     Press {
@@ -69,11 +67,10 @@ pub enum Step {
         option: String,
     },
     Scroll {
-        /// Distance to the right in CSS pixels.
+        /// CSS pixels.
         delta_x: i64,
-        /// Distance down in CSS pixels.
         delta_y: i64,
-        /// Element to scroll; `None` is the page.
+        /// `None` is the page.
         target: Option<Element>,
     },
     Wait {
@@ -90,40 +87,36 @@ pub enum Step {
     Reload,
 }
 
-/// Where a drag ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DragEnd {
     Element(Element),
-    /// Points from the top left corner of the dragged element, in tenths of CSS pixels.
+    /// From the top left corner of the dragged element, in tenths of CSS pixels.
     Path([(i64, i64); 2]),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
-    /// Position in the list of pages, counted from 1.
+    /// In the list of pages, counted from 1.
     pub position: u32,
-    /// Readable description: `page "Sign in"`.
     pub description: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Element {
     pub selector: String,
-    /// Readable description: `button "Sign in"`.
+    /// Such as `button "Sign in"`.
     pub description: String,
 }
 
-/// Locator of a step that searches by itself, because it may match no element or several.
+/// For a step that searches by itself, because it may match no element or several.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecipeLocator {
-    /// Selector or target of the search.
     pub by: operations::Element,
     pub description: String,
 }
 
 impl RecipeLocator {
-    /// Returns the CSS selector, if the locator is one.
     #[must_use]
     pub fn selector(&self) -> Option<&str> {
         match &self.by {
@@ -132,7 +125,7 @@ impl RecipeLocator {
         }
     }
 
-    /// Returns the members of the `target` of an operation, if the locator is not a plain selector.
+    /// `None` for a plain selector.
     #[must_use]
     pub fn target(&self) -> Option<Vec<(&'static str, &str)>> {
         let operations::Element::Target(target) = &self.by else { return None };
@@ -160,7 +153,6 @@ pub enum Condition {
         pattern: String,
     },
     Time {
-        /// Duration in milliseconds.
         ms: u64,
     },
     Download,
@@ -171,9 +163,8 @@ pub enum Condition {
 pub struct Item {
     pub name: String,
     pub sought: RecipeLocator,
-    /// Attribute to read; the text when `None`.
+    /// The text when `None`.
     pub attribute: Option<String>,
-    /// True when the value is read from every match.
     pub list: bool,
 }
 
@@ -185,15 +176,15 @@ static SECRET_WORDS: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 impl Element {
-    /// True when the selector or description suggests that the field takes a secret: a password, a one-time code, a PIN, a card
-    /// number or an API key (contract: recipes 9).
+    /// The selector or description suggests a password, a one-time code, a PIN, a card number or an API key (contract:
+    /// recipes 9).
     #[must_use]
     pub fn is_for_secrets(&self) -> bool {
         [&self.selector, &self.description].iter().any(|text| SECRET_WORDS.is_match(&words(text)))
     }
 }
 
-/// Splits a name into lower-case words, so that `cardNumber`, `card-number` and `Card number` are equal.
+/// Lower case, so that `cardNumber`, `card-number` and `Card number` are equal.
 fn words(text: &str) -> String {
     let mut words = String::with_capacity(text.len());
     let mut before = ' ';

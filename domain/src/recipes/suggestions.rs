@@ -1,19 +1,18 @@
-//! Suggests a label and a description for a recipe from its steps (contract: recipes 12). Equal steps give equal suggestions.
+//! A label and a description for a recipe (contract: recipes 12). Equal steps give equal suggestions.
 
 use url::Url;
 
 use super::steps::{Element, Step};
 use crate::limits::Limits;
 
-/// A suggested label and description. Both satisfy the rules for recipes.
+/// Satisfies the rules for recipes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suggestion {
     pub label: String,
     pub description: String,
 }
 
-/// Builds a suggestion. It names only the hosts of visited pages, because the rest of an address may be private, and never typed
-/// text.
+/// Names only the hosts of visited pages, because the rest of an address may be private, and never typed text.
 #[must_use]
 pub fn suggest(steps: &[Step], limits: &Limits) -> Suggestion {
     let host = steps.iter().find_map(|step| match step {
@@ -82,7 +81,7 @@ fn host(url: &str) -> Option<String> {
     Url::parse(url).ok()?.host_str().map(str::to_owned)
 }
 
-/// Returns the quoted part of an element's description, or all of it if there is none.
+/// Or all of the description if it has no quoted part.
 fn name(element: &Element) -> String {
     let described = described(element);
     let quoted =
@@ -90,7 +89,7 @@ fn name(element: &Element) -> String {
     quoted.filter(|name| !name.is_empty()).unwrap_or(described)
 }
 
-/// Returns an element's description, or else its selector, on one line.
+/// Or else the selector, on one line.
 fn described(element: &Element) -> String {
     let one_line = |text: &str| {
         let text = text.replace(char::is_control, " ");
@@ -100,7 +99,7 @@ fn described(element: &Element) -> String {
     if description.is_empty() { one_line(&element.selector) } else { description }
 }
 
-/// Shortens a text to `most` characters, ending in an ellipsis.
+/// With an ellipsis.
 fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();

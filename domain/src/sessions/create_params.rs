@@ -12,25 +12,23 @@ use crate::validation::{Invalid, Rules};
 const CUSTOMER_PURPOSE: &str = "production_customer";
 const RESERVED_PURPOSES: [&str; 2] = ["cumulative_rig_validation", "test_domain_probe"];
 
-/// Parameters that a customer may set.
 #[derive(Debug, Clone, Copy)]
 pub struct CreateParams<'a> {
     pub archetype: Option<&'a str>,
     pub purpose: Option<&'a str>,
     pub label: Option<&'a str>,
     pub metadata: Option<&'a Map<String, Value>>,
-    /// Maximum time to wait for a free browser, in milliseconds.
+    /// For a free browser.
     pub wait_timeout_ms: Option<u64>,
 }
 
 impl<'a> CreateParams<'a> {
-    /// Returns the purpose, or the default one.
     #[must_use]
     pub fn purpose(&self) -> &'a str {
         self.purpose.unwrap_or(CUSTOMER_PURPOSE)
     }
 
-    /// Returns the time to wait for a free browser; `None` if the request does not wait.
+    /// `None` if the request does not wait.
     #[must_use]
     pub fn patience(&self) -> Option<Duration> {
         self.wait_timeout_ms.filter(|ms| *ms > 0).map(Duration::from_millis)

@@ -1,4 +1,4 @@
-//! Dialogs that are held open (contract: operations 46 to 49). The dialog is stored in the session's row, where the claim reads it. An
+//! Dialogs that are held open (contract: operations 46 to 49). The claim reads the dialog in the session's row. An
 //! operation stores it as it ends; between operations the worker does.
 
 use serde_json::json;
@@ -7,19 +7,19 @@ use sqlx::PgConnection;
 use crate::ids::{SessionId, WorkerId};
 use crate::operations::OpenDialog;
 
-/// Change of the dialog in a session's row.
+/// In a session's row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum DialogChange {
     /// The row is up to date.
     #[default]
     Keep,
-    /// The dialog was answered, or has expired.
+    /// Answered, or expired.
     Closed,
     Opened(OpenDialog),
 }
 
 impl DialogChange {
-    /// Returns the change from the dialog in the row to the one that is open.
+    /// From the dialog in the row to the one that is open.
     #[must_use]
     pub fn between(stored: Option<&OpenDialog>, open: Option<&OpenDialog>) -> Self {
         match open {
@@ -37,7 +37,7 @@ impl DialogChange {
     }
 }
 
-/// Stores the open dialog of a live session of `worker`, or that there is none. A running operation continues.
+/// `None` if no dialog is open. A running operation continues.
 pub async fn store(
     conn: &mut PgConnection,
     worker: WorkerId,

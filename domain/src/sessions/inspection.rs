@@ -16,17 +16,16 @@ pub struct SessionSummary {
     pub id: SessionId,
     pub account_id: AccountId,
     pub status: SessionStatus,
-    /// Kind of the operation under way, such as `navigate`.
+    /// Such as `navigate`.
     pub operation: Option<String>,
     pub archetype: String,
     pub label: Option<String>,
     pub worker_id: WorkerId,
-    /// Name of the worker, for as long as its row is kept.
+    /// Kept as long as its row.
     pub worker_name: Option<String>,
     pub profile_id: Option<ProfileId>,
     pub agent_session_id: Option<AgentSessionId>,
     pub created_at: Timestamp,
-    /// Time of its last change.
     pub updated_at: Timestamp,
     pub ended_at: Option<Timestamp>,
 }
@@ -34,20 +33,15 @@ pub struct SessionSummary {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SessionFilter {
     pub all: bool,
-    /// Status of the sessions; a terminal one includes sessions that have ended.
     pub status: Option<SessionStatus>,
     pub account: Option<AccountId>,
     pub worker: Option<WorkerId>,
     pub profile: Option<ProfileId>,
-    /// Only sessions that are older than this one.
     pub before: Option<SessionId>,
     pub limit: i64,
 }
 
-/// Returns sessions of all accounts, newest first.
-///
-/// Live sessions, and ended sessions of a given account, are read through an index. Their cost does not grow with the number of
-/// ended sessions of other accounts.
+/// Reads ended sessions of other accounts never: the index covers live sessions, and ended sessions of a given account.
 pub async fn list(conn: &mut PgConnection, filter: &SessionFilter) -> sqlx::Result<Vec<SessionSummary>> {
     let SessionFilter { all, status, account, worker, profile, before, limit } = *filter;
     let all = all || matches!(status, Some(SessionStatus::Destroyed | SessionStatus::Errored));
@@ -89,61 +83,49 @@ pub async fn list(conn: &mut PgConnection, filter: &SessionFilter) -> sqlx::Resu
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum WaitsFor {
-    /// The worker, which has not begun the operation or has not sent a heartbeat within its lease.
+    /// It has not begun the operation or has not sent a heartbeat within its lease.
     Worker,
     Browser,
-    /// Another session to save the profile that it begins with.
     Profile,
     Operation,
-    /// The person who acts in the live view.
     Viewer,
-    /// The account owner, to resolve a challenge.
     Challenge,
-    /// The account owner, to approve a step of the agent session.
     Approval,
-    /// The person who drives the agent session.
     Human,
-    /// The worker, to save the profile. The session has ended.
+    /// The session has ended.
     ProfileSave,
 }
 
 impl WaitsFor {
-    /// Names in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Name in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// A session with the details that explain its status.
 #[derive(Debug, Clone, Serialize)]
 pub struct SessionDetail {
     pub id: SessionId,
     pub account_id: AccountId,
-    /// E-mail address of the account.
     pub account_email: String,
-    /// Key that created it; `None` for a web session.
     pub api_key_id: Option<ApiKeyId>,
     pub status: SessionStatus,
-    /// Event that it waits for; `None` when it waits for the account owner's next request, or for nothing.
+    /// `None` when it waits for the account owner's next request, or for nothing.
     pub waits_for: Option<WaitsFor>,
     pub archetype: String,
     pub purpose: String,
     pub label: Option<String>,
-    /// Address of the page after the last operation whose result is still kept.
+    /// After the last operation whose result is still kept.
     pub url: Option<String>,
     pub operation: Option<OperationInfo>,
     pub worker: WorkerInfo,
     pub profile: Option<ProfileLease>,
-    /// Saved proxy that it leaves through.
     pub proxy_id: Option<ProxyId>,
     pub agent_session: Option<AgentInfo>,
     pub challenge: Option<ChallengeState>,
     pub created_at: Timestamp,
-    /// Time of its last change.
     pub updated_at: Timestamp,
     pub ended_at: Option<Timestamp>,
 }
@@ -151,7 +133,6 @@ pub struct SessionDetail {
 #[derive(Debug, Clone, Serialize)]
 pub struct OperationInfo {
     pub id: IntentId,
-    /// Kind, such as `navigate`.
     pub kind: String,
     /// `queued`, `running`, or `unknown` when its worker died while it ran.
     pub status: String,
@@ -163,13 +144,12 @@ pub struct OperationInfo {
 #[derive(Debug, Clone, Serialize)]
 pub struct WorkerInfo {
     pub id: WorkerId,
-    /// Name of the worker, for as long as its row is kept.
+    /// Kept as long as its row.
     pub name: Option<String>,
     /// `active`, `draining`, `stopped` or `lost`.
     pub status: Option<String>,
-    /// True when it sent a heartbeat within its lease.
+    /// Sent a heartbeat within its lease.
     pub is_alive: bool,
-    /// Time of its last heartbeat.
     pub last_seen_at: Option<Timestamp>,
     pub slot: Option<i32>,
 }
@@ -178,7 +158,7 @@ pub struct WorkerInfo {
 pub struct ProfileLease {
     pub id: ProfileId,
     pub name: Option<String>,
-    /// True while the session holds the state of the profile, which it saves when it ends.
+    /// Saved when the session ends.
     pub is_held: bool,
     /// Another session that still holds it.
     pub holder: Option<SessionId>,
@@ -189,11 +169,8 @@ pub struct AgentInfo {
     pub id: AgentSessionId,
     /// `manual`, `ai` or `pair`.
     pub mode: String,
-    /// True while a turn is running.
     pub has_turn: bool,
-    /// True while a step waits for approval.
     pub needs_approval: bool,
-    /// True while a person drives it.
     pub is_human_driven: bool,
 }
 

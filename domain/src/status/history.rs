@@ -5,12 +5,11 @@ use sqlx::PgConnection;
 
 use super::components::{Component, Measured, State};
 
-/// Number of days shown, in UTC and including today.
+/// UTC days, including today.
 pub const DAYS: i32 = 90;
 
 #[derive(Debug, Clone)]
 pub struct Day {
-    /// Date in UTC.
     pub date: NaiveDate,
     pub components: Vec<DayOfComponent>,
 }
@@ -19,9 +18,9 @@ pub struct Day {
 pub struct DayOfComponent {
     pub component: Component,
     pub samples: i32,
-    /// Worst measured state; `None` when there are no samples.
+    /// `None` when there are no samples.
     pub state: Option<State>,
-    /// Fraction of the samples without an outage; `None` when there are no samples.
+    /// Samples without an outage; `None` when there are no samples.
     pub uptime: Option<f64>,
 }
 
@@ -55,7 +54,7 @@ impl From<&Row> for DayOfComponent {
     }
 }
 
-/// Adds current measurements to today's counts.
+/// In today's counts.
 pub async fn record(conn: &mut PgConnection, measured: &[Measured]) -> sqlx::Result<()> {
     let known = measured.iter().filter_map(|measured| Some((measured.component.name(), measured.state?.name())));
     let (components, states): (Vec<_>, Vec<_>) = known.map(|(name, state)| (name.to_owned(), state.to_owned())).unzip();
@@ -75,7 +74,7 @@ pub async fn record(conn: &mut PgConnection, measured: &[Measured]) -> sqlx::Res
     Ok(())
 }
 
-/// Returns the last [`DAYS`], the newest first, including days without samples.
+/// The newest first, including days without samples.
 pub async fn read(conn: &mut PgConnection) -> sqlx::Result<Vec<Day>> {
     let today =
         sqlx::query_scalar!(r#"select (now() at time zone 'utc')::date as "today!""#).fetch_one(&mut *conn).await?;
@@ -98,7 +97,7 @@ pub async fn read(conn: &mut PgConnection) -> sqlx::Result<Vec<Day>> {
         .collect())
 }
 
-/// Deletes up to `limit` rows of days that are no longer shown. Returns the number of deleted rows.
+/// No longer shown.
 pub(super) async fn purge(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from status_days where (day, component) in (

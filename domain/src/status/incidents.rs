@@ -12,13 +12,11 @@ use crate::ids::{IncidentId, IncidentUpdateId};
 use crate::timestamp::Timestamp;
 use crate::validation::{Invalid, Rules};
 
-/// Maximum length of a title, in characters.
 pub const TITLE_CHARS: usize = 120;
-/// Maximum length of a message, in characters.
 pub const MESSAGE_CHARS: usize = 5_000;
-/// Message of a resolution without one.
+/// For a resolution without a message.
 const DEFAULT_RESOLUTION: &str = "This incident has been resolved.";
-/// Maximum number of open incidents shown, and of updates of each.
+/// Open incidents, and updates of each.
 const SHOWN: i64 = 50;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantArray)]
@@ -26,17 +24,13 @@ const SHOWN: i64 = 50;
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Impact {
     Minor,
-    /// Large parts of the service do not work.
     Major,
-    /// The service does not work.
     Critical,
 }
 
 impl Impact {
-    /// Names of all severities in the contract.
     pub const NAMES: [&'static str; 3] = ["minor", "major", "critical"];
 
-    /// Name of the severity in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -47,10 +41,8 @@ impl Impact {
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Status {
-    /// The cause is not known.
     Investigating,
     Identified,
-    /// A fix was applied and is being observed.
     Monitoring,
     Resolved,
 }
@@ -59,7 +51,6 @@ impl Status {
     pub const OPEN: [&'static str; 3] = ["investigating", "identified", "monitoring"];
     pub const NAMES: [&'static str; 4] = ["investigating", "identified", "monitoring", "resolved"];
 
-    /// Name of the status in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -71,20 +62,17 @@ impl Status {
     }
 }
 
-/// Incident, open or resolved.
 #[derive(Debug, Clone)]
 pub struct Incident {
     pub id: IncidentId,
     pub title: String,
     pub impact: Impact,
     pub status: Status,
-    /// Affected components, as [`Component`] names them.
+    /// As [`Component`] names them.
     pub components: Vec<String>,
     pub created_at: Timestamp,
-    /// Time of the last update.
     pub updated_at: Timestamp,
     pub resolved_at: Option<Timestamp>,
-    /// Updates, the newest first.
     pub updates: Vec<Update>,
 }
 
@@ -104,8 +92,7 @@ pub struct NewIncident {
 }
 
 impl NewIncident {
-    /// # Errors
-    /// Returns an error on each invalid field (contract: status 11).
+    /// Contract: status 11.
     pub fn parse(title: &str, message: &str, impact: &str, components: &[String]) -> Result<Self, Invalid> {
         let title = title.trim();
         let mut rules = Rules::default();
@@ -126,7 +113,6 @@ impl NewIncident {
     }
 }
 
-/// Text of an update.
 #[derive(Debug)]
 pub struct Message(String);
 
@@ -141,7 +127,6 @@ impl Message {
         Ok(Self(text))
     }
 
-    /// Returns the message of a resolution without one.
     #[must_use]
     pub fn of_solution() -> Self {
         Self(DEFAULT_RESOLUTION.to_owned())
@@ -153,7 +138,7 @@ pub fn parse_open_status(text: &str) -> Result<Status, Invalid> {
     known.ok_or_else(|| Invalid::field("status", format!("must be one of {}", Status::OPEN.join(", "))))
 }
 
-/// Posts an incident and queues its mail to subscribers.
+/// Queues the mail to subscribers.
 pub async fn post(conn: &mut PgConnection, new: NewIncident) -> sqlx::Result<IncidentId> {
     let id = IncidentId::generate();
     sqlx::query!(
@@ -170,10 +155,8 @@ pub async fn post(conn: &mut PgConnection, new: NewIncident) -> sqlx::Result<Inc
     Ok(id)
 }
 
-/// Reasons why an incident is not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// The incident does not exist.
     #[error("the incident does not exist")]
     Unknown,
     #[error("the incident is already resolved")]
@@ -182,7 +165,7 @@ pub enum ChangeError {
     Database(#[from] sqlx::Error),
 }
 
-/// Adds an update to an unresolved incident and queues its mail to subscribers.
+/// Queues the mail to subscribers.
 pub async fn update(
     conn: &mut PgConnection,
     id: IncidentId,
@@ -195,7 +178,7 @@ pub async fn update(
     Ok(())
 }
 
-/// Resolves an incident. Queued mails about earlier updates are dropped, because subscribers receive the resolution.
+/// Drops queued mails about earlier updates, because subscribers receive the resolution.
 pub async fn resolve(conn: &mut PgConnection, id: IncidentId, message: Message) -> Result<(), ChangeError> {
     move_to(&mut *conn, id, Status::Resolved).await?;
     let update = insert_update(&mut *conn, id, Status::Resolved, message).await?;
@@ -241,7 +224,6 @@ async fn insert_update(
     Ok(id)
 }
 
-/// Lists unresolved incidents, the newest first.
 pub async fn list_open(conn: &mut PgConnection) -> sqlx::Result<Vec<Incident>> {
     let open =
         sqlx::query_scalar!("select id from incidents where status <> 'resolved' order by id desc limit $1", SHOWN,)
@@ -253,12 +235,11 @@ pub async fn list_open(conn: &mut PgConnection) -> sqlx::Result<Vec<Incident>> {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filter {
     pub status: Option<Status>,
-    /// Selects incidents that are older than this one.
     pub before: Option<IncidentId>,
     pub limit: i64,
 }
 
-/// Lists incidents, including resolved ones, the newest first, each with its newest updates.
+/// The newest first, each with its newest updates.
 pub async fn list(conn: &mut PgConnection, filter: Filter) -> sqlx::Result<Vec<Incident>> {
     let ids = sqlx::query_scalar!(
         r#"select id as "id: IncidentId" from incidents
@@ -319,17 +300,15 @@ async fn read(conn: &mut PgConnection, ids: &[IncidentId]) -> sqlx::Result<Vec<I
     Ok(incidents.collect())
 }
 
-/// Content of a mail about an incident.
 #[derive(Debug)]
 pub struct IncidentMail {
     pub title: String,
     pub impact: Impact,
-    /// Affected components, as [`Component`] names them.
+    /// As [`Component`] names them.
     pub components: Vec<String>,
-    /// Progress at the time of the update.
     pub status: Status,
     pub message: String,
-    /// True when the incident is resolved by now.
+    /// Resolved by now.
     pub over: bool,
 }
 

@@ -17,27 +17,23 @@ use crate::vault::Vault;
 pub struct Endpoint {
     pub id: WebhookId,
     pub url: String,
-    /// First characters of the secret.
     pub secret_prefix: String,
-    /// First characters of the previous secret, while it still signs.
+    /// Present while the previous secret still signs.
     pub prev_secret_prefix: Option<String>,
     /// Time the previous secret stops signing.
     pub rotation_grace_expires_at: Option<Timestamp>,
     pub events: Vec<String>,
     pub description: Option<String>,
-    /// True unless the endpoint is paused or disabled.
+    /// Neither paused nor disabled.
     pub active: bool,
-    /// Number of consecutive deliveries that became dead letters.
+    /// Consecutive dead letters.
     pub consecutive_failures: i32,
-    /// Time of the last successful attempt.
     pub last_success_at: Option<Timestamp>,
-    /// Time of the last failed attempt.
     pub last_failure_at: Option<Timestamp>,
     pub disabled_at: Option<Timestamp>,
     pub delivered: i64,
     /// Number of deliveries that failed because the endpoint was disabled or deleted.
     pub failed: i64,
-    /// Number of dead letters.
     pub dlq: i64,
     pub created_at: Timestamp,
 }
@@ -49,21 +45,18 @@ pub struct NewEndpoint<'a> {
     pub description: Option<&'a str>,
 }
 
-/// Reasons why an endpoint is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The account has the maximum number of endpoints.
     #[error("the account has {0} webhook endpoints that are not disabled, the maximum; delete one first")]
     TooMany(u32),
-    /// The account does not exist.
     #[error("the account does not exist")]
     NoAccount,
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Creates an endpoint with a secret and writes `webhook_endpoint.created`. The account's row is locked, so that
-/// concurrent calls count each other's endpoints.
+/// Writes `webhook_endpoint.created`. The account's row is locked, so that concurrent calls count each other's
+/// endpoints.
 pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
@@ -113,7 +106,7 @@ async fn record(
     audit::record(conn, account, actor, Entry { action, target: Some(id.to_string()), payload }).await
 }
 
-/// Returns the account's endpoint with this id, including a deleted one.
+/// Also a deleted one.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: WebhookId) -> sqlx::Result<Option<Endpoint>> {
     sqlx::query_as!(
         Endpoint,
@@ -130,7 +123,6 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: WebhookId) ->
     .await
 }
 
-/// Lists the account's endpoints except deleted ones, the newest first.
 pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<Endpoint>> {
     sqlx::query_as!(
         Endpoint,
@@ -146,7 +138,6 @@ pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<V
     .await
 }
 
-/// Description by the account owner; `None` removes it.
 #[derive(Debug, Clone, Copy)]
 pub struct EndpointDescription<'a>(pub Option<&'a str>);
 
@@ -160,10 +151,8 @@ pub struct Changes<'a> {
     pub active: Option<bool>,
 }
 
-/// Reasons why an endpoint is not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// The account has no such endpoint.
     #[error("the endpoint does not exist")]
     NoEndpoint,
     #[error("the endpoint is disabled")]
@@ -174,7 +163,7 @@ pub enum ChangeError {
     Database(#[from] sqlx::Error),
 }
 
-/// Changes an endpoint and writes `webhook_endpoint.updated` with the changed values.
+/// Writes `webhook_endpoint.updated` with the changed values.
 pub async fn update(
     conn: &mut PgConnection,
     account: AccountId,
@@ -210,7 +199,6 @@ pub async fn update(
     find(conn, account, id).await?.ok_or(ChangeError::NoEndpoint)
 }
 
-/// Locks the row of an endpoint that is not disabled.
 async fn hold_enabled(conn: &mut PgConnection, account: AccountId, id: WebhookId) -> Result<(), ChangeError> {
     let disabled = sqlx::query_scalar!(
         r#"select disabled_at is not null as "disabled!" from webhook_endpoints
@@ -227,8 +215,7 @@ async fn hold_enabled(conn: &mut PgConnection, account: AccountId, id: WebhookId
     }
 }
 
-/// Deletes an endpoint and writes `webhook_endpoint.deleted`. Its pending deliveries fail, and lists no longer contain
-/// it. A second call changes nothing. Returns false when the endpoint does not exist.
+/// Writes `webhook_endpoint.deleted`. Pending deliveries fail. A second call changes nothing.
 pub async fn delete(conn: &mut PgConnection, account: AccountId, id: WebhookId, actor: &Actor) -> sqlx::Result<bool> {
     // This waits for transactions that write an event for the endpoint. Later transactions see it as deleted.
     let held = sqlx::query!(
@@ -260,8 +247,8 @@ pub async fn delete(conn: &mut PgConnection, account: AccountId, id: WebhookId, 
     Ok(true)
 }
 
-/// Deletes the endpoints of an account that is being deleted. Their pending deliveries fail, including those of this
-/// transaction, and their secrets are erased. As for other objects of a deleted account, there is no audit entry.
+/// For an account that is being deleted. Pending deliveries fail, including those of this transaction, and the secrets
+/// are erased. As for other objects of a deleted account, there is no audit entry.
 pub async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("select id from webhook_endpoints where account_id = $1 order by id for update", account as _)
         .fetch_all(&mut *conn)
@@ -286,8 +273,7 @@ pub async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Re
     Ok(())
 }
 
-/// Deletes up to `limit` rows of endpoints that were deleted longer ago than `age` and have no deliveries. Returns the
-/// number of deleted rows.
+/// Only endpoints without deliveries.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from webhook_endpoints where id in (
@@ -306,14 +292,12 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
 #[derive(Debug)]
 pub struct Rotated {
     pub secret: SigningSecret,
-    /// First characters of the previous secret.
     pub prev_secret_prefix: String,
     /// Time the previous secret stops signing.
     pub grace_expires_at: Timestamp,
 }
 
-/// Replaces the secret of an endpoint and writes `webhook_endpoint.secret_rotated`. The previous secret signs too for
-/// `grace`. An older one stops signing.
+/// Writes `webhook_endpoint.secret_rotated`. The previous secret signs too for `grace`; an older one stops signing.
 pub async fn rotate_secret(
     conn: &mut PgConnection,
     account: AccountId,
@@ -346,10 +330,7 @@ pub async fn rotate_secret(
     Ok(Rotated { secret, prev_secret_prefix: row.prev_secret_prefix, grace_expires_at: row.grace_expires_at })
 }
 
-/// Checks that an endpoint accepts deliveries, and locks its row.
-///
-/// # Errors
-/// Returns an error if the endpoint does not exist, is disabled or paused, or a query fails.
+/// Locks the row.
 pub(super) async fn require_told(
     conn: &mut PgConnection,
     account: AccountId,

@@ -1,5 +1,4 @@
-//! Resolves names with a tunnel's own name servers, through the tunnel: hickory on sockets of the tunnel's stack. It queries
-//! over UDP first, and over TCP for long answers.
+//! Resolves names with a tunnel's own name servers, through the tunnel: over UDP first, and over TCP for long answers.
 //!
 //! This module reads no file of this machine and has no path around the tunnel. Its sockets do not keep the tunnel open.
 
@@ -22,33 +21,29 @@ use crate::stack::{Sockets, Stack, TcpStream, UdpSocket};
 
 const LOOK_UPS: usize = 16;
 
-/// Maximum number of cached answers.
 const REMEMBERED: u64 = 512;
 
-/// Maximum cache time of answers and of failures, regardless of their TTL.
+/// Answers and failures, regardless of their TTL.
 const REMEMBERED_FOR: Duration = Duration::from_hours(1);
 const UNKNOWN_FOR: Duration = Duration::from_secs(30);
 
-/// Timeout of a query, and number of retries.
+/// Of a query, and number of retries.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const ASKED_AGAIN: usize = 1;
 
-/// Maximum number of name servers used from a configuration.
+/// Of those in a configuration.
 const SERVERS: usize = 4;
 
 const ADDRESSES: usize = 16;
 
-/// Timeout for connecting to a name server over TCP.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
-/// Resolver inside a tunnel.
 pub struct Names {
     resolver: Resolver<TunnelRuntime>,
     turns: Semaphore,
 }
 
 impl Names {
-    /// Creates a resolver that queries these servers through this stack.
     pub fn over(stack: &Stack, servers: &[IpAddr]) -> Result<Self, NetError> {
         let servers = servers.iter().take(SERVERS).map(|server| NameServerConfig::udp_and_tcp(*server)).collect();
         let config = ResolverConfig::from_parts(None, Vec::new(), servers);
@@ -70,7 +65,7 @@ impl Names {
         Ok(Self { resolver: builder.build()?, turns: Semaphore::new(LOOK_UPS) })
     }
 
-    /// Returns the addresses of a name, IPv4 first.
+    /// IPv4 first.
     pub async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, ConnectError> {
         let mut name = Name::from_utf8(name).map_err(|_| ConnectError::NameNotFound)?;
         name.set_fqdn(true);
@@ -83,7 +78,7 @@ impl Names {
     }
 }
 
-/// Runtime of hickory: only sockets inside the tunnel.
+/// Only sockets inside the tunnel.
 #[derive(Clone)]
 struct TunnelRuntime {
     sockets: Sockets,

@@ -34,7 +34,7 @@ enum Item {
     Else,
 }
 
-/// The cached tokens are included in the input tokens.
+/// The input tokens include the cached ones.
 #[derive(Deserialize)]
 struct Counts {
     #[serde(rename = "input_tokens")]

@@ -1,5 +1,3 @@
-//! Tests of valid and invalid documents.
-
 use std::io::{self, Read as _};
 
 use kitfleet_domain::validation::Invalid;

@@ -1,4 +1,4 @@
-//! Form of values in a document: JSON where it has an equivalent, otherwise an object whose first member names the type, such
+//! Values in a document: JSON where it has an equivalent, otherwise an object whose first member names the type, such
 //! as `{"date": 0}` (docs/profile-format.md).
 
 use std::io::{self, Read, Write};
@@ -32,7 +32,6 @@ pub fn write<W: Write>(json: &mut JsonStreamWriter<W>, value: &Value) -> io::Res
     }
 }
 
-/// Writes the members of the object that represents a value.
 fn write_members<W: Write>(json: &mut JsonStreamWriter<W>, value: &Value) -> io::Result<()> {
     match value {
         Value::Undefined => {
@@ -134,7 +133,7 @@ fn is_dense(length: u32, items: &[(u32, Value)]) -> bool {
     (0..length).eq(items.iter().map(|(index, _)| *index))
 }
 
-/// Writes a number, including those that JSON cannot represent.
+/// Also numbers that JSON cannot represent.
 fn write_number<W: Write>(json: &mut JsonStreamWriter<W>, number: f64) -> io::Result<()> {
     let name = match number {
         _ if number.is_nan() => "NaN",
@@ -149,13 +148,13 @@ fn write_number<W: Write>(json: &mut JsonStreamWriter<W>, number: f64) -> io::Re
     json.end_object()
 }
 
-/// Shortest form that reads as the same number, without a fraction for whole numbers.
+/// Reads as the same number, without a fraction for whole numbers.
 fn format_number(number: f64) -> String {
     let text = format!("{number:?}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
 
-/// Writes a string, including one with unpaired surrogates.
+/// Also with unpaired surrogates.
 pub fn write_text<W: Write>(json: &mut JsonStreamWriter<W>, text: &Text) -> io::Result<()> {
     match text {
         Text::Plain(text) => json.string_value(text),
@@ -205,11 +204,9 @@ fn write_error<W: Write>(json: &mut JsonStreamWriter<W>, error: &Error) -> io::R
     Ok(())
 }
 
-/// Reason why a value is refused.
 #[derive(Debug)]
 pub enum Refused {
     Rule(&'static str),
-    /// The document is invalid, or not JSON.
     Document(DocumentError),
 }
 
@@ -220,8 +217,8 @@ impl<E: Into<DocumentError>> From<E> for Refused {
 }
 
 const TOO_LARGE: Refused = Refused::Rule("must have at most 200000 parts, 8 MiB and 64 levels");
-/// Limits on the number of parts and text bytes in a value's JSON form: some parts are written as two, a name may be one more,
-/// and a byte takes at most two characters. The limits of the value itself are checked when it is encoded for WebKit.
+/// Parts and text bytes of a value's JSON form: some parts are written as two, a name may be one more, and a byte takes
+/// at most two characters. Encoding for WebKit checks the limits of the value itself.
 const SPELLED: (usize, usize) = (3 * MAX_PARTS, 2 * MAX_BYTES);
 const NO_VALUE: Refused = Refused::Rule("must be a value in the form of a document");
 
@@ -239,7 +236,6 @@ struct Reader<'a, R: Read> {
     bytes: usize,
 }
 
-/// Members of an object that represents a value.
 #[derive(Default)]
 struct ValueMembers {
     value: Option<Value>,
@@ -310,7 +306,6 @@ impl<R: Read> Reader<'_, R> {
         Ok(members)
     }
 
-    /// Reads the value of a member that names a type.
     fn kind(&mut self, name: &str, depth: u32) -> Result<Value, Refused> {
         Ok(match name {
             "undefined" => {

@@ -5,13 +5,12 @@
 //!   database's name. If a frame of another site owns the database, that site's folder is inside the page's folder. Blobs are
 //!   in the same folder as the database.
 //!
-//! `SQLite` has journals beside these files. A browser receives no file with another name: WebKit or `SQLite` may use a file
-//! merely because it exists. For example, a rollback journal names further files to remove.
+//! `SQLite` has journals beside these files. A browser receives no file with another name: WebKit or `SQLite` may use a
+//! file merely because it exists, and a rollback journal, for example, names further files to remove.
 
 use sha2::{Digest as _, Sha256};
 use url::{Origin as UrlOrigin, Url};
 
-/// Folder of local storage, and suffix of its files.
 const LOCAL: (&str, &str) = ("localstorage", ".localstorage");
 const INDEXED: [&str; 3] = ["databases", "indexeddb", "v1"];
 const DATABASE: &str = "IndexedDB.sqlite3";
@@ -21,7 +20,7 @@ const DATABASE: &str = "IndexedDB.sqlite3";
 pub struct Origin(String);
 
 impl Origin {
-    /// Parses an origin in the browsers' normal form. Returns `None` for other text.
+    /// In the browsers' normal form.
     pub fn parse(text: &str) -> Option<Self> {
         let url = Url::parse(text).ok().filter(|url| matches!(url.origin(), UrlOrigin::Tuple(..)))?;
         let host = url.host_str()?;
@@ -33,7 +32,7 @@ impl Origin {
         (known && url.origin().ascii_serialization() == text).then(|| Self(text.to_owned()))
     }
 
-    /// Parses the name that WebKit uses in paths: scheme, host and port, separated by `_`.
+    /// Scheme, host and port, separated by `_`.
     fn of_name(name: &str) -> Option<Self> {
         let (scheme, rest) = name.split_once('_')?;
         let (host, port) = rest.rsplit_once('_')?;
@@ -55,7 +54,7 @@ impl Origin {
     }
 }
 
-/// Owner of site data: an origin, and for a frame of another site also the origin of the page.
+/// An origin, and for a frame of another site also the origin of the page.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Site {
     pub origin: Origin,
@@ -68,12 +67,12 @@ pub enum Kind {
     Database,
     /// Write-ahead log of a local storage or a database.
     Journal,
-    /// Index of a write-ahead log; `SQLite` recreates it.
+    /// `SQLite` recreates it.
     Shared,
     Blob,
 }
 
-/// Returns the owner and the kind of the file with this path, or `None` if the name is not WebKit's.
+/// `None` if the name is not WebKit's.
 pub fn meaning(path: &str) -> Option<(Site, Kind)> {
     match path.split('/').collect::<Vec<_>>()[..] {
         [folder, file] if folder == LOCAL.0 => {
@@ -99,7 +98,6 @@ pub fn meaning(path: &str) -> Option<(Site, Kind)> {
     }
 }
 
-/// True for a file name that WebKit gives to a blob.
 pub fn is_blob(file: &str) -> bool {
     let number = file.strip_suffix(".blob").unwrap_or_default();
     (1..=19).contains(&number.len()) && number.bytes().all(|c| c.is_ascii_digit())

@@ -14,9 +14,8 @@ use super::databases::Store;
 use super::schema;
 use super::text::Text;
 
-/// Version of the tables, which WebKit upgrades to its own.
+/// WebKit upgrades the tables to its own version.
 const METADATA_VERSION: &str = "1";
-/// Page size of `SQLite` and WebKit in bytes.
 const PAGE: u64 = 4096;
 
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +32,7 @@ pub struct DatabaseBuilder {
     max_pages: u32,
 }
 
-/// Bytes stored with `SQLite`'s text type, regardless of their content, as WebKit stores keys.
+/// Stored with `SQLite`'s text type, regardless of their content, as WebKit stores keys.
 struct Bytes<'a>(&'a [u8]);
 
 impl ToSql for Bytes<'_> {
@@ -77,7 +76,7 @@ impl DatabaseBuilder {
         Ok(building)
     }
 
-    /// Runs statements, and detects whether the file became too large.
+    /// Detects whether the file became too large.
     fn with<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, BuildError> {
         work(&self.connection).map_err(|error| {
             let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
@@ -89,7 +88,6 @@ impl DatabaseBuilder {
         })
     }
 
-    /// Inserts an item into a local storage, or replaces the item with this key.
     pub fn item(&self, key: &str, value: &Text) -> Result<(), BuildError> {
         self.with(|connection| {
             let mut insert = connection.prepare_cached("insert into ItemTable values (?1, ?2)")?;
@@ -97,7 +95,7 @@ impl DatabaseBuilder {
         })
     }
 
-    /// Inserts a record with this number. Key and value are in WebKit's encoding.
+    /// Key and value are in WebKit's encoding.
     pub fn record(&self, number: i64, store: i64, key: &[u8], value: &[u8]) -> Result<(), BuildError> {
         self.with(|connection| {
             let mut insert = connection.prepare_cached("insert into Records values (?1, ?2, ?3, ?4)")?;
@@ -105,7 +103,6 @@ impl DatabaseBuilder {
         })
     }
 
-    /// Inserts a key into an index, for the record with this number and `primary` key.
     pub fn index_key(
         &self,
         (store, index, number): (i64, i64, i64),
@@ -149,7 +146,7 @@ impl DatabaseBuilder {
         })
     }
 
-    /// Finishes the file. Returns its size in bytes.
+    /// Returns the size in bytes.
     pub fn finish(self) -> Result<u64, BuildError> {
         self.with(|connection| connection.execute_batch("commit"))?;
         let pages = self.pages().map_err(disk)?;

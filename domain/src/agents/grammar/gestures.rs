@@ -12,9 +12,9 @@ use super::targets::{Parsed, Tokens, articles, complaint, count, one_of, phrase,
 use super::vocabulary::{DIRECTIONS, ONTO, SWIPES};
 use crate::agents::commands::{Command, Degrees, DragEnd};
 
-/// Shortest and longest swipe in CSS pixels.
+/// CSS pixels.
 const SWIPED: std::ops::RangeInclusive<i64> = 10..=5_000;
-/// Longest drag in one direction in CSS pixels.
+/// CSS pixels in one direction.
 const DRAGGED: i64 = 5_000;
 
 /// `TARGET DIRECTION by N`, or `TARGET to TARGET`
@@ -42,7 +42,7 @@ pub fn drag<'m>(said: &Token<'_>, rest: &'m [Token<'m>], context: Context<'_>) -
     Ok(Command::Drag { target: whole(target, false, context.message)?, to: end })
 }
 
-/// Returns the pixels to the right and down of one or two directions.
+/// To the right and down, for one or two directions.
 fn moves<'m>(tokens: &'m [Token<'m>]) -> Parsed<(i64, i64)> {
     let mut input = TokenSlice::new(tokens);
     let ways: Vec<_> = repeat(1..=2, way).parse_next(&mut input)?;
@@ -87,7 +87,7 @@ pub fn swipe(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     all(input.finish(), eof, Command::Swipe { direction, distance, target })
 }
 
-/// Two numbers of degrees: quoted as one text, or as written.
+/// Quoted as one text, or as written.
 pub fn location(said: &Token<'_>, rest: &[Token<'_>]) -> Parsed<Command> {
     let text = rest.iter().map(|token| &*token.text).collect::<Vec<_>>().join(" ");
     let numbers: Vec<_> = text.split([' ', ',']).filter(|number| !number.is_empty()).collect();

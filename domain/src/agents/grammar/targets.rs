@@ -11,11 +11,10 @@ use super::lexing::Token;
 use super::vocabulary::{ARTICLES, CALLED, NOUNS, Noun, UNCLEAR};
 use crate::agents::commands::ElementQuery;
 
-/// The tokens of a step, or of a part of it.
 pub type Tokens<'m> = TokenSlice<'m, Token<'m>>;
 pub type Parsed<T> = ModalResult<T, GrammarError>;
 
-/// Fails without backtracking: no other alternative can match.
+/// No other alternative can match.
 pub fn stop<T>(complaint: GrammarError) -> Parsed<T> {
     Err(ErrMode::Cut(complaint))
 }
@@ -27,20 +26,18 @@ pub fn complaint(tokens: &[Token<'_>], trouble: GrammarErrorKind) -> GrammarErro
     }
 }
 
-/// Returns the number of tokens of the phrase if the tokens begin with it.
 fn length(phrase: &str, tokens: &[Token<'_>]) -> Option<usize> {
     let words = phrase.split(' ').count();
     let fits = tokens.len() >= words && phrase.split(' ').zip(tokens).all(|(word, token)| token.is(word));
     fits.then_some(words)
 }
 
-/// Returns the meaning and token count of the longest phrase that the tokens begin with.
+/// With the token count.
 fn longest<'p, T>(phrases: impl IntoIterator<Item = (&'p str, T)>, tokens: &[Token<'_>]) -> Option<(usize, T)> {
     let fitting = phrases.into_iter().filter_map(|(phrase, means)| Some((length(phrase, tokens)?, means)));
     fitting.max_by_key(|(length, _)| *length)
 }
 
-/// Parses the longest matching phrase and returns its meaning.
 pub fn one_of<'m, T: 'm>(
     phrases: impl IntoIterator<Item = (&'static str, T)> + Clone,
 ) -> impl Parser<Tokens<'m>, T, ErrMode<GrammarError>> {
@@ -54,14 +51,13 @@ pub fn phrase<'m>(phrases: &'static [&'static str]) -> impl Parser<Tokens<'m>, (
     one_of(phrases.iter().map(|phrase| (*phrase, ())))
 }
 
-/// Flattens a table with several phrases per meaning.
 pub fn lines<T: Copy>(
     table: &'static [(T, &'static [&'static str])],
 ) -> impl Iterator<Item = (&'static str, T)> + Clone {
     table.iter().flat_map(|(means, phrases)| phrases.iter().map(|phrase| (*phrase, *means)))
 }
 
-/// Splits the tokens at the first of these phrases. Returns the tokens before it, its first token, and the tokens after it.
+/// Returns the tokens before it, its first token, and the tokens after it.
 pub fn split<'m>(
     tokens: &'m [Token<'m>],
     phrases: &'static [&'static str],
@@ -71,12 +67,11 @@ pub fn split<'m>(
     Some((&tokens[..at], &tokens[at], &tokens[at + length..]))
 }
 
-/// Returns the number of positions at which one of the phrases occurs.
 pub fn count(tokens: &[Token<'_>], phrases: &[&str]) -> usize {
     (0..tokens.len()).filter(|at| phrases.iter().any(|phrase| length(phrase, &tokens[*at..]).is_some())).count()
 }
 
-/// Removes the longest of these phrases from the end. Returns the tokens before it and its meaning.
+/// Returns the tokens before it and its meaning.
 pub fn split_end<'m, T: Copy>(
     tokens: &'m [Token<'m>],
     phrases: impl Iterator<Item = (&'static str, T)>,
@@ -96,12 +91,11 @@ pub fn word<'m>(input: &mut Tokens<'m>) -> Parsed<&'m Token<'m>> {
     any.verify(|token: &&Token<'m>| !token.is_quote()).parse_next(input)
 }
 
-/// Skips articles and returns their number.
 pub fn articles(input: &mut Tokens<'_>) -> Parsed<usize> {
     repeat(0.., phrase(ARTICLES)).parse_next(input)
 }
 
-/// Returns the names of all nouns. Includes the plurals if a list is read.
+/// With the plurals if a list is read.
 fn nouns(several: bool) -> impl Iterator<Item = (&'static str, &'static Noun)> + Clone {
     let names = NOUNS.iter().flat_map(|noun| noun.names.iter().map(move |name| (*name, noun)));
     let plurals = NOUNS.iter().flat_map(|noun| noun.plurals.iter().map(move |name| (*name, noun)));
@@ -122,7 +116,7 @@ pub fn whole<'m>(tokens: &'m [Token<'m>], several: bool, message: &str) -> Parse
     }
 }
 
-/// Parses an element with a quoted name or a reference. The caller parses the tokens after it.
+/// With a quoted name or a reference. The caller parses the tokens after it.
 pub fn beginning<'m>(input: &mut Tokens<'m>) -> Parsed<ElementQuery> {
     alt((exactly, |input: &mut Tokens<'m>| named(input, false))).parse_next(input)
 }
@@ -136,7 +130,7 @@ fn exactly<'m>(input: &mut Tokens<'m>) -> Parsed<ElementQuery> {
     preceded(articles, alt((css, reference))).parse_next(input)
 }
 
-/// An element with a quoted name: `the "Sign in" button`, `button "Sign in"`, `the button called "Sign in"`.
+/// `the "Sign in" button`, `button "Sign in"`, `the button called "Sign in"`.
 fn named(input: &mut Tokens<'_>, several: bool) -> Parsed<ElementQuery> {
     articles.parse_next(input)?;
     let before = opt(noun(several)).parse_next(input)?;
@@ -153,7 +147,7 @@ fn named(input: &mut Tokens<'_>, several: bool) -> Parsed<ElementQuery> {
     Ok(ElementQuery::Described { role, words: text.text.to_string() })
 }
 
-/// An element without quotation marks: `the Sign in button`, `the button`, `Sign in`.
+/// `the Sign in button`, `the button`, `Sign in`.
 fn plain<'m>(tokens: &'m [Token<'m>], several: bool, message: &str) -> Parsed<ElementQuery> {
     let mut input = TokenSlice::new(tokens);
     let articles = articles.parse_next(&mut input)?;
@@ -182,7 +176,7 @@ fn plain<'m>(tokens: &'m [Token<'m>], several: bool, message: &str) -> Parsed<El
     Ok(ElementQuery::Described { role: role.map(str::to_owned), words: as_written(called, message).to_owned() })
 }
 
-/// Returns the part of the message from the first token to the last, including the white space between them.
+/// From the first token to the last, including the white space between them.
 pub fn as_written<'t>(tokens: &[Token<'_>], message: &'t str) -> &'t str {
     match (tokens.first(), tokens.last()) {
         (Some(first), Some(last)) => &message[first.span.start..last.span.end],
@@ -190,7 +184,7 @@ pub fn as_written<'t>(tokens: &[Token<'_>], message: &'t str) -> &'t str {
     }
 }
 
-/// True when the tokens have a noun, a quoted name or a reference, so that they cannot be part of a longer text.
+/// The tokens have a noun, a quoted name or a reference, so they cannot be part of a longer text.
 pub fn is_certain(tokens: &[Token<'_>]) -> bool {
     tokens.iter().any(Token::is_quote)
         || split_end(tokens, nouns(false)).is_some()

@@ -5,19 +5,17 @@ use std::sync::LazyLock;
 
 use crate::operations::{CaptureKind, Direction};
 
-/// A verb that begins a step.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Verb {
     pub(super) act: StepSyntax,
     pub title: &'static str,
-    /// Phrases for the verb. The longest matching phrase is used.
+    /// The longest matching phrase is used.
     pub phrases: &'static [&'static str],
     pub about: &'static str,
-    /// Example messages with their canonical form ([`super::print`]).
+    /// With their canonical form ([`super::print`]).
     pub examples: &'static [(&'static str, &'static str)],
 }
 
-/// Rule for the rest of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StepSyntax {
     Open,
@@ -54,7 +52,7 @@ pub(super) enum StepSyntax {
 }
 
 impl StepSyntax {
-    /// True when a step of this rule enters a text, so that words after it may be one.
+    /// Words after such a step may be a text.
     pub(super) fn enters_text(self) -> bool {
         matches!(self, Self::Type | Self::Fill | Self::Clear | Self::SetDate | Self::AnswerDialog)
     }
@@ -395,12 +393,11 @@ pub static VERBS: [Verb; 31] = [
     },
 ];
 
-/// A kind of element, with its everyday names.
 #[derive(Debug)]
 pub struct Noun {
-    /// ARIA role; `None` matches any.
+    /// `None` matches any.
     pub role: Option<&'static str>,
-    /// Names of the element. The first is the canonical one.
+    /// The first is the canonical one.
     pub names: &'static [&'static str],
     pub(super) plurals: &'static [&'static str],
 }
@@ -492,7 +489,7 @@ pub static NOUNS: [Noun; 25] = [
 pub struct KeyName {
     pub key: &'static str,
     pub names: &'static [&'static str],
-    /// True when the name means the key without the word “key”, because buttons rarely have this name.
+    /// The name means the key without the word “key”, because buttons rarely have this name.
     pub(super) alone: bool,
 }
 
@@ -694,8 +691,8 @@ pub(super) static ENDS: [((i64, i64), &str); 5] = [
     ((-1, 0), "to the left end"),
 ];
 
-/// Words that an unquoted text must not contain. They count, exclude, refer to other elements or set conditions, which steps
-/// cannot express, or they belong to the text. In quotation marks they are always part of the text.
+/// They count, exclude, refer to other elements or set conditions, which steps cannot express, or they belong to the
+/// text. In quotation marks they are always part of the text.
 pub(super) const UNCLEAR: &[&str] = &[
     "or",
     "if",

@@ -1,4 +1,4 @@
-//! Derives the keys of a data channel from the material that both ends agreed on in TLS.
+//! Keys of a data channel, from the material that both ends agreed on in TLS.
 
 use hmac::Hmac;
 use md5::Md5;
@@ -10,14 +10,14 @@ use zeroize::Zeroizing;
 use super::packets::SessionId;
 use super::wrapping::tag;
 
-/// For each direction, 64 bytes for a cipher and 64 bytes for a tag. The client's direction comes first.
+/// For each direction, 64 bytes for a cipher and 64 for a tag. The client's direction comes first.
 pub(super) type DataKeys = Zeroizing<[u8; 256]>;
 
 const EXPORTED: &[u8] = b"EXPORTER-OpenVPN-datakeys";
 
-/// Key material of one end, for servers without key export from TLS.
+/// For servers without key export from TLS.
 pub(super) struct Source {
-    /// Only the client has this secret.
+    /// The server does not have it.
     pub(super) secret: Zeroizing<[u8; 48]>,
     pub(super) randoms: Zeroizing<[[u8; 32]; 2]>,
 }
@@ -37,7 +37,7 @@ pub(super) fn exported(tls: &ClientConnection) -> Result<DataKeys, rustls::Error
     Ok(keys)
 }
 
-/// Derives keys as servers before 2.6 do.
+/// As servers before 2.6 do.
 pub(super) fn derived(ours: &Source, theirs: &[[u8; 32]; 2], sessions: [&SessionId; 2]) -> DataKeys {
     let mut master = Zeroizing::new([0; 48]);
     expand(&ours.secret[..], &[b"OpenVPN master secret", &ours.randoms[0], &theirs[0]], &mut master[..]);
@@ -47,7 +47,7 @@ pub(super) fn derived(ours: &Source, theirs: &[[u8; 32]; 2], sessions: [&Session
     keys
 }
 
-/// Pseudo-random function of TLS 1.0 (RFC 2246, section 5).
+/// TLS 1.0 (RFC 2246, section 5).
 fn expand(secret: &[u8], seeds: &[&[u8]], out: &mut [u8]) {
     let half = secret.len().div_ceil(2);
     let (first, second) = (&secret[..half], &secret[secret.len() - half..]);
@@ -69,7 +69,7 @@ fn mix(seed: &[u8], out: &mut [u8], tag: impl Fn(&[&[u8]]) -> Vec<u8>) {
     }
 }
 
-/// Returns the SHA-256 fingerprint of a certificate, which a profile may use to identify its server.
+/// SHA-256. A profile may use it to identify its server.
 pub(super) fn fingerprint(certificate: &[u8]) -> [u8; 32] {
     let mut fingerprint = [0; 32];
     fingerprint.copy_from_slice(digest::digest(&digest::SHA256, certificate).as_ref());

@@ -30,14 +30,14 @@ pub(super) struct ServerTrust {
     pub(super) roots: Vec<CertificateDer<'static>>,
     pub(super) fingerprints: Vec<[u8; 32]>,
     pub(super) name: Option<NameRule>,
-    /// True when the certificate must name server use both in its key usage and in its extended key usage.
+    /// In its key usage and in its extended key usage.
     pub(super) says_server: bool,
 }
 
-/// Name check of `verify-x509-name`.
+/// `verify-x509-name`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NameRule {
-    /// Whole subject, as OpenSSL formats it: `C=DE, O=Example, CN=server`.
+    /// As OpenSSL formats it: `C=DE, O=Example, CN=server`.
     Subject(String),
     Name(String),
     Prefix(String),
@@ -48,19 +48,17 @@ pub(super) struct Identity {
     pub(super) key: Zeroizing<PrivateKeyDer<'static>>,
 }
 
-/// Restrictions of a profile on the supported TLS parameters.
 #[derive(Default)]
 pub(super) struct TlsLimits {
     pub(super) without_12: bool,
     pub(super) without_13: bool,
-    /// `tls-cipher`, for TLS 1.2.
+    /// `tls-cipher`.
     pub(super) suites_12: Option<String>,
-    /// `tls-ciphersuites`, for TLS 1.3.
+    /// `tls-ciphersuites`.
     pub(super) suites_13: Option<String>,
     pub(super) groups: Option<String>,
 }
 
-/// Builds the settings for all TLS sessions with the server.
 pub(super) fn settings(
     trust: ServerTrust,
     identity: Option<Identity>,
@@ -122,7 +120,7 @@ fn is_named(list: &str, names: &[String]) -> bool {
     list.split(':').any(|item| names.iter().any(|name| name.eq_ignore_ascii_case(item)))
 }
 
-/// Returns the spellings of a cipher suite in the IANA registry, OpenVPN and OpenSSL.
+/// In the IANA registry, OpenVPN and OpenSSL.
 fn suite_names(suite: CipherSuite) -> Vec<String> {
     let name = suite.as_str().unwrap_or_default();
     if let Some(rest) = name.strip_prefix("TLS13_") {
@@ -143,8 +141,8 @@ fn group_names(group: NamedGroup) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// Checks a server's certificate as OpenVPN does: the chain to the profile's authorities, the usage, and the profile's name
-/// rule. The host name is not checked.
+/// As OpenVPN does: the chain to the profile's authorities, the usage, and the profile's name rule. The host name is
+/// not checked.
 #[derive(Debug)]
 struct ServerCheck {
     anchors: Vec<TrustAnchor<'static>>,
@@ -167,8 +165,8 @@ impl ServerCheck {
         })
     }
 
-    /// A certificate of the authority alone could belong to another client. Unless the profile identifies the server by name or
-    /// fingerprint, the certificate must therefore allow server use.
+    /// A certificate of the authority alone could belong to another client: unless the profile identifies the server by
+    /// name or fingerprint, the certificate must allow server use.
     fn purpose(&self) -> KeyUsage {
         let is_known = self.name.is_some() || !self.fingerprints.is_empty();
         if self.says_server || !is_known {
@@ -240,12 +238,12 @@ impl ServerCertVerifier for ServerCheck {
     }
 }
 
-/// Returns the last common name, which OpenVPN uses.
+/// OpenVPN uses the last one.
 fn common_name<'a>(subject: &'a X509Name<'_>) -> Option<&'a str> {
     subject.iter_common_name().last().and_then(|name| name.as_str().ok())
 }
 
-/// Formats a subject as OpenSSL does for OpenVPN.
+/// As OpenSSL does for OpenVPN.
 fn written(subject: &X509Name<'_>) -> Option<String> {
     let parts = subject.iter_rdn().map(|rdn| {
         let attributes = rdn.iter().map(|attribute| {

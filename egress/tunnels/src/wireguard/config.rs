@@ -11,22 +11,21 @@ use zeroize::Zeroizing;
 
 use crate::{ConfigError, Endpoint};
 
-/// Maximum length of a file in bytes.
 const LONGEST: usize = 16 << 10;
 
-/// Maximum number of addresses of a tunnel, which the stack limits.
+/// The stack limits them.
 const ADDRESSES: usize = 8;
 
-/// Default MTU: Ethernet's 1,500 bytes minus the overhead.
+/// Ethernet's 1,500 bytes minus the overhead.
 const MTU: usize = 1420;
 
-/// Minimum MTU of IPv4 and of IPv6, and the maximum MTU.
+/// Of IPv4 and of IPv6.
 const SMALLEST: [usize; 2] = [576, 1280];
 const LARGEST: usize = 9000;
 
 type Key = Zeroizing<[u8; 32]>;
 
-/// A wg-quick file with one peer. Its keys are wiped on drop, and `Debug` does not print them.
+/// With one peer. Keys are wiped on drop, and `Debug` does not print them.
 #[derive(Clone)]
 pub struct Config {
     pub(super) private_key: Key,
@@ -36,7 +35,7 @@ pub struct Config {
     pub(super) public_key: [u8; 32],
     pub(super) preshared_key: Option<Key>,
     pub(super) allowed: Vec<IpNet>,
-    /// Keepalive interval in seconds.
+    /// Seconds.
     pub(super) keepalive: Option<u16>,
     endpoint: Endpoint,
 }
@@ -48,7 +47,7 @@ impl fmt::Debug for Config {
 }
 
 impl Config {
-    /// Parses a wg-quick file: at most 16 KiB, exactly one `[Peer]`, and at least one name server.
+    /// At most 16 KiB, exactly one `[Peer]`, and at least one name server.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         if text.len() > LONGEST {
             return Err(error("config", "is longer than 16 KiB"));
@@ -95,7 +94,7 @@ struct Draft {
     preshared_key: Option<Key>,
     allowed: Vec<IpNet>,
     endpoint: Option<Endpoint>,
-    /// Keepalive interval in seconds; 0 disables keepalives.
+    /// Seconds; 0 disables keepalives.
     keepalive: Option<u16>,
 }
 
@@ -111,7 +110,7 @@ impl Draft {
         }
     }
 
-    /// Reads one setting. Names are case-insensitive, as in wg-quick.
+    /// Names are case-insensitive, as in wg-quick.
     fn take(&mut self, section: Option<Section>, name: &str, value: &str, number: usize) -> Result<(), ConfigError> {
         let Some(section) = section else {
             return Err(error(spelled(name, number), "is outside any section"));
@@ -206,8 +205,8 @@ fn error(directive: impl Into<String>, reason: &str) -> ConfigError {
     ConfigError { directive: directive.into(), reason: reason.to_owned() }
 }
 
-/// Returns the directive as the file spells it, or the line's number if the text may be a secret: a key pasted on its own line
-/// ends with `=` and looks like a directive without a value.
+/// The line's number if the text may be a secret: a key pasted on its own line ends with `=` and looks like a directive
+/// without a value.
 fn spelled(name: &str, number: usize) -> String {
     let is_directive = (1..=24).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphabetic());
     if is_directive { name.to_owned() } else { format!("line {number}") }

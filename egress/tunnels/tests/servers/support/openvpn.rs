@@ -23,7 +23,7 @@ pub const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 
 /// Marks a server that pushes no name server.
 pub const WITHOUT_NAMES: &str = "# without names";
 
-/// Certificate authority of the server and the clients.
+/// For the server and the clients.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub pem: String,
@@ -63,7 +63,6 @@ pub enum Guard {
     CryptV2,
 }
 
-/// A server, and the far side behind it.
 pub struct Server {
     pub program: Child,
     pub folder: TempDir,
@@ -126,7 +125,6 @@ impl Server {
         fs::read_to_string(self.folder.path().join("log")).expect("a log")
     }
 
-    /// Waits until the server has logged this text.
     pub async fn hears(&self, words: &str) {
         let deadline = Instant::now() + Duration::from_secs(10);
         while !self.log().contains(words) {
@@ -147,7 +145,7 @@ impl Drop for Server {
     }
 }
 
-/// Returns the lines for the profile, and those for the server's configuration.
+/// For the profile, and for the server's configuration.
 pub fn guarded(folder: &Path, guard: Guard) -> (String, String) {
     let there = folder.display();
     let read = |name: &str| fs::read_to_string(folder.join(name)).expect("a key");
