@@ -171,7 +171,7 @@ pub struct Server {
     pub header_timeout: Duration,
     #[serde(with = "duration")]
     pub body_timeout: Duration,
-    /// For 64 KiB of an answer, or the rest of it.
+    /// Time limit for a client to read 64 KiB of an answer, or the rest of the answer.
     #[serde(with = "duration")]
     pub write_timeout: Duration,
     pub max_body_bytes: usize,
@@ -275,7 +275,7 @@ pub struct Sessions {
     pub require_customer_egress: bool,
     /// True when browsers may connect to loopback, link-local and private addresses.
     pub allow_private_targets: bool,
-    /// Exempt from the rules for private and local addresses.
+    /// Networks that browsers may connect to although they are private or local to this machine.
     #[serde(with = "networks")]
     pub allow_networks: Vec<IpNet>,
     /// Takes precedence over every other setting.
@@ -349,11 +349,11 @@ pub struct Worker {
     pub live_listen: SocketAddr,
     /// By default the one beside this program, otherwise the one in `PATH`.
     pub host_program: PathBuf,
-    /// When browsers cannot be confined.
+    /// Behavior when browsers cannot be confined.
     pub sandbox: Sandbox,
     pub session_memory_bytes: u64,
     pub session_disk_bytes: u64,
-    /// Below it the worker ends the session that wrote most.
+    /// Free bytes to keep on that disk. Below it the worker ends the session that wrote most.
     pub free_disk_bytes: u64,
     /// A stopping worker waits this long for live sessions, and a stopping API process for running operations.
     #[serde(with = "duration")]

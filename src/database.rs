@@ -12,20 +12,20 @@ use sqlx::{Connection as _, PgConnection, PgPool};
 use crate::config::Config;
 use crate::embedded::{Cluster, Folder, Lock};
 
-/// Also for another process that starts or stops the embedded database.
+/// Time limit for the answer of a database, and for another process that starts or stops the embedded database.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Stays available during the lifetime of this value.
 pub struct Database {
     source: Source,
-    /// As `pg_stat_activity` shows it.
+    /// Name that `pg_stat_activity` shows for connections of this process.
     application: String,
 }
 
 enum Source {
     Configured(Box<Configured>),
     Embedded(Cluster),
-    /// Of another Kitfleet process on the same `data_dir`.
+    /// Embedded database of another Kitfleet process on the same `data_dir`.
     Attached(Folder),
 }
 
@@ -54,7 +54,7 @@ impl Database {
         Self { application: format!("kitfleet {role}"), ..self }
     }
 
-    /// For `kitfleet up`, which runs the embedded one itself.
+    /// For `kitfleet up`: the configured database, or the embedded one, which this process runs.
     pub async fn start(config: &Config) -> Result<Self> {
         if let Some(configured) = Configured::of(config)? {
             return Ok(Self::new(configured));
@@ -70,8 +70,8 @@ impl Database {
         }
     }
 
-    /// For `kitfleet api` and `kitfleet worker`, with the embedded database of `kitfleet up` on the same `data_dir`.
-    /// The schema has to be up to date: these roles run in many processes and do not migrate.
+    /// For `kitfleet api` and `kitfleet worker`: the configured database, or the embedded one that `kitfleet up` runs on
+    /// the same `data_dir`. Its schema has to be up to date: these roles run in many processes and do not migrate.
     pub async fn join(config: &Config) -> Result<Self> {
         let database = match Configured::of(config)? {
             Some(configured) => Self::new(configured),
@@ -87,8 +87,8 @@ impl Database {
         Ok(database)
     }
 
-    /// For commands. When no other process runs the embedded database, which has to exist, this process runs it during
-    /// the command, and upgrades its schema.
+    /// For commands: the configured database, or the embedded one, which has to exist. When no other process runs the embedded
+    /// one, this process runs it during the command, and upgrades its schema.
     pub async fn reach(config: &Config) -> Result<Self> {
         ensure!(
             config.database.url.is_some() || Folder::is_in(&config.data_dir),
@@ -135,7 +135,7 @@ impl Database {
         if options.get_application_name().is_some() { options } else { options.application_name(&self.application) }
     }
 
-    /// For connections that keep state between transactions: LISTEN and locks.
+    /// Options for connections that keep state between transactions: LISTEN and locks.
     pub fn direct_options(&self) -> PgConnectOptions {
         match &self.source {
             Source::Configured(configured) => self.named(configured.direct.clone()),

@@ -12,7 +12,7 @@ use crate::config::Config;
 
 /// Logs, timers, threads, the embedded database, Redis and mail.
 const ITS_OWN: usize = 128;
-/// Besides its connections: pipes of its host, its guard, captures and name lookups.
+/// Descriptors of a session besides its connections: pipes of its host, its guard, captures and name lookups.
 const OF_A_SESSION: usize = 24;
 const ENDS: usize = 2;
 /// WebKit opens 17, and the page opens further ones.

@@ -28,7 +28,7 @@ use crate::embedded::{Folder, Installation, Lock};
 use crate::output::Format;
 use crate::{owner, roles};
 
-/// With every feature that the schema uses.
+/// The oldest PostgreSQL with every feature that the schema uses.
 const OLDEST_POSTGRES: i32 = 14;
 /// Seconds. Leases and sweeps use the database's clock, but log times use the machine's.
 const CLOCKS_MAY_DIFFER: f64 = 5.0;
@@ -286,7 +286,7 @@ async fn sealed(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Check>
     Ok(Check::fail(subject, finding, mend))
 }
 
-/// At most a warning: without Redis each process counts rate limits on its own.
+/// A problem is at most a warning: without Redis each process counts rate limits on its own.
 async fn redis(config: &Config) -> Check {
     let subject = "Redis";
     let Some(url) = &config.redis.url else {
@@ -304,7 +304,7 @@ async fn redis(config: &Config) -> Check {
     }
 }
 
-/// With the connection open and the script loaded. Also checks that Redis can carry wake-ups.
+/// Measures a script call on an open connection, with the script loaded. Also checks that Redis can carry wake-ups.
 async fn redis_latency(url: &RedisUrl) -> redis::RedisResult<Duration> {
     const CHANNEL: &str = "kitfleet:wakeups:doctor";
     let patience = Duration::from_secs(2);
@@ -431,7 +431,7 @@ fn count_fonts(folder: &Path) -> usize {
     entries.map(count).sum()
 }
 
-/// As a worker does.
+/// Starts a browser with a blank page, as a worker does.
 async fn browser(mut worker: WorkerConfig) -> Vec<Check> {
     let (subject, program) = ("WebKit", worker.host_program.display().to_string());
     worker.warm_pool = WarmPool::Exactly(1);

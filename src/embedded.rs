@@ -8,8 +8,8 @@
 //! side uses the folder's path: PostgreSQL gets an open descriptor of the folder as `/proc/self/fd/9` and binds its
 //! socket relative to its working directory, and Kitfleet connects through its own descriptor.
 //!
-//! The process that runs the cluster holds a lock on `data_dir`. A thread starts PostgreSQL, restarts it when it dies, and
-//! stops it. The kernel stops it when that thread dies first.
+//! The process that runs the cluster holds a lock on `data_dir`. A thread starts PostgreSQL, restarts it when it dies,
+//! and stops it. The kernel stops it when that thread dies first.
 
 use std::cmp::Reverse;
 use std::fs::{self, DirBuilder, File, TryLockError};

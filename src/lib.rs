@@ -37,7 +37,7 @@ use crate::output::Format;
 pub use crate::roles::up;
 pub use kitfleet_worker::Shutdown;
 
-/// For blocked threads, such as one that looks up a name.
+/// Maximum time that the end of the program waits for blocked threads, such as one that looks up a name.
 const BLOCKED_THREADS: Duration = Duration::from_secs(1);
 
 /// The runtime starts here, so that the whole program is compiled with this crate and its tests.

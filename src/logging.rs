@@ -10,13 +10,13 @@ use tracing_subscriber::{EnvFilter, Layer as _, Registry};
 use crate::config::{Config, Log, LogFormat};
 use crate::traces::TraceExporter;
 
-/// With spans when traces are configured.
+/// Starts the log of a long-running role, with spans when traces are configured.
 pub fn for_a_role(log: &Log, traces: Option<&TraceExporter>) {
     let format = log.format.unwrap_or(if stderr().is_terminal() { LogFormat::Pretty } else { LogFormat::Json });
     start(format, &log.filter, stderr, traces);
 }
 
-/// Inside another program.
+/// Starts the log of a role inside another program.
 pub fn to(config: &Config, writer: impl for<'line> MakeWriter<'line> + Send + Sync + 'static) {
     start(config.log.format.unwrap_or(LogFormat::Json), &config.log.filter, writer, None);
 }

@@ -251,7 +251,7 @@ async fn account_limits(conn: &mut PgConnection, order: AccountLimits, limits: &
     })
 }
 
-/// Names the object.
+/// The error names the object.
 fn refusal(refused: Refused, what: &str) -> anyhow::Error {
     match refused {
         Refused::Unknown => anyhow!("there is no {what}"),

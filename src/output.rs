@@ -15,7 +15,7 @@ pub struct Format {
 }
 
 impl Format {
-    /// Or as the text that `text` returns.
+    /// Prints `value` as JSON, or as the text that `text` returns for it.
     pub fn print<T: Serialize>(self, value: &T, text: impl FnOnce(&T) -> String) -> Result<()> {
         if self.json { line(&json(value)?) } else { line(&text(value)) }
     }
@@ -25,7 +25,7 @@ impl Format {
         if self.json { line(&serde_json::to_string(value)?) } else { line(&text(value)) }
     }
 
-    /// Nothing with `--json`.
+    /// Prints nothing with `--json`.
     pub fn progress(self, text: impl FnOnce() -> String) -> Result<()> {
         if self.json { Ok(()) } else { line(&text()) }
     }

@@ -19,14 +19,14 @@ const EMAIL: &str = "owner@localhost";
 pub enum Owner {
     /// The key is shown only now.
     New(Secret),
-    /// In [`key_file`].
+    /// The key is in [`key_file`].
     Kept,
     /// No working key in [`key_file`]. The field is the oldest account.
     Elsewhere(AccountId),
 }
 
 impl Owner {
-    /// For output that must not show the key, such as a container's log.
+    /// Removes the key, for output that must not show it, such as a container's log.
     pub fn without_key(self) -> Self {
         match self {
             Self::New(_) => Self::Kept,
@@ -35,12 +35,12 @@ impl Owner {
     }
 }
 
-/// Only its owner can read it.
+/// File that holds the owner's key. Only its owner can read it.
 pub fn key_file(data_dir: &Path) -> PathBuf {
     data_dir.join("owner-key")
 }
 
-/// When the database has no account.
+/// Creates the owner's account and key when the database has no account.
 pub async fn welcome(conn: &mut PgConnection, data_dir: &Path) -> Result<Owner> {
     if let Some(account) = accounts::first(conn).await? {
         return kept(conn, data_dir, account).await;

@@ -30,7 +30,7 @@ use crate::{owner, welcome};
 const WORKER_STARTS_WITHIN: Duration = Duration::from_secs(30);
 /// The pause doubles after each failure.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// When everything else has ended.
+/// Time limit for the return of database connections when everything else has ended.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 /// A worker that lived this long restarts with the shortest pause again.

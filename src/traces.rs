@@ -14,14 +14,14 @@ use tokio::runtime::Handle;
 
 use crate::config::{Secret, Traces};
 
-/// Also for the remaining spans when the process ends.
+/// Time limit of a request to the collector, and of sending the remaining spans when the process ends.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Monitoring requests them every few seconds.
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 pub struct TraceExporter(SdkTracerProvider);
 
-/// When `traces.url` is set.
+/// Starts the exporter when `traces.url` is set.
 pub fn begin(config: &Traces) -> Result<Option<TraceExporter>> {
     let Some(url) = &config.url else { return Ok(None) };
     let mut headers = reqwest::header::HeaderMap::new();
@@ -77,7 +77,7 @@ impl ShouldSample for Roots {
     }
 }
 
-/// For a thread without a runtime.
+/// HTTP client for a thread without a runtime, which sends the spans.
 struct Client {
     http: reqwest::Client,
     runtime: Handle,

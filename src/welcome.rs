@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::owner::Owner;
 
-/// With tools that every machine has. The README shows the same commands.
+/// A session by curl, with tools that every machine has. The README shows the same commands.
 const FIRST_SESSION: &str = r#"  URL={base_url} KEY=$(cat {key_file})
   call() { curl -fsS -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' "$@"; }
   SESSION=$(call "$URL/v1/sessions" -d '{}' | grep -o 'ses_[0-9a-f-]*' | head -n 1)

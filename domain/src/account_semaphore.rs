@@ -33,12 +33,12 @@ impl AccountSemaphore {
         Self { all: Arc::new(Semaphore::new(of_all)), of_account, accounts: Mutex::default() }
     }
 
-    /// After at most `patience`.
+    /// Acquires one permit for the account and waits for it for at most `patience`.
     pub async fn take(&self, account: AccountId, patience: Duration) -> Result<AccountPermit, AcquireTimeout> {
         self.take_many(account, 1, patience).await
     }
 
-    /// At once. A count above the limit of an account acquires all permits of the account.
+    /// Acquires `count` permits at once. A count above the limit of an account acquires all permits of the account.
     pub async fn take_many(
         &self,
         account: AccountId,

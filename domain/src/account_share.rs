@@ -20,7 +20,7 @@ use crate::ids::AccountId;
 const PER_PROCESSOR: usize = 2;
 /// Permits of a request while another account sends few: at most one request for each two processors.
 const WHILE_SHARED: usize = 2 * PER_PROCESSOR;
-/// After a request.
+/// Time after a request during which its account counts as active.
 const ACTIVE_FOR: Duration = Duration::from_secs(2);
 /// A request that waited this long runs without a permit, so that slow requests delay others of their account by no
 /// more than this.
@@ -52,14 +52,15 @@ impl AccountShares {
         Self { running: AccountSemaphore::new(OF_ALL, of_account), of_account, latest: Mutex::default() }
     }
 
-    /// After 500 ms in any case.
+    /// Runs `request` as soon as the account has fewer running requests than its limit, and after 500 ms in any case.
     pub async fn run<F: Future>(&self, account: AccountId, request: F) -> F::Output {
         let permits = self.other(account, Instant::now()).map_or(1, |other| self.permits_beside(other));
         let permit = self.running.take_many(account, permits, PATIENCE).await.ok();
         HELD.scope(Cell::new(permit), request).await
     }
 
-    /// As many requests may run as the other account has, but at least one for each two processors.
+    /// Permits of a request beside another active account: as many requests may run as the other account has, but at least
+    /// one for each two processors.
     fn permits_beside(&self, other: AccountId) -> usize {
         let limit = (self.of_account / WHILE_SHARED).max(self.running.demand(other)).max(1);
         self.of_account.div_ceil(limit)

@@ -458,7 +458,7 @@ pub struct Login {
     pub verified: bool,
 }
 
-/// Not a deleted one.
+/// Returns the account with this e-mail address, unless it is deleted.
 pub async fn find_login(conn: &mut PgConnection, email: &EmailAddress) -> sqlx::Result<Option<Login>> {
     sqlx::query_as!(
         Login,

@@ -31,7 +31,7 @@ impl Origin {
         self.ip_address.as_deref()?.parse().ok().map(Network::of)
     }
 
-    /// Under the names that sign-in entries use.
+    /// Adds the IP address and the user agent to `payload`, under the names that sign-in entries use.
     #[must_use]
     pub fn issued(&self, mut payload: Value) -> Value {
         payload["issued_from_ip"] = self.ip_address.clone().into();
@@ -41,7 +41,7 @@ impl Origin {
 }
 
 impl Actor {
-    /// Without an API key.
+    /// Returns an account owner who acts without an API key.
     #[must_use]
     pub fn person(account: AccountId, origin: &Origin) -> Self {
         let Origin { ip_address, user_agent } = origin.clone();

@@ -49,21 +49,21 @@ pub struct Destinations {
     /// An address of the machine itself must be listed alone (as a /32 or /128): an allowed network does not include
     /// the machine, because the operator allows the network for its other hosts.
     pub allow: Vec<IpNet>,
-    /// Overrides the others.
+    /// Takes precedence over the other settings.
     pub deny: Vec<IpNet>,
 }
 
-/// From the machine that dials; the address alone does not show it.
+/// Location of an address in relation to the machine that dials it. The address alone does not show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Distance {
     Own,
-    /// In a network that the machine is connected to.
+    /// Address in a network that the machine is connected to.
     Near,
     Far,
 }
 
 impl Destinations {
-    /// From a machine at this distance.
+    /// Returns true when `address` can be dialled from a machine at this distance.
     #[must_use]
     pub fn permit(&self, address: IpAddr, distance: Distance) -> bool {
         let address = reached_by(address);

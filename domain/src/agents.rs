@@ -1,8 +1,8 @@
 //! Agent sessions (contract: agents): browsers driven by natural-language messages, by a human, or by both in turn.
 //!
-//! An agent session owns one driver session: an ordinary session, which takes a slot of the account
-//! and accepts operations directly. When it ends, the agent session counts as closed at once. The
-//! next read, or a job within seconds, stores the closing and its audit entry.
+//! An agent session owns one driver session: an ordinary session, which takes a slot of the account and accepts
+//! operations directly. When it ends, the agent session counts as closed at once. The next read, or a job within
+//! seconds, stores the closing and its audit entry.
 
 pub mod approvals;
 pub mod commands;
@@ -150,8 +150,7 @@ impl Sealer {
         Ok(run_blocking(text.len(), || self.0.seal(PURPOSE, owner, &text)))
     }
 
-    /// Returns an error if this process does not have the key, or another version of this program
-    /// sealed the value.
+    /// Returns an error if this process does not have the key, or another version of this program sealed the value.
     pub fn open<T: DeserializeOwned>(&self, owner: &str, sealed: &[u8]) -> sqlx::Result<T> {
         run_blocking(sealed.len(), || {
             let text = self.0.open(PURPOSE, owner, sealed).map_err(|error| sqlx::Error::Decode(error.into()))?;
@@ -184,8 +183,7 @@ pub struct Settings {
     /// Bytes of JSON. A larger result is withheld and ends the turn.
     pub turn_result_bytes: usize,
     pub max_turns: u32,
-    /// Bytes of an agent session's turns, steps and receipts. At the limit, it accepts no further
-    /// message.
+    /// Bytes of an agent session's turns, steps and receipts. At the limit, it accepts no further message.
     pub max_transcript_bytes: u64,
 }
 
@@ -233,7 +231,7 @@ pub struct AgentSession {
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Mode {
-    /// Through operations on the driver session.
+    /// The customer, through operations on the driver session.
     Manual,
     #[default]
     Ai,
@@ -367,9 +365,9 @@ impl From<Row> for AgentSession {
     }
 }
 
-/// Closes agent sessions whose driver session has ended, and takes the lane from humans who were
-/// silent for `patience`. Reads call it first, so that every change a caller sees is in the audit
-/// log. Waits for another transaction that does the same.
+/// Closes agent sessions whose driver session has ended, and takes the lane from humans who were silent for `patience`.
+/// Reads call it first, so that every change a caller sees is in the audit log. Waits for another transaction that does
+/// the same.
 async fn settle(conn: &mut PgConnection, account: AccountId, patience: Duration) -> sqlx::Result<()> {
     let unsettled = sqlx::query_scalar!(
         r#"select exists(select from agent_sessions a left join sessions s on s.id = a.session_id
@@ -472,8 +470,7 @@ pub async fn list(
     Ok(rows.into_iter().map(AgentSession::from).collect())
 }
 
-/// Returns the driver session, which the caller must end; `None` if the agent session was already
-/// closed.
+/// Returns the driver session, which the caller must end; `None` if the agent session was already closed.
 pub async fn close(
     conn: &mut PgConnection,
     account: AccountId,
@@ -543,8 +540,8 @@ pub async fn close_ended(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u6
     Ok(closed)
 }
 
-/// For a suspended or deleted account. The caller ends the driver sessions with the account's other
-/// sessions.
+/// Closes all agent sessions of a suspended or deleted account. The caller ends the driver sessions together with the account's
+/// other sessions.
 pub async fn close_of(conn: &mut PgConnection, account: AccountId, reason: CloseReason) -> sqlx::Result<()> {
     let active = sqlx::query_scalar!(
         "select id from agent_sessions where account_id = $1 and status = 'active' order by id for update",
@@ -565,8 +562,7 @@ pub struct TooManyBytes {
     pub limit: u64,
 }
 
-/// Contract: agents 38. The caller has locked the account. Triggers maintain the byte counts, and
-/// an index covers them.
+/// Contract: agents 38. The caller has locked the account. Triggers maintain the byte counts, and an index covers them.
 pub async fn require_room(
     conn: &mut PgConnection,
     account: AccountId,

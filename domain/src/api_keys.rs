@@ -35,7 +35,7 @@ pub(crate) const AREA: Area = Area {
 
 const NAME_CHARS: usize = 120;
 
-/// Above the number of scopes.
+/// Maximum number of entries in a list of scopes, above the number of scopes.
 pub const MOST_SCOPES: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames)]
@@ -250,8 +250,8 @@ pub fn check_name(name: &str) -> Result<&str, Invalid> {
     Ok(name)
 }
 
-/// Writes `api_key.minted`. Locks the account's row, so that a deletion of the account finds the
-/// key, and the membership of a team member who creates the key.
+/// Writes `api_key.minted`. Locks the account's row, so that a deletion of the account finds the key, and the
+/// membership of a team member who creates the key.
 pub async fn mint(
     conn: &mut PgConnection,
     account: AccountId,
@@ -283,16 +283,15 @@ enum KeyMaker {
     Staff,
 }
 
-/// Locks the team membership until the transaction ends. `None`: neither the account owner nor an
-/// admin of the team.
+/// Locks the team membership until the transaction ends. `None`: neither the account owner nor an admin of the team.
 async fn hold_maker(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<Option<KeyMaker>> {
     let Some(maker) = actor.account() else { return Ok(Some(KeyMaker::Staff)) };
     let may = maker == account || roles::hold(conn, account, maker).await? == Some(Role::Admin);
     Ok(may.then_some(KeyMaker::Account(maker)))
 }
 
-/// A member who rotates a key becomes the creator of the new one. If the owner rotates a member's
-/// key, that member remains the creator, so that the key does not outlive the membership.
+/// A member who rotates a key becomes the creator of the new one. If the owner rotates a member's key, that member
+/// remains the creator, so that the key does not outlive the membership.
 async fn hold_maker_of_successor(
     conn: &mut PgConnection,
     account: AccountId,
@@ -563,12 +562,12 @@ pub struct KeyRecord {
     /// Also true when its creator left the team.
     pub revoked: bool,
     pub expired: bool,
-    /// Or of the key's creator when only that account is not active.
+    /// State of the account, or of the key's creator when only that account is not active.
     pub account_status: AccountStatus,
     pub tier: Tier,
 }
 
-/// With the team role of its creator.
+/// Returns the key with this secret and the team role of its creator.
 pub async fn find_by_secret(conn: &mut PgConnection, secret: &Secret) -> sqlx::Result<Option<KeyRecord>> {
     let row = sqlx::query!(
         r#"select k.id, k.account_id, k.kind as "kind: KeyKind", k.scopes,

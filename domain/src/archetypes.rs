@@ -72,7 +72,7 @@ pub fn check(id: &str) -> Result<(), Invalid> {
     find(id).map(drop).ok_or_else(|| Invalid::field("archetype", "must be an id of GET /v1/archetypes"))
 }
 
-/// For a create that names none.
+/// Returns the archetype used when a create names none.
 ///
 /// # Panics
 /// Panics if the catalogue has no `launch` entry. A test checks that it has exactly one.

@@ -11,7 +11,7 @@ use crate::ids::AccountId;
 use crate::metrics::MetricDeclaration;
 use crate::retention::Terms;
 
-/// Only the area's code writes its tables.
+/// An area of the domain. Only its code writes its tables.
 #[derive(Debug, Clone, Copy)]
 pub struct Area {
     pub name: &'static str,
@@ -65,7 +65,7 @@ pub enum Bound {
     Account(&'static str),
     /// Term after which each row is deleted.
     Term(&'static str),
-    /// Not created by customers, or one for each account.
+    /// The rows are not created by customers, or there is one for each account.
     Operator(&'static str),
 }
 
@@ -75,7 +75,7 @@ pub struct Purge {
     pub arm: &'static str,
     pub table: &'static str,
     pub purge: PurgeRows,
-    /// For tables whose backlog is reported.
+    /// Function that counts the remaining rows past their term, for tables whose backlog is reported.
     pub left: Option<CountRows>,
 }
 
@@ -109,12 +109,12 @@ pub struct ScheduledJob {
 
 #[derive(Debug, Clone, Copy)]
 pub struct Sealed {
-    /// As `kitfleet key rotate-sealing` reports it.
+    /// Kind of secret, as `kitfleet key rotate-sealing` reports it.
     pub kind: &'static str,
     pub table: &'static str,
     /// Column of the primary key that is a UUID.
     pub id: &'static str,
-    /// Of type text, when the key has two columns.
+    /// Second column of the primary key, of type text, when the key has two columns.
     pub part: Option<&'static str>,
     /// Purpose that the vault derives a key for.
     pub purpose: &'static str,

@@ -69,7 +69,7 @@ pub fn metrics() -> impl Iterator<Item = &'static dyn MetricDeclaration> {
     ALL.iter().flat_map(|area| area.metrics).copied()
 }
 
-/// With the reasons.
+/// Each table has a reason.
 pub fn kept() -> impl Iterator<Item = (&'static str, &'static str)> {
     ALL.iter().flat_map(|area| area.kept).copied()
 }
@@ -96,7 +96,7 @@ pub fn arms() -> Vec<PurgeGroup> {
 }
 
 impl PurgeGroup {
-    /// In the order in which they run.
+    /// Returns the purges of the group, in the order in which they run.
     #[must_use]
     pub fn purges(&self) -> &[Purge] {
         &self.purges
@@ -115,7 +115,7 @@ pub async fn on_account_delete(conn: &mut PgConnection, account: AccountId, acto
     Ok(())
 }
 
-/// What had to remain until the account's sessions ended.
+/// Deletes the data that had to remain until the account's sessions ended.
 pub async fn lose_the_last(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
     for loss in ALL.iter().flat_map(|area| area.last_losses) {
         loss(&mut *conn, account, actor).await?;

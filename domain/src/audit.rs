@@ -50,7 +50,7 @@ const WRITTEN_ROWS: Counter<2> = Counter::new(
 
 #[derive(Debug)]
 pub struct Entry {
-    /// Of the area that writes the entry.
+    /// One of the actions of the area that writes the entry.
     pub action: &'static str,
     pub target: Option<String>,
     pub payload: Value,

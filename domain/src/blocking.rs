@@ -25,8 +25,8 @@ pub fn run_blocking<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     if bytes > SMALL && has_others { block_in_place(work) } else { work() }
 }
 
-/// On a separate thread with idle priority, for work that takes longer than the tasks of a thread can wait. The work
-/// continues when the caller is cancelled, so `work` must own the permits that limit it.
+/// Runs work on a separate thread with idle priority, for work that takes longer than the tasks of a thread can wait.
+/// The work continues when the caller is cancelled, so `work` must own the permits that limit it.
 pub async fn run_idle<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let (done, result) = oneshot::channel();
     // A thread of the runtime's pool would delay the exit of the process.

@@ -75,7 +75,7 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// In the order in which an account's keys are preferred.
+    /// All providers, in the order in which an account's keys are preferred.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
     #[must_use]
@@ -100,7 +100,7 @@ impl ProviderKey {
     /// Minimum and maximum, in characters.
     pub const CHARS: (usize, usize) = (8, 512);
 
-    /// Without the white space around it (contract: byok 2).
+    /// Ignores white space around the key (contract: byok 2).
     ///
     /// An error does not contain the key.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
@@ -301,7 +301,7 @@ pub struct OldKey {
     pub age_seconds: i64,
 }
 
-/// For a reminder about keys older than `age` (contract: byok 8). Each key is claimed once. Keys of accounts that are
+/// Claims keys older than `age` for a reminder (contract: byok 8). Each key is claimed once. Keys of accounts that are
 /// not active are left out.
 pub async fn take_old_keys(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<Vec<OldKey>> {
     sqlx::query_as!(
@@ -338,7 +338,7 @@ async fn on_account_delete(conn: &mut PgConnection, account: AccountId) -> sqlx:
     Ok(())
 }
 
-/// Of accounts that were deleted longer ago than `age`.
+/// Deletes keys of accounts that were deleted longer ago than `age`. Returns the number of deleted keys.
 async fn purge_lost(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from byok_keys where (account_id, provider) in (

@@ -181,7 +181,7 @@ fn named(outcome: Option<ChallengeOutcome>) -> &'static str {
     outcome.map_or("detected", Into::into)
 }
 
-/// Of sessions that ended longer ago than `age`.
+/// Deletes up to `limit` challenges of sessions that ended longer ago than `age`. Returns the number of deleted rows.
 async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from sessions_past_term($1, $2) as past (id))

@@ -44,7 +44,8 @@ pub(crate) struct CredentialColumns {
     pub key: Option<Uuid>,
     pub web_session: Option<Uuid>,
     pub client: Option<Uuid>,
-    /// Of an OAuth token, whose own row may be deleted by then. The rows of keys and web sessions have their expiry.
+    /// Expiry of an OAuth token, whose own row may be deleted by then. The rows of keys and web sessions have their
+    /// expiry.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -69,13 +70,13 @@ pub struct Bearer {
     pub scopes: Scopes,
     pub revoked: bool,
     pub expired: bool,
-    /// Or of the key's creator when only that account is not active.
+    /// State of the account, or of the key's creator when only that account is not active.
     pub account_status: AccountStatus,
     pub tier: Tier,
 }
 
-/// Not cached: an index lookup takes a fraction of a millisecond, and a revocation, expiry, suspension or change of
-/// tier applies to the next request on every replica.
+/// Looks up a token. It is looked up for each request and not cached: an index lookup takes a fraction of a
+/// millisecond, and a revocation, expiry, suspension or change of tier applies to the next request on every replica.
 pub async fn find(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<Bearer>> {
     if token.starts_with(AccessToken::PREFIX) {
         let found = oauth::find_by_token(conn, token).await?;

@@ -2,10 +2,10 @@
 
 use rand::Rng;
 
-/// Without I, L, O and U.
+/// Digits and letters without I, L, O and U.
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
-/// Five bits each.
+/// Each character has five bits.
 #[must_use]
 pub fn random(length: usize) -> String {
     let mut rng = rand::rng();

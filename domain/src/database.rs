@@ -231,8 +231,9 @@ pub async fn replace_server_secret(conn: &mut PgConnection, name: &str, value: &
     Ok(())
 }
 
-/// Without keys of the deployment, uses a key that the processes share through the database. Secrets sealed with the
-/// shared key can still be opened after the deployment gets its own keys.
+/// Returns the vault for this purpose. It uses the deployment's keys if there are any, and otherwise a key that the
+/// processes share through the database, so that no configuration is required. Secrets sealed with the shared key can
+/// still be opened after the deployment gets its own keys.
 pub async fn vault(conn: &mut PgConnection, purpose: &str, configured: Option<&Vault>) -> sqlx::Result<Vault> {
     let shared = server_secret(conn, purpose).await?;
     let shared = shared.try_into().map_err(|_| sqlx::Error::Decode("a server secret has 32 bytes".into()))?;

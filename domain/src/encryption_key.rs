@@ -57,7 +57,8 @@ impl KeyStatus {
     }
 }
 
-/// With a sample of the sealed rows if no probe is stored yet.
+/// Compares the configured keys with the probe, or with a sample of the sealed rows if no process has stored a probe
+/// yet.
 pub async fn check(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<KeyStatus> {
     let probe = database::find_server_secret(&mut *conn, PROBE).await?;
     Ok(match (configured, probe) {
@@ -87,14 +88,15 @@ impl KeyWatch {
         self.get().map(|(_, status)| status)
     }
 
-    /// After an error the previous result remains.
+    /// Checks the keys and stores the result.
     pub async fn check(&self, conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<KeyStatus> {
         let status = check(conn, configured).await?;
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), status));
         Ok(status)
     }
 
-    /// If the latest result is more than 30 s old. A check that fails or takes longer than 1 s leaves it unchanged.
+    /// Repeats the check if the latest result is more than 30 s old, and returns the latest result. A check that fails
+    /// or takes longer than 1 s leaves the result unchanged.
     pub async fn refresh(&self, db: &PgPool, configured: Option<&Vault>) -> Option<KeyStatus> {
         if self.get().is_none_or(|(at, _)| at.elapsed() >= Self::CHECK_AFTER) {
             let check = async { self.check(&mut *db.acquire().await?, configured).await };
@@ -119,7 +121,7 @@ pub async fn register(conn: &mut PgConnection, configured: Option<&Vault>) -> sq
     check(conn, configured).await
 }
 
-/// Regardless of the key that sealed it before.
+/// Seals the probe with the current key, regardless of the key that sealed it before.
 pub async fn replace_probe(conn: &mut PgConnection, vault: &Vault) -> sqlx::Result<()> {
     database::replace_server_secret(conn, PROBE, &vault.seal(PURPOSE, OWNER, b"kitfleet")).await
 }
@@ -130,7 +132,8 @@ pub struct UnopenableKind {
     pub count: u64,
 }
 
-/// By the id of the key that sealed the secrets. Kinds without such secrets are left out.
+/// Counts the secrets that none of the configured keys opens, by the id of the key that sealed them. Kinds without such
+/// secrets are left out.
 pub async fn count_unopenable(
     conn: &mut PgConnection,
     configured: Option<&Vault>,

@@ -54,7 +54,6 @@ impl EventType {
         self.into()
     }
 
-    /// See [`Self::TestPing`].
     #[must_use]
     pub fn subscribable_names() -> Vec<&'static str> {
         Self::SUBSCRIBABLE.iter().map(|event| event.name()).collect()
@@ -70,7 +69,8 @@ pub async fn record(conn: &mut PgConnection, account: AccountId, event: EventTyp
     Ok(id)
 }
 
-/// That no delivery refers to (contract: retention 4).
+/// Deletes up to `limit` events that are older than `age` and that no delivery refers to (contract: retention 4).
+/// Returns the number of deleted events.
 async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from events where id = any(array(

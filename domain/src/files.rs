@@ -118,7 +118,7 @@ fn truncate(name: &str) -> String {
     trim(&format!("{}{extension}", &stem[..end]))
 }
 
-/// In memory only.
+/// Exists in memory only.
 #[derive(Clone)]
 pub struct UploadedFile {
     pub name: FileName,

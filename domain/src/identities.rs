@@ -33,7 +33,7 @@ pub(crate) const AREA: Area = Area {
 pub struct Flow<'a> {
     pub provider: &'a str,
     pub state: &'a Token,
-    /// In a cookie of the browser that starts the sign-in.
+    /// Token in a cookie of the browser that starts the sign-in.
     pub browser: &'a Token,
     /// The provider includes it in its signed token.
     pub nonce: &'a str,
@@ -176,7 +176,7 @@ fn name_of(provided: Option<&str>, email: &EmailAddress) -> String {
     if name.is_empty() { local.to_owned() } else { name.to_owned() }
 }
 
-/// Expired for more than a day (contract: retention 7).
+/// Deletes sign-ins that expired more than a day ago (contract: retention 7).
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from identity_flows where state_hash in (

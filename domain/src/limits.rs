@@ -155,9 +155,9 @@ impl Default for Profiles {
     }
 }
 
-/// For an account's own limit.
+/// Highest limit of concurrent sessions that an account's own limit can set.
 pub const MOST_OWN_SESSIONS: u32 = 10_000;
-/// For an account's own limit.
+/// Highest limit of profiles that an account's own limit can set.
 pub const MOST_OWN_PROFILES: u32 = 1_000_000;
 
 impl Limits {

@@ -33,7 +33,7 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("live")
 };
 
-/// In a live view or a `LiveKit` room.
+/// Permissions of a participant in a live view or in a `LiveKit` room.
 #[derive(
     Debug,
     Default,
@@ -76,7 +76,7 @@ impl Role {
 
 #[derive(Debug)]
 pub struct NewTicket<'a> {
-    /// Of the acting account, or of an account whose team the acting account is on.
+    /// Session to watch. It belongs to the acting account, or to an account whose team the acting account is on.
     pub session: SessionId,
     pub role: Role,
     /// Identifies the human who drives an agent session.

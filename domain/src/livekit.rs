@@ -157,10 +157,10 @@ impl Machine {
 
 #[derive(Debug, thiserror::Error)]
 pub enum NoRoom {
-    /// Or there is no node.
+    /// No node has a free room, or there is no node.
     #[error("no machine has free capacity")]
     Full,
-    /// That of the assigned node, or those of all nodes with a free room.
+    /// The API secret cannot be opened: that of the assigned node, or those of all nodes with a free room.
     #[error(transparent)]
     Unreadable(#[from] UnsealError),
     #[error(transparent)]

@@ -5,7 +5,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between two lines of one cause.
+/// Minimum interval between two lines of one cause.
 const PAUSE: Duration = Duration::from_mins(1);
 
 /// A local of the loop or a `static` beside it.
@@ -26,7 +26,7 @@ impl LogThrottle {
         Self(Mutex::new(None))
     }
 
-    /// If it is due, with the number of lines suppressed since the last one.
+    /// Calls `line` if it is due, with the number of lines suppressed since the last one.
     pub fn say(&self, line: impl FnOnce(u64)) {
         if let Some(held_back) = self.is_due_at(Instant::now()) {
             line(held_back);

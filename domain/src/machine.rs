@@ -11,7 +11,7 @@ use thread_priority::{
 
 pub use self::memory::Memory;
 
-/// On a small disk.
+/// On a small disk, the free space can be as low as this fraction of the disk (one twentieth).
 const FLOOR_SHARE: u64 = 20;
 
 /// 19 is the maximum. On a contended core, the thread then gets a few percent of the time of a thread with normal

@@ -49,7 +49,8 @@ pub async fn issue(
     Ok(token)
 }
 
-/// Without a mail, for a caller that has just proven control of the address.
+/// Creates the account's link for this purpose without a mail, for a caller that has just proven control of the
+/// address.
 pub async fn issue_for(
     conn: &mut PgConnection,
     account: AccountId,
@@ -109,8 +110,7 @@ pub async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Re
     Ok(())
 }
 
-/// Expired for more than a day (contract: retention 7): until then, a caller with the link receives the reason for the
-/// refusal.
+/// An expired row is kept for a day (contract: retention 7), in which a caller with the link receives the reason for the refusal.
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from mail_links where token_hash in (

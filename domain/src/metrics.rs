@@ -20,7 +20,7 @@ pub struct Metric<S, const N: usize> {
     name: &'static str,
     help: &'static str,
     labels: [&'static str; N],
-    /// Of the series that exist before their first event.
+    /// Label values of the series that exist before their first event.
     known: fn() -> Vec<[&'static str; N]>,
     is_from_database: bool,
     series: PhantomData<fn() -> S>,
@@ -33,7 +33,8 @@ impl<S, const N: usize> Metric<S, N> {
         Self { name, help, labels, known: Vec::new, is_from_database: false, series: PhantomData }
     }
 
-    /// At zero. A rate does not show the first event of a series that did not exist before.
+    /// Makes these series exist at zero from the start. A rate does not show the first event of a series that did not exist
+    /// before.
     #[must_use]
     pub const fn starting_with(mut self, known: fn() -> Vec<[&'static str; N]>) -> Self {
         self.known = known;
@@ -56,7 +57,7 @@ impl<S> Metric<S, 0> {
 }
 
 impl<S: Series, const N: usize> Metric<S, N> {
-    /// In the order of the labels.
+    /// Returns the series with these label values, in the order of the labels.
     #[must_use]
     pub fn with<V: Into<::metrics::SharedString>>(&self, values: [V; N]) -> S {
         let labels = self.labels.into_iter().zip(values).map(|(label, value)| Label::new(label, value));
@@ -76,7 +77,7 @@ pub trait MetricDeclaration: fmt::Debug + Send + Sync {
 
     fn is_from_database(&self) -> bool;
 
-    /// And creates the series that exist from the start.
+    /// Describes the metric to the recorder, and creates the series that exist from the start.
     fn register(&self);
 }
 

@@ -111,9 +111,9 @@ pub async fn enroll(conn: &mut PgConnection, account: AccountId, vault: &Vault) 
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotVerified {
-    /// Or no secret is pending. A pending secret remains.
+    /// The code is wrong, or no secret is pending. A pending secret remains.
     Wrong,
-    /// Time to wait.
+    /// Contains the time to wait.
     TooMany(Duration),
     Enrolled,
 }
@@ -251,7 +251,7 @@ pub enum Verdict {
     Wrong,
     /// The proof was used before.
     UsedBefore,
-    /// Time to wait.
+    /// Contains the time to wait.
     TooMany(Duration),
     NotEnrolled,
 }

@@ -60,7 +60,7 @@ pub struct Notification {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamPosition {
-    /// After this number; nothing was missed.
+    /// Position after this number; no notification was missed.
     Behind(i64),
     /// After this number, the highest; earlier notifications may have been missed.
     Reset(i64),
@@ -154,7 +154,8 @@ async fn find_position(
     .map(Option::flatten)
 }
 
-/// For the retention time from now (contract: notifications 7). Returns false when the account is deleted.
+/// Records changes for the retention time from now (contract: notifications 7). Returns false when the account is
+/// deleted.
 async fn record_changes(conn: &mut PgConnection, account: AccountId, retention: Duration) -> sqlx::Result<bool> {
     let recorded = sqlx::query!(
         "insert into notification_readers (account_id, until)
@@ -239,7 +240,7 @@ pub struct Progress {
     pub waiting: bool,
 }
 
-/// For a process that may have missed an announcement.
+/// Returns the progress of these accounts, for a process that may have missed an announcement.
 pub async fn progress(conn: &mut PgConnection, accounts: &[AccountId]) -> sqlx::Result<Vec<Progress>> {
     sqlx::query_as!(
         Progress,

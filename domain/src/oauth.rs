@@ -131,7 +131,8 @@ async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result
     Ok(())
 }
 
-/// Only clients without tokens.
+/// Deletes up to `limit` clients that were revoked longer ago than `age` and have no tokens. Returns the number of
+/// deleted clients.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from oauth_clients where id in (
@@ -198,7 +199,7 @@ impl fmt::Debug for AccessToken {
     }
 }
 
-/// With the scopes the client requests or otherwise with all of its scopes.
+/// Issues a token to `client` for `lifetime`, with the scopes it requests or otherwise with all of its scopes.
 pub async fn issue_token(
     conn: &mut PgConnection,
     client: &Authenticated,
@@ -276,8 +277,7 @@ pub async fn find_by_token(conn: &mut PgConnection, token: &str) -> sqlx::Result
     .await
 }
 
-/// Expired for more than a day (contract: retention 7): until then, a caller with the token receives the reason for the
-/// refusal.
+/// An expired row is kept for a day (contract: retention 7), in which a caller with the token receives the reason for the refusal.
 async fn purge_expired_tokens(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from oauth_tokens where token_hash in (

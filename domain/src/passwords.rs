@@ -33,7 +33,7 @@ impl NewPassword {
         Ok(Self(normalized))
     }
 
-    /// With argon2id; returns a PHC string.
+    /// Hashes the password with argon2id and returns a PHC string.
     ///
     /// # Panics
     /// Never panics: argon2 accepts the salt.
@@ -46,7 +46,7 @@ impl NewPassword {
     }
 }
 
-/// Without a hash it returns false after the same time.
+/// Returns true when `password` matches the hash. Without a hash it returns false after the same time.
 #[must_use]
 pub fn verify(password: &str, hash: Option<&str>) -> bool {
     let (password, hash) = if password.len() > LONGEST { ("", None) } else { (password, hash) };
@@ -54,7 +54,8 @@ pub fn verify(password: &str, hash: Option<&str>) -> bool {
     matches(&normalize(password), &parsed).unwrap_or(false) && hash.is_some()
 }
 
-/// With the parameters in the hash. `None` when it is not an argon2id hash.
+/// Returns whether `password` matches the hash, computed with the parameters in the hash. Returns `None` when it is not
+/// an argon2id hash.
 fn matches(password: &str, hash: &PasswordHash<'_>) -> Option<bool> {
     let params = Params::try_from(hash).ok().filter(|_| hash.algorithm == Algorithm::Argon2id.ident())?;
     let (salt, stored) = (hash.salt?, hash.hash?);

@@ -1,8 +1,8 @@
 //! Profiles (contract: profiles): the browser state that a session starts with and saves at its end.
 //!
-//! The content of a profile is an immutable store, which the crate `kitfleet-profiles` writes and
-//! reads. A profile and its snapshots refer to stores. A reference is changed under the lock of the
-//! profile's row, and the code that removes one marks the store as removable.
+//! The content of a profile is an immutable store, which the crate `kitfleet-profiles` writes and reads. A profile and
+//! its snapshots refer to stores. A reference is changed under the lock of the profile's row, and the code that removes
+//! one marks the store as removable.
 
 pub mod snapshots;
 pub mod sources;
@@ -67,7 +67,7 @@ pub struct Profile {
     pub account_id: AccountId,
     pub name: String,
     pub archetype: String,
-    /// Sealed.
+    /// Size of the sealed state.
     pub size_bytes: i64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -182,8 +182,7 @@ pub(crate) async fn require_bytes(
     Ok(if fits { Ok(()) } else { Err(TooManyBytes { current, limit }) })
 }
 
-/// The account's row is locked until the transaction ends, so that concurrent calls count each
-/// other's profiles.
+/// The account's row is locked until the transaction ends, so that concurrent calls count each other's profiles.
 pub async fn require_room(conn: &mut PgConnection, account: AccountId, limits: &Limits) -> Result<(), CreateError> {
     let (tier, own) = accounts::lock_limits(&mut *conn, account).await?.ok_or(CreateError::NoAccount)?;
     let current =
@@ -438,7 +437,7 @@ pub struct ExpiredProfile {
     pub snapshots: i64,
 }
 
-/// In the order of ids, after the given one.
+/// Lists profiles whose time in the recycle bin is over, after the given one, at most `limit`.
 pub async fn due_for_purge(
     conn: &mut PgConnection,
     retention: Retention,
@@ -463,8 +462,8 @@ pub async fn due_for_purge(
     .await
 }
 
-/// As [`purge`], but without an audit entry. Returns the number of snapshots, or `None` when the
-/// profile is no longer due or its row is locked.
+/// As [`purge`], but without an audit entry. Returns the number of snapshots, or `None` when the profile is no longer
+/// due or its row is locked.
 pub async fn purge_due(conn: &mut PgConnection, retention: Retention, id: ProfileId) -> sqlx::Result<Option<u64>> {
     // The account owner may have restored the profile and deleted it again in the meantime.
     let held = sqlx::query_scalar!(
@@ -542,8 +541,8 @@ pub async fn is_being_kept(conn: &mut PgConnection, account: AccountId, id: Prof
     .await
 }
 
-/// Does nothing if the store is referenced. The caller must hold the lock on the row of its
-/// profile, or the profile must not exist.
+/// Does nothing if the store is referenced. The caller must hold the lock on the row of its profile, or the profile
+/// must not exist.
 pub async fn release(conn: &mut PgConnection, store: StoreId) -> sqlx::Result<()> {
     sqlx::query!(
         "update profile_stores set removable_at = now()

@@ -203,7 +203,7 @@ pub async fn create(
     Ok(saved)
 }
 
-/// Without secrets (contract: proxies 9).
+/// The entry contains no secrets (contract: proxies 9).
 fn entry(action: &'static str, proxy: &SavedProxy) -> Entry {
     let payload = json!({"proxy_id": proxy.id, "label": proxy.label, "scheme": proxy.scheme.name()});
     Entry { action, target: Some(proxy.id.to_string()), payload }
@@ -362,7 +362,7 @@ async fn on_account_delete(conn: &mut PgConnection, account: AccountId) -> sqlx:
     Ok(())
 }
 
-/// Of accounts that were deleted longer ago than `age`.
+/// Deletes proxies whose accounts were deleted longer ago than `age`. Returns the number of deleted proxies.
 async fn purge_lost(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from proxies where id = any(array(

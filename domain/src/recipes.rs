@@ -94,8 +94,8 @@ impl From<sqlx::Error> for CreateError {
     }
 }
 
-/// From the steps that an agent session has completed so far. Records `recipe.created`. The account's row is locked, so
-/// that simultaneous calls count each other's recipes.
+/// Creates a recipe from the steps that an agent session has completed so far, and records `recipe.created`. The account's row is
+/// locked, so that simultaneous calls count each other's recipes.
 pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
@@ -158,7 +158,8 @@ pub async fn preview(
     source::steps(conn, of, limits).await
 }
 
-/// Of the account, or of a team on which the actor is an admin (contract: recipes 3). Locks the row against deletion.
+/// Checks that the agent session belongs to the account, or to a team on which the actor is an admin (contract: recipes
+/// 3). Locks its row against deletion.
 async fn require_accessible(
     conn: &mut PgConnection,
     account: AccountId,

@@ -23,17 +23,17 @@ const NAMED_UNREADABLE: usize = 20;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct ResealedKind {
-    /// As [`Sealed::kind`].
+    /// See [`Sealed::kind`].
     pub kind: &'static str,
-    /// In this run.
+    /// Secrets that this run sealed with the current key.
     pub resealed: u64,
-    /// Before this run.
+    /// Secrets that the current key had sealed before this run.
     pub already: u64,
     /// They are not changed.
     pub unreadable: u64,
     /// Their rows remained locked by other transactions.
     pub locked: u64,
-    /// At most 20.
+    /// Owners of the unreadable secrets, at most 20.
     pub unreadable_ids: Vec<String>,
 }
 

@@ -10,7 +10,7 @@ const ENTRUSTED: [&str; 4] = ["byok", "proxy_secrets", "profiles", "snapshots"];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PurgeOutcome {
     Purged,
-    /// In the database or the storage.
+    /// The database or the storage returned an error.
     Failed,
     /// Locked or restored; the next sweep tries again.
     Skipped,
@@ -33,7 +33,6 @@ impl PurgeOutcome {
     }
 }
 
-/// See [`ENTRUSTED`].
 #[must_use]
 pub fn is_entrusted(arm: &str) -> bool {
     ENTRUSTED.contains(&arm)
@@ -41,7 +40,7 @@ pub fn is_entrusted(arm: &str) -> bool {
 
 #[derive(Debug, Clone, Copy)]
 pub struct Terms {
-    /// With mails, like the jobs that processed them.
+    /// Finished operations and mails, like the jobs that processed them.
     pub jobs: Duration,
     pub webhooks: Duration,
     pub sessions: Duration,

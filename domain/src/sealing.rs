@@ -36,7 +36,7 @@ impl Opener {
 #[error("the secrets were not encrypted for this worker")]
 pub struct NotSealedForUs;
 
-/// To the worker that published `public_key`.
+/// Seals `secrets` to the worker that published `public_key`.
 pub fn seal(secrets: &impl Serialize, public_key: &[u8]) -> Result<Vec<u8>, NotSealedForUs> {
     let public_key = PublicKey::from_slice(public_key).map_err(|_| NotSealedForUs)?;
     let plain = Zeroizing::new(serde_json::to_vec(secrets).map_err(|_| NotSealedForUs)?);

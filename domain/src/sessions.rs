@@ -1,8 +1,8 @@
 //! Browser sessions (contract: sessions).
 //!
-//! The status of a session is also its lock: an operation moves it from `ready` to `busy` under its
-//! own id, and only that id can release it. The creation is the first claim. [`intents`] holds the
-//! claims, and [`recovery`] ends claims and sessions that their caller or worker abandoned.
+//! The status of a session is also its lock: an operation moves it from `ready` to `busy` under its own id, and only
+//! that id can release it. The creation is the first claim. [`intents`] holds the claims, and [`recovery`] ends claims
+//! and sessions that their caller or worker abandoned.
 
 pub mod capabilities;
 pub mod census;
@@ -76,7 +76,7 @@ pub struct Session {
     pub label: Option<String>,
     /// JSON text, which preserves the order of members.
     pub metadata: Option<String>,
-    /// As the worker measured them.
+    /// Capabilities of the session's proxy, as the worker measured them.
     pub egress_capabilities: Option<Value>,
     pub egress_capability_report: Option<Value>,
     pub challenge: Option<Json<ChallengeState>>,
@@ -174,8 +174,7 @@ pub enum CreateError {
     CapacityExhausted,
     #[error("no browser is available")]
     NoWorker,
-    /// No worker has sent a heartbeat within its lease, but one that was not declared dead may
-    /// still be alive.
+    /// No worker has sent a heartbeat within its lease, but one that was not declared dead may still be alive.
     #[error("no worker has reported recently")]
     WorkersSilent,
     #[error(transparent)]
@@ -189,13 +188,12 @@ pub struct PlacementLimits<'a> {
     pub placement: Option<Placement>,
 }
 
-/// Reserves the slots, leases the profile, and stores the session, its opening `intent` and the
-/// audit entry `session.created`. `conn` is not in a transaction: without a profile, a proxy and
-/// extra headers, this is a single statement. The caller must notify the worker.
+/// Reserves the slots, leases the profile, and stores the session, its opening `intent` and the audit entry
+/// `session.created`. `conn` is not in a transaction: without a profile, a proxy and extra headers, this is a single
+/// statement. The caller must notify the worker.
 ///
-/// The account's row stays locked to the end of the transaction, so that simultaneous creations
-/// count each other. A transaction that locks a profile or a proxy locks the account first, to
-/// avoid deadlocks.
+/// The account's row stays locked to the end of the transaction, so that simultaneous creations count each other. A
+/// transaction that locks a profile or a proxy locks the account first, to avoid deadlocks.
 pub async fn create(
     conn: &mut PgConnection,
     new: &NewSession<'_>,
@@ -236,8 +234,8 @@ pub async fn create(
     Ok(created)
 }
 
-/// The headers of `emulation` have no values. A session with a profile emulates the profile's
-/// device, even after that has left the catalogue (contract: sessions 5).
+/// The headers of `emulation` have no values. A session with a profile emulates the profile's device, even after that
+/// has left the catalogue (contract: sessions 5).
 async fn write(
     conn: &mut PgConnection,
     new: &NewSession<'_>,
@@ -380,9 +378,9 @@ pub struct Filter<'a> {
 
 /// Newest first.
 ///
-/// The statement has one part for each combination of filters; the others cost nothing under any
-/// plan. Each part scans an index of only the matching rows, so the length of the account's history
-/// does not matter. Ended sessions have their own indexes, which operations do not update.
+/// The statement has one part for each combination of filters; the others cost nothing under any plan. Each part scans
+/// an index of only the matching rows, so the length of the account's history does not matter. Ended sessions have
+/// their own indexes, which operations do not update.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -459,10 +457,9 @@ pub enum Destroyed {
     Before,
 }
 
-/// A single statement frees the slot, ends the running operation and writes the events. The
-/// timestamps come from the clock, because this transaction may have started before the one that
-/// created the session. After the commit, the caller must notify the worker and the waiting
-/// process.
+/// A single statement frees the slot, ends the running operation and writes the events. The timestamps come from the
+/// clock, because this transaction may have started before the one that created the session, and waited for it. After
+/// the commit, the caller must notify the worker and the waiting process.
 pub async fn destroy(
     conn: &mut PgConnection,
     account: AccountId,
@@ -543,8 +540,8 @@ pub async fn ended_among(
     .await
 }
 
-/// Deletes sessions that ended longer ago than `age` and have no operations and challenges left.
-/// Examines the same `limit` oldest sessions as the purges of those do.
+/// Deletes sessions that ended longer ago than `age` and have no operations and challenges left. Examines the same
+/// `limit` oldest sessions as the purges of those do.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from sessions_past_term($1, $2) as past (id))
@@ -583,7 +580,7 @@ impl ExpiredSession {
     }
 }
 
-/// In the order of their ids, starting after `after`.
+/// Returns up to `limit` sessions that have reached their maximum age, in the order of their ids, starting after `after`.
 pub async fn over_age(
     conn: &mut PgConnection,
     ages: SessionAgeLimits,

@@ -35,7 +35,8 @@ pub enum Method<'a> {
         /// The hash that was checked. The password may have been changed since.
         hash: &'a str,
     },
-    /// To sign in, to verify the address or to set a new password. Has no entry of its own in the audit log.
+    /// Link in a mail to sign in, to verify the address or to set a new password. Such a sign-in has no entry of its
+    /// own in the audit log.
     MailLink,
     Oauth {
         provider: &'a str,
@@ -58,7 +59,7 @@ pub enum SignedIn {
 pub enum SignInError {
     #[error("the account is suspended")]
     Suspended,
-    /// Or its password changed in the meantime.
+    /// The account was deleted or its password changed in the meantime.
     #[error("the account was deleted or its password changed during the sign-in")]
     Gone,
     #[error(transparent)]
@@ -149,7 +150,7 @@ async fn forget_networks(conn: &mut PgConnection, account: AccountId) -> sqlx::R
     Ok(())
 }
 
-/// Not used for 180 days.
+/// Deletes up to `limit` networks that were not used for 180 days. Returns the number of deleted rows.
 async fn purge_networks(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from sign_in_networks where (account_id, network) in (

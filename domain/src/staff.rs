@@ -218,7 +218,7 @@ impl StaffRecord {
     }
 }
 
-/// In the caller's transaction (contract: staff 6).
+/// Writes both logs in the caller's transaction (contract: staff 6).
 pub async fn record(conn: &mut PgConnection, by: &StaffActor, action: StaffRecord) -> sqlx::Result<()> {
     let StaffRecord { operation, account, target, details } = action;
     sqlx::query!(

@@ -43,14 +43,14 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("status")
 };
 
-/// For the history.
+/// Measures every component for the history.
 pub const SAMPLE: ScheduledJob = ScheduledJob { name: "sample_status", period: 60 };
 
 pub const SEND_NOTICES: ScheduledJob = ScheduledJob { name: "send_incident_notices", period: 10 };
 
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Between two updates of an incident to a subscriber.
+    /// Minimum interval between two updates of an incident to a subscriber.
     pub update_interval: Duration,
     pub confirm_ttl: Duration,
 }

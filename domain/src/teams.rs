@@ -81,7 +81,7 @@ impl TeamName {
     }
 }
 
-/// With the name of the account owner.
+/// Creates the team of a new account, with the name of the account owner.
 pub async fn create(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into teams (id, owner_account_id, name) select $1, id, name from accounts where id = $2",

@@ -183,7 +183,7 @@ struct UsageCount {
     count: i64,
 }
 
-/// From `from` to before `until`.
+/// Returns the account's usage by day, from `from` to before `until`.
 async fn used(
     conn: &mut PgConnection,
     account: AccountId,

@@ -6,7 +6,7 @@ use unicode_normalization::UnicodeNormalization;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldError {
-    /// With dots, such as `action.text`.
+    /// Path of the field with dots, such as `action.text`.
     pub field: String,
     pub message: String,
 }
@@ -20,7 +20,7 @@ impl Invalid {
         Self(vec![FieldError { field: field.into(), message: message.into() }])
     }
 
-    /// For other fields.
+    /// The other check is about other fields.
     #[must_use]
     pub fn and<T>(mut self, other: Result<T, Self>) -> Self {
         let known = self.0.len();
@@ -91,7 +91,7 @@ pub fn find_nuls(value: &Value, at: &str, most: usize, found: &mut Vec<String>) 
 pub struct Rules(Vec<FieldError>);
 
 impl Rules {
-    /// Unless `holds`.
+    /// Adds an error unless `holds`.
     pub fn require(&mut self, holds: bool, field: &str, message: impl Into<String>) {
         if !holds {
             self.0.push(FieldError { field: field.to_owned(), message: message.into() });

@@ -12,7 +12,7 @@ use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-/// Bytes.
+/// Length of a key id in bytes.
 const KEY_ID: usize = 4;
 const NONCE: usize = 12;
 
@@ -52,7 +52,8 @@ impl Vault {
         self
     }
 
-    /// By the current key and each retired key. They identify the text without revealing it.
+    /// Returns fingerprints of `text` for `purpose`, by the current key and each retired key. They identify the text
+    /// without revealing it.
     ///
     /// # Panics
     /// Never panics: HMAC accepts keys of any length.
@@ -92,7 +93,7 @@ impl Vault {
         key.cipher(purpose).decrypt(&Nonce::from(*nonce), payload).map_err(|_| UnsealError)
     }
 
-    /// For the same purpose and owner.
+    /// Reseals a secret with the current key, for the same purpose and owner.
     pub fn reseal(&self, purpose: &str, owner: &str, sealed: &[u8]) -> Result<Vec<u8>, UnsealError> {
         let secret = Zeroizing::new(self.open(purpose, owner, sealed)?);
         Ok(self.seal(purpose, owner, &secret))

@@ -231,8 +231,7 @@ pub async fn touch(conn: &mut PgConnection, ids: &[WebSessionId]) -> sqlx::Resul
     Ok(())
 }
 
-/// Expired for more than a day (contract: retention 7): until then, a caller with the token receives the reason for the
-/// refusal.
+/// An expired row is kept for a day (contract: retention 7), in which a caller with the token receives the reason for the refusal.
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from web_sessions where id in (

@@ -72,10 +72,10 @@ pub(crate) const AREA: Area = Area {
 
 pub const GIVE_UP: ScheduledJob = ScheduledJob { name: "give_up_deliveries", period: 5 };
 
-/// As requested by staff.
+/// Job that sends dead letters again in batches, as requested by staff.
 pub const REQUEUE: ScheduledJob = ScheduledJob { name: "requeue_dead_letters", period: 5 };
 
-/// For secrets that are old or will soon stop signing.
+/// Job that mails the owners of endpoints whose secrets are old or will soon stop signing.
 pub const REMIND_OF_SECRETS: ScheduledJob = ScheduledJob { name: "remind_webhook_secrets", period: 60 };
 
 const URL_CHARS: usize = 2_048;
@@ -119,7 +119,7 @@ impl WebhookUrl {
 pub struct Subscriptions(Vec<EventType>);
 
 impl Subscriptions {
-    /// In their order, without duplicates.
+    /// Parses the names of event types in their order, without duplicates.
     pub fn parse<S: AsRef<str>>(names: &[S], limits: &Limits) -> Result<Self, Invalid> {
         let most = limits.webhook_events;
         if names.is_empty() || names.len() > most {

@@ -101,7 +101,7 @@ pub struct Worker {
     /// `None` for a worker without real browsers.
     pub is_sandboxed: Option<bool>,
     pub free_disk_bytes: Option<i64>,
-    /// Of the machine or its control group.
+    /// Available memory of its machine or control group.
     pub free_memory_bytes: Option<i64>,
 }
 

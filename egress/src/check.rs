@@ -22,9 +22,9 @@ const EXIT_BYTES: u64 = 8 * 1024;
 pub struct Checked {
     /// Includes authentication.
     pub latency: Duration,
-    /// If probes were given and one answered.
+    /// Exit address, if probes were given and one answered.
     pub exit_address: Option<IpAddr>,
-    /// Of a SOCKS 5 proxy, if probes were given.
+    /// Measured capabilities of a SOCKS 5 proxy, if probes were given.
     pub capabilities: Option<Capabilities>,
 }
 
@@ -40,7 +40,7 @@ pub async fn check(upstream: Upstream, rules: &Rules, probes: Option<&Probes>) -
     Ok(Checked { latency, exit_address: exit_address.ok().flatten(), capabilities })
 }
 
-/// As a site sees it. The proxy relays the answer and could falsify it.
+/// Exit address as a site sees it. The proxy relays the answer and could falsify it.
 async fn exit_address(way: &EgressRoute, url: &Url) -> Option<IpAddr> {
     let site = Target { host: url.host()?.to_owned(), port: url.port_or_known_default()? };
     let mut site_sees = way.connect(&site).await.ok()?;

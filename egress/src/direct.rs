@@ -14,7 +14,7 @@ use crate::refusal::Refusal;
 use crate::rules::Rules;
 use crate::target::Target;
 
-/// Of one browser.
+/// Concurrent lookups of one browser.
 const LOOK_UPS: usize = 8;
 
 /// Shared by all addresses of the name.
@@ -36,7 +36,7 @@ impl Direct {
         dial(&allowed, deadline).await
     }
 
-    /// At least one.
+    /// Returns at least one address.
     async fn judge(&self, target: &Target, deadline: Instant) -> Result<Vec<SocketAddr>, Refusal> {
         let found = match (target.address(), &target.host) {
             (None, Host::Domain(name)) => {
@@ -57,7 +57,7 @@ impl Direct {
     }
 }
 
-/// At least one.
+/// Returns at least one address.
 pub fn permitted(mut found: Vec<SocketAddr>, permit: impl Fn(SocketAddr) -> bool) -> Result<Vec<SocketAddr>, Refusal> {
     if found.is_empty() {
         return Err(Refusal::NameNotFound);
@@ -66,7 +66,7 @@ pub fn permitted(mut found: Vec<SocketAddr>, permit: impl Fn(SocketAddr) -> bool
     if found.is_empty() { Err(Refusal::NotAllowed) } else { Ok(found) }
 }
 
-/// In order. Each attempt gets the remaining time divided by the number of addresses that are left.
+/// Dials the addresses in order. Each attempt gets the remaining time divided by the number of addresses that are left.
 pub async fn dial(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, Refusal> {
     let mut refusal = Refusal::Unreachable;
     for (address, shares) in addresses.iter().rev().zip(1_u32..).collect::<Vec<_>>().into_iter().rev() {

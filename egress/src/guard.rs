@@ -1,5 +1,5 @@
-//! The egress guard: the only network path of a browser. It is a SOCKS 5 proxy on a socket in the browser's folder, or on a
-//! loopback port where browsers are not confined.
+//! The egress guard: the only network path of a browser. It is a SOCKS 5 proxy on a socket in the browser's folder, or
+//! on a loopback port where browsers are not confined.
 //!
 //! The guard connects to each target through the browser's [`EgressRoute`] and relays data. It rejects addresses
 //! outside the public internet, and public addresses of this machine and its networks, unless the deployment allows
@@ -40,7 +40,7 @@ use crate::welcome;
 
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
-/// After the browser has closed its side.
+/// Time a server may continue to send after the browser has closed its side.
 const LINGER: Duration = Duration::from_secs(30);
 
 /// Dropping it stops the guard and its egress route.
@@ -109,7 +109,8 @@ impl Guard {
         Ok(Self::serve(GuardListener::Port(listener), Some(port), way, rules))
     }
 
-    /// For a browser that has its own network namespace, in which a port leads to the socket.
+    /// Starts listening on a socket in the folder of a browser that has its own network namespace, in which a port leads to the
+    /// socket.
     pub fn open_in(folder: &Path, socket: &str, way: Arc<EgressRoute>, rules: &Rules) -> io::Result<Self> {
         // A socket's path has at most 107 bytes and the folder's path may be longer, so the path goes through the folder's file
         // descriptor.
@@ -134,7 +135,7 @@ impl Guard {
         self.port
     }
 
-    /// Going offline cuts all connections.
+    /// Cuts all connections of the browser and refuses new ones, or accepts connections again.
     pub fn set_offline(&self, offline: bool) {
         self.offline.send_replace(offline);
     }

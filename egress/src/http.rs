@@ -25,7 +25,7 @@ const HEAD_FIELDS: usize = 64;
 
 const DIALLED_WITHIN: Duration = Duration::from_secs(8);
 
-/// From there until the proxy reports that it has connected.
+/// Timeout from there until the proxy reports that it has connected.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(15);
 
 pub struct Http {
@@ -36,7 +36,7 @@ pub struct Http {
 
 struct Answer {
     status: u16,
-    /// After the head; they come from the server if it is connected.
+    /// Bytes after the head; they come from the server if it is connected.
     early: Vec<u8>,
 }
 
@@ -49,7 +49,7 @@ impl Http {
     pub async fn connect(&self, target: &Target) -> Result<Connection, Refusal> {
         let mut proxy = self.place.dial(Instant::now() + DIALLED_WITHIN).await?;
         let asked = timeout_at(Instant::now() + CONNECTED_WITHIN, self.ask(&mut proxy, target));
-        // The cause may be the proxy or the server; they cannot be told apart here.
+        // The cause may be the proxy or the server, which cannot be distinguished here.
         let Answer { status, early } = asked.await.map_err(|_| ProxyReply::TimedOut)??;
         match refused(status) {
             Some(refusal) => Err(refusal),

@@ -21,7 +21,7 @@ use hickory_resolver::{Hosts, TokioResolver};
 
 /// Name servers and static names.
 const FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
-/// For changes of the files.
+/// Interval at which the files are checked for changes.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 pub struct Names {
@@ -117,7 +117,7 @@ fn stamps() -> [Option<CacheStamp>; 2] {
 
 #[cfg(test)]
 impl Names {
-    /// Only names of this machine itself resolve.
+    /// Resolver without name servers: only names of this machine itself resolve.
     #[must_use]
     pub fn unknown() -> Self {
         Self::asking(ResolverConfig::default())

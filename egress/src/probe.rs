@@ -36,7 +36,7 @@ pub struct Probes {
     pub exit_url: Url,
 }
 
-/// As sessions report them.
+/// Capabilities of a proxy, as sessions report them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Capabilities {
     pub udp_associate: bool,

@@ -60,7 +60,7 @@ impl EgressRoute {
         Ok(Self { kind, rules: rules.clone() })
     }
 
-    /// In at most 4 s. `None` for a route other than a SOCKS 5 proxy.
+    /// Measures a SOCKS 5 proxy in at most 4 s. Returns `None` for other routes.
     pub async fn measure(&self, probes: &Probes) -> Result<Option<Measured>, Fault> {
         match &self.kind {
             Kind::Socks5(proxy) => probe::measure(proxy, probes).await.map(Some),

@@ -15,7 +15,7 @@ pub struct Rules {
     pub(crate) names: Arc<Names>,
     pub(crate) connections: usize,
     sites: Judge,
-    /// For addresses of customers' proxies and tunnels.
+    /// Rules for addresses of customers' proxies and tunnels.
     upstreams: Judge,
     /// Always denied: another browser's guard leads to that browser's route.
     guards: Arc<Mutex<HashSet<u16>>>,

@@ -33,7 +33,7 @@ const PASSWORD_ACCEPTED: u8 = 0;
 /// Includes dialling the proxy.
 const GREETED_WITHIN: Duration = Duration::from_secs(8);
 
-/// From there until the proxy reports that it has connected.
+/// Timeout from there until the proxy reports that it has connected.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(15);
 
 pub struct Socks5 {
@@ -51,7 +51,7 @@ impl Socks5 {
         let mut proxy = self.greeted().await?;
         let (target, deadline) = (target.wire(), Instant::now() + CONNECTED_WITHIN);
         let asked = timeout_at(deadline, request(&mut proxy, SOCKS5_CMD_TCP_CONNECT, &target));
-        // The cause may be the proxy or the server; they cannot be told apart here.
+        // The cause may be the proxy or the server, which cannot be distinguished here.
         asked.await.map_err(|_| ProxyReply::TimedOut)??;
         Ok(proxy)
     }

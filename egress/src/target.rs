@@ -62,7 +62,7 @@ impl Target {
     }
 }
 
-/// Such as `example.com:443` or `[2001:db8::1]:443`.
+/// Accepts `example.com:443` or `[2001:db8::1]:443`.
 impl FromStr for Target {
     type Err = &'static str;
 

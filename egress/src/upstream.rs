@@ -21,7 +21,7 @@ pub enum Upstream {
     /// RFC 9110, 9.3.6.
     Http(Proxy),
     WireGuard(Box<wireguard::Config>),
-    /// With the credentials for its server.
+    /// `OpenVPN` tunnel, and the credentials for its server.
     OpenVpn(Box<openvpn::Profile>, Option<Credentials>),
 }
 

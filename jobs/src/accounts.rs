@@ -36,7 +36,7 @@ pub async fn reactivate(conn: &mut PgConnection, account: AccountId) -> sqlx::Re
     Ok(accounts::set_suspended(conn, account, false).await?.is_some())
 }
 
-/// In every area (contract: accounts 9). `false` if it was deleted before.
+/// Deletes the account's data in every area (contract: accounts 9). `false` if it was deleted before.
 ///
 /// Profiles are purged later ([`kitfleet_domain::profiles::due_for_purge`]). Webhook endpoints are removed last, so
 /// they receive no events of the removal.

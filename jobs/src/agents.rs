@@ -11,8 +11,8 @@ use crate::Job;
 use crate::queues::Queue;
 use crate::wakeups::{self, Wakeups};
 
-/// For the worker incarnation that owns the driver session's browser. A second job for the turn finds that it has
-/// begun.
+/// One turn, for the worker incarnation that owns the driver session's browser. A turn runs once: a second job for it finds
+/// that it has begun.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct TurnJob {
     pub worker: WorkerId,
@@ -29,7 +29,7 @@ impl Job for TurnJob {
     }
 }
 
-/// In the transaction that stores the message, without a wake-up. The caller calls [`wake`] after the commit.
+/// Enqueues a turn in the transaction that stores the message, without a wake-up. The caller calls [`wake`] after the commit.
 pub async fn enqueue_untold(conn: &mut PgConnection, job: &TurnJob) -> sqlx::Result<()> {
     crate::push(conn, job).await
 }

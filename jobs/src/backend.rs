@@ -35,7 +35,7 @@ use tokio::time::Sleep;
 
 use crate::{Job, SAFETY};
 
-/// Only the purge of old entries reads the heartbeat.
+/// Interval of a job worker's heartbeat in apalis's registry. Only the purge of old entries reads it.
 const BEAT: Duration = Duration::from_mins(1);
 pub(crate) const RETRY: Duration = Duration::from_millis(200);
 const BATCH: usize = 32;
@@ -81,15 +81,16 @@ impl<J: Job> QueueBackend<J> {
     }
 }
 
-/// For claims and acknowledgements. A database crash that loses the latest commits is harmless: a job that is claimed
-/// twice finds that its work is done.
+/// Creates a pool for claims and acknowledgements, whose commits do not wait for the disk. A database crash that loses the
+/// latest commits is harmless: a job that is claimed twice finds that its work is done.
 pub async fn async_commit_pool(db: &PgPool) -> sqlx::Result<PgPool> {
     let options = (*db.connect_options()).clone().options([("synchronous_commit", "off")]);
     pool_options(4).connect_with(options).await
 }
 
-/// For long claim statements, whose planning would take several times as long as their execution. Plans are generic and
-/// avoid sequential scans: a plan that is made while the tables are empty must stay good as they grow.
+/// Creates a pool like `async_commit_pool` for long claim statements, whose planning would take several times as long as their
+/// execution. Plans are generic and avoid sequential scans: a plan that is made while the tables are empty must stay good as
+/// they grow.
 pub(crate) fn planned_once(async_commit_pool: &PgPool, size: u32) -> PgPool {
     let options = (*async_commit_pool.connect_options())
         .clone()
@@ -207,8 +208,8 @@ impl Queue {
         Ok(())
     }
 
-    /// After the database has rejected one of the results. The jobs have ended, and later acknowledgements wait for
-    /// them.
+    /// Acknowledges a batch of jobs without their results, after the database has rejected one of these results. The jobs have
+    /// ended, and later acknowledgements wait for them.
     async fn acknowledge_without_words(&self, results: &[&queries::ResultPayload], worker: &WorkerContext) {
         let jobs: Vec<_> = results.iter().map(|result| result.task_id.to_string()).collect();
         let ended = sqlx::query(

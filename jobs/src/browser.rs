@@ -7,13 +7,14 @@ use sqlx::PgConnection;
 
 use crate::wakeups::{self, Wakeups};
 
-/// Of this worker incarnation, for wake-ups.
+/// Queue name on which this worker incarnation receives wake-ups.
 #[must_use]
 pub fn queue_of(worker: WorkerId) -> String {
     format!("browser:{worker}")
 }
 
-/// In the caller's transaction. The worker and the listeners are notified when it commits.
+/// Ends the account's session in the caller's transaction. The worker and the listeners are notified when it commits. Returns
+/// `None` if the account has no such session.
 pub async fn destroy(
     conn: &mut PgConnection,
     account: AccountId,

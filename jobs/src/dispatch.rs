@@ -23,7 +23,8 @@ pub struct Dispatcher<'a> {
     pub db: &'a PgPool,
     pub wakeups: &'a Wakeups,
     pub replies: &'a Replies,
-    /// For memory of large answers, with the account it is charged to. `None` if the outcome is not sent as an answer.
+    /// Budget that large answers reserve memory from, and the account it is charged to. `None` if the outcome is not sent as an
+    /// answer.
     pub answers: Option<(&'a AnswerBudget, AccountId)>,
 }
 
@@ -41,7 +42,7 @@ pub enum DispatchOutcome {
     /// It has not renewed its lease for a while. Nothing was changed.
     WorkerSilent,
     NoSession,
-    /// In time.
+    /// No outcome arrived in time.
     Unheard(Failure),
 }
 
@@ -54,7 +55,7 @@ pub enum DispatchError {
 }
 
 impl Dispatcher<'_> {
-    /// For the HTTP request with this id.
+    /// Runs `operation` on the account's session as `intent`, for the HTTP request with this id.
     pub async fn run(
         self,
         whose: (AccountId, SessionId),
@@ -123,8 +124,8 @@ async fn give_up(db: &PgPool, intent: IntentId) -> sqlx::Result<Failure> {
     Ok(Failure { class: FailureClass::Timeout, detail: detail.to_owned() })
 }
 
-/// For the session's worker. If the worker's key is gone, the session has ended and accepts no operation, so the
-/// secrets are dropped.
+/// Removes the operation's secrets and seals them for the session's worker. If the worker's key is gone, the session has ended
+/// and accepts no operation, so the secrets are dropped. Returns `None` if the session does not exist.
 async fn seal(
     conn: &mut PgConnection,
     (account, session): (AccountId, SessionId),

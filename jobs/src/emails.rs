@@ -28,8 +28,8 @@ impl Job for EmailJob {
     }
 }
 
-/// After the caller's transaction commits. Returns the time when the mail, and a link in it, expires; `None` if the
-/// mail is sent only once and was queued before.
+/// Queues a mail, which is sent after the caller's transaction commits. Returns the time when the mail, and a link in it,
+/// expires. Returns `None` if the mail is sent only once and was queued before.
 pub async fn send(
     conn: &mut PgConnection,
     template: Template,

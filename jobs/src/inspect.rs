@@ -116,7 +116,7 @@ pub async fn show(conn: &mut PgConnection, id: &str) -> sqlx::Result<Option<JobR
 #[derive(Debug)]
 pub enum RetryOutcome {
     Yes,
-    /// Also a turn or a proxy check, which run once.
+    /// No failed or killed job has this id, or it is a turn or a proxy check, which run once.
     NoSuchJob,
     /// A cancellation by an operator is final.
     Cancelled,
@@ -129,7 +129,8 @@ pub enum RetryOutcome {
 
 const CANCELLED: &str = r#"{"Err": "an operator cancelled it"}"#;
 
-/// Only a job that still has something to do. Resets the attempt count of a delivery.
+/// Retries a job that failed or whose worker died, if the job still has something to do. Requeues a delivery in the dead letter
+/// state and resets its attempt count.
 pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<RetryOutcome> {
     if id.parse::<IntentId>().is_ok() {
         return Ok(RetryOutcome::RunsOnce);
@@ -244,9 +245,9 @@ pub async fn stats(conn: &mut PgConnection) -> sqlx::Result<Vec<QueueStats>> {
 
 #[derive(Debug)]
 pub struct Backlog {
-    /// Without the worker's id.
+    /// Queue name without the worker's id.
     pub job_type: &'static str,
-    /// For webhooks at most [`MOST_COUNTED`].
+    /// Number of jobs; for webhooks at most [`MOST_COUNTED`].
     pub depth: i64,
     /// Time the oldest has waited.
     pub age: Duration,

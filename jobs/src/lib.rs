@@ -55,7 +55,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
     fn queue(&self) -> String;
 }
 
-/// Without a wake-up. The worker checks all its queues more often ([`pending_work`]).
+/// Interval at which a queue is polled without a wake-up. The worker checks all its queues more often ([`pending_work`]).
 const SAFETY: Duration = Duration::from_secs(30);
 
 /// Wakes the queue's server when the transaction commits.
@@ -64,7 +64,7 @@ pub async fn enqueue<J: Job>(conn: &mut PgConnection, job: &J) -> sqlx::Result<(
     wakeups::wake(conn, &job.queue()).await
 }
 
-/// In one statement, which keeps the transaction's row locks short.
+/// Writes several jobs of one queue in one statement, which keeps the transaction's row locks short.
 pub async fn enqueue_all<J: Job>(conn: &mut PgConnection, jobs: &[J]) -> sqlx::Result<()> {
     let Some(first) = jobs.first() else { return Ok(()) };
     push_all(&mut *conn, &first.queue(), jobs).await?;
@@ -91,7 +91,7 @@ async fn push_all<J: Job>(conn: &mut PgConnection, queue: &str, jobs: &[J]) -> s
     Ok(())
 }
 
-/// While another process migrates.
+/// Interval at which a process tries to take the migration lock while another process migrates.
 const TRY_LOCK_AFTER: Duration = Duration::from_millis(100);
 
 #[derive(Debug, thiserror::Error)]

@@ -45,11 +45,11 @@ impl Job for MaintenanceJob {
 pub struct Scheduled {
     /// A next tick had no row yet: the previous tick, if there was one, is due now.
     pub anew: bool,
-    /// Until the first tick is due.
+    /// Time until the first tick is due.
     pub next: Duration,
 }
 
-/// If the row is missing.
+/// Writes the row of each scheduled job's next tick, if it is missing.
 pub async fn schedule(conn: &mut PgConnection) -> sqlx::Result<Scheduled> {
     let chains: Vec<_> = areas::chains().collect();
     let ids: Vec<_> = chains.iter().map(|_| ulid::Ulid::generate().to_string()).collect();
@@ -79,7 +79,7 @@ pub async fn schedule(conn: &mut PgConnection) -> sqlx::Result<Scheduled> {
     Ok(Scheduled { anew, next: Duration::try_from_secs_f64(next).unwrap_or_default() })
 }
 
-/// For `service_scheduled_job_chain_pending`.
+/// Value of `service_scheduled_job_chain_pending`.
 pub async fn pending_chains(conn: &mut PgConnection) -> sqlx::Result<Vec<(&'static str, bool)>> {
     let pending: Vec<String> = sqlx::query_scalar(
         "select distinct split_part(idempotency_key, ':', 1) from apalis.jobs

@@ -5,7 +5,7 @@ use kitfleet_domain::notifications::CHANNEL;
 
 use crate::wakeups::Wakeups;
 
-/// For the processes that have listeners of the account. Call it after the commit. Rare changes notify in their own
+/// Notifies the processes that have listeners of the account. Call it after the commit. Rare changes notify in their own
 /// transaction; operations do not wait for that.
 pub(crate) fn tell(wakeups: &Wakeups, account: AccountId) {
     wakeups.tell_all(CHANNEL, account.as_uuid().to_string());

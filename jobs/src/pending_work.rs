@@ -17,12 +17,12 @@ pub struct PendingWork {
     pub deliveries: bool,
     /// A tick has been due for 2 s: the process that keeps the schedule has failed to start it.
     pub late_ticks: bool,
-    /// Of those that were asked about.
+    /// Queues with waiting jobs, of those that were asked about.
     pub queues: Vec<String>,
 }
 
 impl PendingWork {
-    /// In this process.
+    /// Wakes the servers in this process.
     pub fn wake(&self, wakeups: &Wakeups, worker: WorkerId) {
         let operations = self.operations.then(|| OperationJob::QUEUE.name_at(worker));
         for queue in self.queues.iter().chain(&operations) {

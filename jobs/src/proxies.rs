@@ -8,7 +8,8 @@ use crate::Job;
 use crate::queues::Queue;
 use crate::wakeups::{self, Wakeups};
 
-/// For the one worker that can read the proxy's sealed secrets. A second job for the check finds that it has begun.
+/// A check by the one worker that can read the proxy's sealed secrets. A check runs once: a second job for it finds that it has
+/// begun.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct CheckProxy {
     pub worker: WorkerId,
@@ -25,7 +26,7 @@ impl Job for CheckProxy {
     }
 }
 
-/// In the transaction that writes the check, without a wake-up. The caller calls [`wake`] after the commit.
+/// Enqueues a check in the transaction that writes it, without a wake-up. The caller calls [`wake`] after the commit.
 pub async fn enqueue_untold(conn: &mut PgConnection, job: &CheckProxy) -> sqlx::Result<()> {
     crate::push(conn, job).await
 }

@@ -5,7 +5,7 @@ use kitfleet_domain::ids::WorkerId;
 /// Workers, metrics and operators' commands handle a queue by these facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queue {
-    /// In metrics, without a worker's id.
+    /// Name in metrics, without a worker's id.
     pub name: &'static str,
     server: Server,
     rows: Rows,
@@ -33,13 +33,13 @@ enum Wakeup {
 }
 
 impl Queue {
-    /// In apalis's table.
+    /// The rows are in apalis's table.
     #[must_use]
     pub const fn of_all_workers(name: &'static str) -> Self {
         Self { name, server: Server::AnyWorker, rows: Rows::Apalis, wakeup: Wakeup::Channel }
     }
 
-    /// In apalis's table. The jobs run once, and are killed with their worker.
+    /// Declares a queue in apalis's table for each worker incarnation. Its jobs run once, and are killed with their worker.
     #[must_use]
     pub const fn of_each_worker(name: &'static str) -> Self {
         Self { name, server: Server::OneWorker, rows: Rows::Apalis, wakeup: Wakeup::Channel }
@@ -52,7 +52,7 @@ impl Queue {
         self
     }
 
-    /// By the worker that keeps the time of scheduled jobs, instead of wake-ups.
+    /// Makes the worker that keeps the time of scheduled jobs start the jobs, instead of wake-ups.
     #[must_use]
     pub(crate) const fn started_by_timer(mut self) -> Self {
         self.wakeup = Wakeup::Timer;
@@ -77,7 +77,7 @@ impl Queue {
         self.wakeup == Wakeup::Channel
     }
 
-    /// In apalis's table, on one worker.
+    /// Returns true when its jobs, in apalis's table, run once on one worker.
     pub(crate) fn runs_once(self) -> bool {
         self.is_in_apalis() && self.server == Server::OneWorker
     }

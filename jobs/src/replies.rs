@@ -28,7 +28,7 @@ use uuid::Uuid;
 use crate::traces;
 use crate::wakeups::Wakeups;
 
-/// Also the time before a waiter's row is first read.
+/// Interval between reads of rows, and the time before a waiter's row is first read.
 const REREAD: Duration = Duration::from_millis(500);
 /// Beyond the operation's own budget, which the worker enforces. A dead worker is detected well within this time.
 const GRACE: Duration = Duration::from_secs(30);
@@ -102,7 +102,7 @@ impl Replies {
         WorkWaiter { work, told, replies: self.clone() }
     }
 
-    /// As if it had timed out, because this process stops.
+    /// Ends all waiting as if it had timed out, because this process stops.
     pub fn end_patience(&self) {
         self.0.patience_ended.cancel();
     }
@@ -153,7 +153,7 @@ impl Replies {
         }
     }
 
-    /// Of waiters that have waited longer than 500 ms. Never returns.
+    /// Reads the rows of waiters that have waited longer than 500 ms; never returns.
     pub async fn reread(self) {
         loop {
             sleep(REREAD).await;
@@ -280,7 +280,7 @@ pub struct WorkWaiter {
 }
 
 impl WorkWaiter {
-    /// At most 500 ms. `false` when the process stops and waiting must end.
+    /// Waits until the work may have ended, at most 500 ms. Returns `false` when the process stops and waiting must end.
     pub async fn told(&self) -> bool {
         account_share::release();
         let patience_ended = &self.replies.0.patience_ended;

@@ -7,8 +7,8 @@ use sqlx::{Connection as _, PgConnection};
 use crate::browser;
 use crate::staff::Refused;
 
-/// As its owner's DELETE does; returns the account. Works even if the worker is dead: the slot and the profile are
-/// freed, and the session's unsaved profile changes are lost.
+/// Ends a live session as its owner's DELETE does, and returns the account that owns it. Works even if the worker is dead: the
+/// slot and the profile are freed, and the session's unsaved profile changes are lost.
 pub async fn destroy(conn: &mut PgConnection, session: SessionId) -> Result<AccountId, Refused> {
     let mut tx = conn.begin().await?;
     let account = inspection::account_of(&mut tx, session).await?.ok_or(Refused::Unknown)?;

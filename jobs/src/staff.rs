@@ -215,7 +215,8 @@ async fn require_job(conn: &mut PgConnection, id: &str) -> Result<(), Refused> {
     if known { Ok(()) } else { Err(Refused::Unknown) }
 }
 
-/// With a deadline, sessions that are still live then are ended. A worker that drains already gets the new deadline.
+/// Stops assigning sessions to a worker. With a deadline, sessions that are still live then are ended. A worker that drains
+/// already gets the new deadline.
 pub async fn drain(
     conn: &mut PgConnection,
     worker: WorkerId,

@@ -40,14 +40,14 @@ const OUTBOX: usize = 4_096;
 const BATCH: usize = 256;
 /// Notifications through PostgreSQL wake every listening process.
 const GATHERED_FOR: Duration = Duration::from_millis(1);
-/// Until PostgreSQL listens to the channels.
+/// Maximum time [`Wakeups::serve`] waits until PostgreSQL listens to its channels.
 const LISTENS_WITHIN: Duration = Duration::from_secs(5);
 
 pub(crate) fn channel(queue: &str) -> String {
     format!("jobs:{queue}")
 }
 
-/// When the transaction commits. For callers without a hub, or whose wake-up is not urgent.
+/// Wakes the server of `queue` when the transaction commits. For callers without a hub, or whose wake-up is not urgent.
 pub(crate) async fn wake(conn: &mut PgConnection, queue: &str) -> sqlx::Result<()> {
     notify(conn, &channel(queue), "").await
 }
@@ -126,7 +126,7 @@ impl Wakeups {
         }
     }
 
-    /// In every process. Never waits.
+    /// Sends a wake-up to the listeners of this channel in every process. Like [`Self::tell`], it never waits.
     pub fn tell_all(&self, channel: &str, payload: String) {
         if self.0.hear(channel, Some(&payload)) {
             WakeupTransport::Memory.count(1);
@@ -136,7 +136,7 @@ impl Wakeups {
         }
     }
 
-    /// Until the returned guard is dropped.
+    /// Calls `listener` with each message of this channel until the returned guard is dropped.
     pub fn listen(&self, channel: String, listener: impl Fn(Option<&str>) + Send + Sync + 'static) -> Listening {
         self.listen_on(HashMap::from([(channel, Arc::new(listener) as Listener)]))
     }
@@ -183,7 +183,7 @@ impl Hub {
         })
     }
 
-    /// Without a payload, because messages may have been lost.
+    /// Calls the listeners without a payload, because messages may have been lost.
     fn look(&self, channels: &[String]) {
         for channel in channels {
             self.hear(channel, None);
@@ -214,7 +214,7 @@ impl Drop for Listening {
     }
 }
 
-/// Until the hub is dropped.
+/// Sends wake-ups to other processes until the hub is dropped.
 async fn carry(mut waiting: mpsc::Receiver<WakeUp>, mut redis: Option<redis::Publisher>, postgres: postgres::Notifier) {
     static LOST: LogThrottle = LogThrottle::new();
     let (mut batch, mut notified) = (Vec::new(), Instant::now());

@@ -47,7 +47,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Also the time limit for writing the result.
+    /// Lifetime of a claim, and the time limit for writing its result.
     #[must_use]
     pub fn lease(&self) -> Duration {
         self.timeout + GRACE

@@ -27,7 +27,7 @@ pub const PIECE: usize = 256 * 1024;
 /// Files that an API process sends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UploadOffer {
-    /// In the order of their bytes.
+    /// The files, in the order of their bytes.
     pub files: Vec<OfferedFile>,
 }
 
@@ -47,11 +47,11 @@ pub enum FileReply {
     Content {
         file_name: FileName,
         content_type: Option<String>,
-        /// Of the content that follows.
+        /// Number of bytes that follow.
         bytes: u64,
     },
     NoSuchDownload,
-    /// Not ended in time, or failed.
+    /// The download has not ended in time, or has failed.
     Incomplete {
         status: DownloadStatus,
         error: Option<DownloadError>,
@@ -72,7 +72,7 @@ pub async fn send(stream: &mut (impl AsyncWrite + Unpin), message: &impl Seriali
     stream.flush().await
 }
 
-/// And no byte after it.
+/// Receives a message and no byte after it.
 pub async fn receive<T: DeserializeOwned>(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<T> {
     let length = stream.read_u32().await?;
     if length > MESSAGE_BYTES {

@@ -13,5 +13,5 @@ pub mod pictures;
 
 pub const PROTOCOL: &str = "kitfleet.live.v1";
 
-/// Of a session (contract: live 5).
+/// Maximum number of concurrent viewers of a session (contract: live 5).
 pub const MOST_VIEWERS: usize = 64;

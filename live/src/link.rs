@@ -24,7 +24,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 const LINE_BYTES: usize = 1_024;
 
-/// Also for each side's line.
+/// Timeout for connecting, and for each side's line.
 pub const SPOKEN_WITHIN: Duration = Duration::from_secs(5);
 
 /// Placeholder: the worker's certificate is verified by its fingerprint.
@@ -38,7 +38,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Greeting {
     pub session_id: SessionId,
-    /// Of a viewer, or of a transfer of files.
+    /// Ticket of the viewer, or of a transfer of files.
     pub ticket: String,
 }
 
@@ -153,7 +153,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// With TLS and a new certificate unless the address is a loopback address.
+    /// Starts to listen. Uses TLS with a new certificate unless the address is a loopback address.
     pub async fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = TcpListener::bind(address).await?;
         let address = socket.local_addr()?;

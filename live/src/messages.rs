@@ -39,7 +39,7 @@ pub enum ToViewer {
     },
 }
 
-/// From the perspective of a viewer.
+/// Driver of a session from the perspective of a viewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Driver {
@@ -64,7 +64,7 @@ pub struct MenuItem {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dialog {
     pub kind: DialogKind,
-    /// Truncated.
+    /// Text of the page, truncated.
     pub message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,

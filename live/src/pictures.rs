@@ -2,7 +2,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// Before the JPEG.
+/// Size of the header before the JPEG.
 pub const HEADER_BYTES: usize = 32;
 
 /// There is no other type yet.
@@ -12,7 +12,7 @@ const SHARP: u8 = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Picture {
-    /// Starting at 1.
+    /// Number of the picture, starting at 1.
     pub seq: u32,
     /// 0 for a picture of the whole viewport; otherwise the number of the one it is drawn over.
     pub base: u32,
@@ -22,7 +22,7 @@ pub struct Picture {
     pub view: [u16; 2],
     /// Left, top, width and height in CSS pixels.
     pub rect: [u16; 4],
-    /// Microseconds since 1970.
+    /// Capture time in microseconds since 1970.
     pub taken_us: u64,
 }
 

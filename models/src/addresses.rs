@@ -24,13 +24,13 @@ impl ExpectedDocuments {
     }
 }
 
-/// Without surrounding punctuation.
+/// Trims surrounding punctuation.
 fn words(message: &str) -> impl Iterator<Item = &str> {
     let surrounds = |c: char| "\"'`“”‘’„«»‹›()[]{}<>,;:!?.".contains(c);
     message.split_whitespace().map(move |word| word.trim_matches(surrounds))
 }
 
-/// With or without a scheme.
+/// Addresses that a word denotes, with or without a scheme.
 fn named(word: &str) -> Vec<Url> {
     if word.contains("://") {
         return Url::parse(word).into_iter().collect();

@@ -186,7 +186,6 @@ pub enum Condition {
         pattern: String,
     },
     Time {
-        /// Milliseconds.
         ms: u64,
     },
     Download {},

@@ -1,13 +1,12 @@
 use serde::Serialize;
 
-/// By price category. Each token counts in exactly one.
+/// Token counts of a request by price category. Each token counts in exactly one.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Usage {
     /// Neither read from the cache nor written to it.
     pub input: u32,
     /// Includes reasoning.
     pub output: u32,
-    /// Input tokens.
     pub cache_write: u32,
     pub cache_read: u32,
 }
@@ -29,7 +28,7 @@ pub struct Prices {
     pub cache_read: f64,
 }
 
-/// In cents, with fractions: a request seldom costs a whole cent.
+/// Cost in cents, with fractions: a request seldom costs a whole cent.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize)]
 #[serde(transparent)]
 pub struct Cost(f64);

@@ -18,7 +18,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const MOST_BYTES: usize = 1024 * 1024;
 const MOST_REFUSED_BYTES: usize = 64 * 1024;
 const REFUSED_WITHIN: Duration = Duration::from_secs(5);
-/// As a provider may request.
+/// Longest pause before a retry that a provider may request.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Rate limits have the same status codes.
@@ -53,7 +53,7 @@ impl Refusal {
         }
     }
 
-    /// If a retry is allowed.
+    /// Pause before a retry, if a retry is allowed.
     fn pause(&self) -> Option<Duration> {
         match self {
             Self::Status { status: 429 | 529, of_payment: false, pause } => {
@@ -91,7 +91,7 @@ impl Exchange {
         timeout(within, attempt(request)).await.unwrap_or(Err(Refusal::Failed(Failure::Late)))
     }
 
-    /// If the provider asks for a retry. `within` limits the total time.
+    /// Sends a request, and again if the provider asks for a retry. `within` limits the total time.
     pub async fn twice_at_most(&self, request: RequestBuilder, within: Duration) -> Result<Vec<u8>, Refusal> {
         let again = request.try_clone();
         let attempts = async {

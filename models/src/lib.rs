@@ -44,13 +44,13 @@ pub struct Settings {
     pub openai: ProviderSettings,
     /// Includes the pause before a retry.
     pub timeout: Duration,
-    /// For accounts that consent to its use.
+    /// Credential of the deployment, for accounts that consent to its use.
     pub bundled: Option<Credential>,
 }
 
 #[derive(Debug, Clone)]
 pub struct ProviderSettings {
-    /// Without a trailing slash.
+    /// Base URL of the API, without a trailing slash.
     pub base_url: String,
     pub model: String,
     pub prices: Prices,
@@ -93,7 +93,7 @@ pub enum Payer {
 pub struct ModelCall {
     pub provider: Provider,
     pub model: String,
-    /// Also if the answer is invalid.
+    /// Tokens used, even if the answer is invalid.
     pub usage: Usage,
     pub cost: Cost,
     /// Parsed answer, or the reason why there is none.
@@ -166,7 +166,7 @@ impl Models {
         self.settings.bundled.as_ref()
     }
 
-    /// With the smallest possible request (contract: byok 5).
+    /// Tests a key with the smallest possible request (contract: byok 5).
     pub async fn test(&self, provider: Provider, key: &ProviderKey) -> TestOutcome {
         let (end, settings) = self.end(provider);
         let request = self.exchange.request(end.as_ref(), settings, key, &end.least(&settings.model));

@@ -46,7 +46,7 @@ pub struct Prompt<'a> {
     /// Oldest first, without typed text.
     pub history: &'a [ConversationTurn<'a>],
     pub page: Option<Page<'a>>,
-    /// For this message.
+    /// Steps that were run for this message.
     pub done: &'a [String],
     pub most_steps: usize,
     pub most_tokens: u32,
@@ -57,7 +57,7 @@ pub struct Prompt<'a> {
 pub struct Surroundings<'a> {
     /// The text is the page's.
     pub dialog: Option<&'a str>,
-    /// If there are several. A step names one by its number, counted from 1.
+    /// Descriptions of the browser's pages, if there are several. A step names one by its number, counted from 1.
     pub pages: &'a [String],
     pub files: &'a [String],
 }
@@ -125,7 +125,7 @@ fn fenced(text: &mut String, fence: &str, data: &str) {
     let _ = writeln!(text, "=== page {fence}\n");
 }
 
-/// At the last whole line within the limit.
+/// Returns the start of a text, cut at the last whole line within the limit.
 fn cut(text: &str, most_chars: usize) -> &str {
     let Some((end, _)) = text.char_indices().nth(most_chars) else { return text };
     let lines = text[..end].rfind('\n').unwrap_or(end);

@@ -16,7 +16,7 @@ pub trait ProviderApi: Send + Sync {
     fn credential(&self, key: &ProviderKey) -> (HeaderName, String);
     fn headers(&self) -> HeaderMap;
     fn body(&self, question: &Question<'_>) -> Value;
-    /// Of the smallest possible request.
+    /// Body of the smallest possible request.
     fn least(&self, model: &str) -> Value;
     fn read(&self, answer: &[u8]) -> Result<ProviderReply, Failure>;
 }
@@ -47,7 +47,7 @@ impl<'a> Question<'a> {
 }
 
 pub struct ProviderReply {
-    /// If there is exactly one call.
+    /// Arguments of the tool call, if there is exactly one.
     pub call: Result<Value, Failure>,
     pub usage: Usage,
 }

@@ -23,7 +23,7 @@ const URL_CHARS: usize = 8_192;
 /// Not `Debug`, because it contains secrets.
 #[derive(Clone)]
 pub struct CardConfig {
-    /// Without a trailing slash.
+    /// Base URL of the API, without a trailing slash.
     pub base_url: String,
     /// Without it, card payments are not offered.
     pub secret_key: Option<String>,
@@ -49,11 +49,11 @@ pub enum Payer<'a> {
 pub struct Purchase<'a> {
     pub account: AccountId,
     pub tier: Tier,
-    /// Cents per month.
+    /// Cents for a month.
     pub price: u32,
     pub payer: Payer<'a>,
     pub success_url: &'a str,
-    /// If the customer cancels.
+    /// Redirect URL if the customer cancels.
     pub cancel_url: &'a str,
 }
 

@@ -18,7 +18,7 @@ const CURRENCY_CHARS: usize = 20;
 
 #[derive(Clone)]
 pub struct CryptoConfig {
-    /// Without a trailing slash.
+    /// Base URL of the API, without a trailing slash.
     pub base_url: String,
     /// Without it, crypto payments are not offered.
     pub api_key: Option<String>,
@@ -26,7 +26,7 @@ pub struct CryptoConfig {
     pub ipn_secret: Option<String>,
     pub timeout: Duration,
     pub payment_window: Duration,
-    /// That an order pays for.
+    /// Length of the period that an order pays for.
     pub period: Duration,
     /// From this age on, a pending order's payment is looked up at the processor.
     pub sweep_after: Duration,

@@ -22,14 +22,14 @@ pub enum PaymentError {
 }
 
 impl PaymentError {
-    /// No response arrived.
+    /// True when no response arrived.
     #[must_use]
     pub fn is_silence(&self) -> bool {
         matches!(self, Self::Unconfigured | Self::Unreachable | Self::Late)
     }
 }
 
-/// Without retries and redirects.
+/// Creates an HTTP client without retries and redirects.
 pub fn client() -> reqwest::Result<Client> {
     let client = Client::builder().no_proxy().redirect(redirect::Policy::none()).connect_timeout(CONNECT_WITHIN);
     client.retry(reqwest::retry::never()).user_agent(concat!("kitfleet/", env!("CARGO_PKG_VERSION"))).build()

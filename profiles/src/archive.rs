@@ -3,8 +3,8 @@
 //! Archives without a version were written before files were validated. No browser receives their files: [`unpack`]
 //! skips them, and [`unpack_for_reading`] reads their values.
 //!
-//! Even authenticated archives are not trusted: a path outside the folder, an entry that is not a plain file, and more data
-//! than a store may contain are rejected.
+//! Even authenticated archives are not trusted: a path outside the folder, an entry that is not a plain file, and more
+//! data than a store may contain are rejected.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
@@ -51,7 +51,7 @@ pub fn pack(cookies: &[u8], files: &[Entry], to: &mut dyn Write) -> io::Result<(
     archive.into_inner()?.finish()?.flush()
 }
 
-/// Without an owner and a time of the machine.
+/// Creates a header without an owner and a time of the machine.
 fn header(size: u64) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(EntryType::Regular);

@@ -21,7 +21,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::sync::mpsc::{Receiver, Sender};
 use url::Url;
 
-/// To or from the storage.
+/// Maximum number of chunks in flight to or from the storage.
 pub const CHUNKS_UNDER_WAY: usize = 2;
 
 pub trait BlobStore: Send + Sync {
@@ -88,7 +88,7 @@ impl fmt::Debug for Objects {
 pub struct Bucket<'a> {
     /// `s3://bucket/prefix`
     pub url: &'a Url,
-    /// If it is not Amazon's.
+    /// Server, if it is not Amazon's.
     pub endpoint: Option<&'a str>,
     pub region: &'a str,
     /// Id and secret. Without them, the machine's own permissions are used.
@@ -98,9 +98,9 @@ pub struct Bucket<'a> {
 impl Objects {
     /// A store may need several requests.
     const REQUEST_LIMIT: Duration = Duration::from_mins(2);
-    /// For transient errors, while a session waits.
+    /// Time during which requests with transient errors are retried, while a session waits.
     const RETRY_LIMIT: Duration = Duration::from_secs(20);
-    /// Also the size from which a multipart upload is used.
+    /// Part size of a multipart upload, and the size from which one is used.
     const PART: usize = 8 * 1024 * 1024;
 
     pub fn in_bucket(bucket: Bucket<'_>) -> Result<Self, String> {

@@ -6,12 +6,12 @@ use std::net::Ipv6Addr;
 use serde::{Deserialize, Serialize};
 use url::Host;
 
-/// With the same members as in the host protocol.
+/// A cookie of a browser, with the same members as in the host protocol.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cookie {
     pub name: String,
     pub value: String,
-    /// With a leading dot also the hosts below it.
+    /// Host; with a leading dot also the hosts below it.
     pub domain: String,
     pub path: String,
     /// Seconds since 1970; `None` for a session cookie.

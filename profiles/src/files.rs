@@ -8,10 +8,10 @@ use std::path::{Component, Path, PathBuf};
 use crate::scratch::Scratch;
 use crate::webkit::names::{self, Kind, Site};
 
-/// Includes their folders.
+/// Includes the folders of the files.
 pub const MAX_FILES: usize = 50_000;
 pub const MAX_PATH: usize = 1_024;
-/// Linux's limit.
+/// Limit of Linux.
 const MAX_NAME: usize = 255;
 /// WebKit's longest paths have seven.
 const MAX_NAMES: usize = 16;

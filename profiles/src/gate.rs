@@ -16,7 +16,7 @@ impl Gate {
         Closing(Arc::clone(&self.0))
     }
 
-    /// If the gate is open.
+    /// Runs a short step if the gate is open.
     pub fn pass<T>(&self, step: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let closed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if *closed { Err(io::Error::other("the caller has given up")) } else { step() }

@@ -14,7 +14,7 @@ use crate::{CopyError, DocumentInfo, ReadError, Saved, Stores};
 pub enum LatestError<E> {
     #[error(transparent)]
     Database(#[from] sqlx::Error),
-    /// Or the copy or document could not be made.
+    /// The store could not be read, or its copy or document could not be made.
     #[error(transparent)]
     Store(E),
 }

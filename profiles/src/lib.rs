@@ -1,8 +1,8 @@
 //! Content of profiles (contract: profiles 8 to 15): all data that sites keep in a browser.
 //!
-//! A *store* is the state of a profile at one moment: an immutable archive of cookies and files,
-//! compressed and encrypted with the profile's own key. Stores are streamed, with only a few chunks
-//! in memory. A profile and each of its snapshots refer to one store at a time.
+//! A *store* is the state of a profile at one moment: an immutable archive of cookies and files, compressed and
+//! encrypted with the profile's own key. Stores are streamed, with only a few chunks in memory. A profile and each of
+//! its snapshots refer to one store at a time.
 
 mod archive;
 mod blob_stores;
@@ -55,10 +55,9 @@ pub struct StoresConfig {
     /// By default the deployment's processes share a key in the database.
     pub vault: Option<Vault>,
     pub place: PlaceConfig,
-    /// Named entries are locked while in use, so that leftovers of killed processes can be
-    /// detected.
+    /// Named entries are locked while in use, so that leftovers of killed processes can be detected.
     pub scratch: PathBuf,
-    /// Encrypted bytes.
+    /// Maximum size of an encrypted store.
     pub store_bytes: u64,
     pub document_bytes: u64,
 }
@@ -86,9 +85,8 @@ pub struct Saved {
     pub size_bytes: i64,
 }
 
-/// Concurrent documents and copies in this process, and per account. Each may use hundreds of
-/// megabytes of disk and a thread. The limit per account keeps one account's slow readers from
-/// using them all.
+/// Concurrent documents and copies in this process, and per account. Each may use hundreds of megabytes of disk and a
+/// thread. The limit per account keeps one account's slow readers from using them all.
 const AT_ONCE: usize = 16;
 const AT_ONCE_OF_AN_ACCOUNT: usize = 2;
 
@@ -194,8 +192,8 @@ impl Stores {
         self.0.vault.seal(KEY_PURPOSE, &profile.to_string(), &rand::random::<[u8; 32]>())
     }
 
-    /// Leaves out cookies that no document may contain, so that every store can be exported and
-    /// imported. Browsers that follow the standard ignore such cookies.
+    /// Leaves out cookies that no document may contain, so that every store can be exported and imported. Browsers that
+    /// follow the standard ignore such cookies.
     pub async fn save(&self, profile: ProfileId, sealed_key: &[u8], mut dump: Dump) -> Result<Saved, SaveError> {
         let key = self.key(profile, sealed_key).ok_or(SaveError::Seal)?;
         let (cookies, files, listed) = blocking(move || {
@@ -220,8 +218,8 @@ impl Stores {
         self.write(profile, key, Box::new(pack)).await
     }
 
-    /// Restores a store into a folder and returns the cookies. Once the future is dropped nothing
-    /// more is written, so the folder can be removed.
+    /// Restores a store into a folder and returns the cookies. Once the future is dropped nothing more is written, so
+    /// the folder can be removed.
     ///
     /// After an error the folder may contain a part of the files.
     pub async fn restore(
@@ -271,8 +269,8 @@ impl Stores {
         })
     }
 
-    /// Waits for a slot of the account. The document is produced as fast as it is read. It ends
-    /// with an error if the reader stalls for too long, or does not read all of it within 1 h.
+    /// Waits for a slot of the account. The document is produced as fast as it is read. It ends with an error if the
+    /// reader stalls for too long, or does not read all of it within 1 h.
     ///
     /// Errors that occur later end the stream.
     pub async fn export(
@@ -299,9 +297,8 @@ impl Stores {
         Ok(portable::written(write).await?)
     }
 
-    /// Validates a document and stores nothing; pass its [`Document::dump`] to [`Stores::save`].
-    /// Waits for a slot of the account, which the document holds until it is dropped. Adds the
-    /// names of unknown members to `unknown`.
+    /// Validates a document and stores nothing; pass its [`Document::dump`] to [`Stores::save`]. Waits for a slot of
+    /// the account, which the document holds until it is dropped. Adds the names of unknown members to `unknown`.
     pub async fn read_document<B, E>(
         &self,
         account: AccountId,
@@ -336,8 +333,8 @@ impl Stores {
         Ok(tx.commit().await.map_err(io::Error::other)?)
     }
 
-    /// Returns the number of removed stores. Removes none while another sweep of this process runs,
-    /// and few while the storage is unavailable.
+    /// Returns the number of removed stores. Removes none while another sweep of this process runs, and few while the
+    /// storage is unavailable.
     pub async fn sweep(&self, batch: i64) -> sqlx::Result<u64> {
         let Ok(_alone) = self.0.sweep.try_lock() else { return Ok(0) };
         let (mut removed, mut failures) = (0, 0);
@@ -477,7 +474,7 @@ fn export(about: &DocumentInfo, archive: &mut dyn Read, scratch: &Path, to: &mut
     portable::write(about, &cookies, Some(folder.path()), to)
 }
 
-/// For archives whose files were never validated.
+/// Rebuilds an archive whose files were never validated from its values, as an export and an import would.
 fn rebuild<T>(
     archive: &mut dyn Read,
     scratch: &Path,

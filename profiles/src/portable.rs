@@ -72,7 +72,7 @@ pub struct Document {
 pub enum DocumentError {
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// Not JSON, or not in the form of a document.
+    /// The document is not JSON, or not in the form of a document.
     #[error("{0}")]
     Malformed(String),
     #[error("the document is larger than {0} bytes")]

@@ -1,5 +1,5 @@
-//! Encryption of streams: AES-256-GCM in chunks with the STREAM construction, which detects missing, moved, repeated and
-//! changed chunks and truncation.
+//! Encryption of streams: AES-256-GCM in chunks with the STREAM construction, which detects missing, moved, repeated
+//! and changed chunks and truncation.
 //!
 //! A store's key is derived from its profile's key, the profile's id and the store's id, and opens no other store.
 //!

@@ -13,10 +13,10 @@ use super::{Config, ConfigError};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Agents {
-    /// A silent person who drives then loses control.
+    /// Time without a heartbeat after which a person who drives loses control.
     #[serde(with = "duration")]
     pub heartbeat_timeout: Duration,
-    /// For a create that does not set one.
+    /// Token budget of an agent session whose create does not set one.
     pub default_token_budget: u32,
     pub max_token_budget: u32,
     pub max_steps_per_turn: usize,
@@ -24,7 +24,7 @@ pub struct Agents {
     pub locate_timeout: Duration,
     #[serde(with = "duration")]
     pub turn_timeout: Duration,
-    /// Bytes of JSON.
+    /// Size of the results as JSON.
     pub turn_result_bytes: usize,
     pub max_turns: u32,
     /// Bytes. Above it no further message is accepted.
@@ -134,13 +134,12 @@ impl<const P: u8> OneProvider<P> {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bundled {
-    /// For accounts that have consented.
+    /// Provider of the models for accounts that have consented.
     #[serde(deserialize_with = "word")]
     pub provider: Provider,
     /// Without it these models are not used.
     #[serde(deserialize_with = "secret")]
     pub api_key: Option<Secret>,
-    /// Cents.
     pub monthly_cents_per_account: Option<u32>,
 }
 

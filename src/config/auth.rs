@@ -30,7 +30,7 @@ pub struct Auth {
     pub step_up_ttl: Duration,
     #[serde(with = "duration")]
     pub device_code_ttl: Duration,
-    /// After the activation.
+    /// Time that the key waits for the desktop application after the activation.
     #[serde(with = "duration")]
     pub device_bound_ttl: Duration,
     /// Per client address, on each route that mails a link.

@@ -10,7 +10,7 @@ use super::providers::{Issuer, Provider, ProviderName};
 const PAGE: &str = include_str!("../../docs/configuration.md");
 /// They depend on the machine.
 const DERIVED: [&str; 4] = ["server.max_connections", "worker.host_program", "worker.max_sessions", "worker.name"];
-/// On the page.
+/// Key prefix of a provider on the page.
 const SOME_PROVIDER: &str = "auth.providers.<name>.";
 
 struct Row {

@@ -19,11 +19,10 @@ pub struct Egress {
     pub probes: bool,
     /// A probe connects to it by name through the proxy.
     pub probe_site: Site,
-    /// QUIC server.
     pub probe_quic_site: Site,
     /// Answers over plain HTTP with the address of its client.
     pub probe_exit_url: BaseUrl,
-    /// Of a session's proxy.
+    /// Interval between two measurements of a session's proxy.
     #[serde(with = "duration")]
     pub probe_interval: Duration,
 }

@@ -9,7 +9,7 @@ pub(super) fn name() -> String {
     nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_else(|| "worker".to_owned())
 }
 
-/// Beside this program, where a build puts it, otherwise the one in `PATH`.
+/// The program beside this one, where a build puts it, otherwise the one in `PATH`.
 pub(super) fn host_program() -> PathBuf {
     let beside = std::env::current_exe().ok().map(|program| program.with_file_name("kitfleet-host"));
     beside.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from("kitfleet-host"))
@@ -22,7 +22,7 @@ pub(super) fn sessions_that_fit(memory: u64) -> u32 {
     u32::try_from(sessions).unwrap_or(u32::MAX).clamp(1, MOST_SESSIONS)
 }
 
-/// Or of the narrowest control group around this process.
+/// Bytes of the machine's memory, or of the narrowest control group around this process.
 pub fn memory_bytes() -> u64 {
     Memory::now().map_or(0, |memory| memory.all)
 }

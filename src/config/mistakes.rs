@@ -13,7 +13,7 @@ use tracing_subscriber::EnvFilter;
 use super::{Config, Variable};
 use crate::descriptors;
 
-/// Of a database column.
+/// Largest value of a database column.
 const MOST_TOKENS: u32 = i32::MAX.unsigned_abs();
 /// A caller stops waiting half a minute after the time limit of an operation.
 const MOST_TEARDOWN: Duration = Duration::from_secs(25);
@@ -183,7 +183,7 @@ pub(super) fn origin(key: &str, file: Option<&Path>, variables: &HashMap<String,
     file.map(|file| format!(", in {}", file.display())).unwrap_or_default()
 }
 
-/// Also of a key below `key`.
+/// Variable that sets `key` or a key below it.
 fn variable_of<'a>(key: &str, variables: &'a HashMap<String, Variable>) -> Option<&'a str> {
     let name = format!("KITFLEET_{}", key.to_uppercase().replace('.', "__"));
     let sets = |ours: &str| {

@@ -8,12 +8,12 @@ use url::Host;
 
 use super::values::{Secret, plain_url, secret, texts};
 
-/// By the name in their routes.
+/// Identity providers, by the name in their routes.
 pub type Providers = BTreeMap<ProviderName, Provider>;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Provider {
-    /// Without `/.well-known/openid-configuration`.
+    /// Issuer identifier, without `/.well-known/openid-configuration`.
     pub issuer: Issuer,
     pub client_id: String,
     /// Without it only PKCE protects the exchange.

@@ -11,7 +11,7 @@ use super::values::duration;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Status {
-    /// Between two mails to a subscriber about an incident.
+    /// Minimum time between two mails to a subscriber about updates of an incident.
     #[serde(with = "duration")]
     update_interval: Duration,
     #[serde(with = "duration")]

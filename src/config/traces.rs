@@ -10,10 +10,10 @@ use super::values::{Secret, secret};
 pub struct Traces {
     /// Without it no traces are sent.
     pub url: Option<Url>,
-    /// For requests to the collector.
+    /// `Authorization` header of requests to the collector.
     #[serde(deserialize_with = "secret")]
     pub authorization: Option<Secret>,
-    /// 0 to 1.
+    /// Share of requests that are traced, 0 to 1.
     pub ratio: f64,
 }
 

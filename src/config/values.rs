@@ -75,13 +75,13 @@ impl TryFrom<String> for EncryptionKey {
     }
 }
 
-/// Without a trailing slash, so that a path can be appended.
+/// An http or https URL without a trailing slash, so that a path can be appended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct BaseUrl(String);
 
 impl BaseUrl {
-    /// From a constant that is known to be valid.
+    /// Creates a URL from a constant that is known to be valid.
     pub(super) fn known(url: impl Into<String>) -> Self {
         Self(url.into())
     }
@@ -121,7 +121,7 @@ pub fn optional_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     text.map(|text| plain_url(&text).map_err(de::Error::custom)).transpose()
 }
 
-/// With its password, which is never shown.
+/// Address of a service with its password, which is never shown.
 #[derive(Clone)]
 struct Address(Url);
 
@@ -378,7 +378,7 @@ pub mod texts {
     }
 }
 
-/// As browsers write them.
+/// A list of origins, as browsers write them.
 pub mod origins {
     pub use super::texts::serialize;
 
@@ -435,7 +435,7 @@ pub mod encryption_keys {
     }
 }
 
-/// Also comma-separated or as a JSON array, for environment variables.
+/// A list, or a text that is comma-separated or a JSON array, as in an environment variable.
 fn list<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     parse: impl Fn(&str) -> Result<T, String>,

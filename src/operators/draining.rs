@@ -14,10 +14,10 @@ use crate::config::Config;
 use crate::database::Database;
 use crate::output::Format;
 
-/// While the command waits.
+/// Interval between two reads of the worker's state while the command waits.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// With `--wait`, until the worker has no live session.
+/// Drains a worker. With `--wait` it waits until the worker has no live session.
 pub async fn drain(config: &Config, database: &Database, conn: &mut PgConnection, order: &Drain) -> Result<()> {
     let id = match &order.worker {
         Some(worker) => worker_called(conn, worker).await?,
@@ -45,7 +45,7 @@ pub async fn drain(config: &Config, database: &Database, conn: &mut PgConnection
     order.format.print(&drained, |_| format!("{id} receives no more sessions"))
 }
 
-/// By id, or by name when exactly one live worker has it.
+/// Finds a worker by its id, or by its name when exactly one live worker has it.
 pub async fn worker_called(conn: &mut PgConnection, id_or_name: &str) -> Result<WorkerId> {
     if let Ok(id) = id_or_name.parse() {
         return Ok(id);

@@ -14,7 +14,7 @@ use sqlx::{Connection as _, PgConnection};
 
 use crate::output::Format;
 
-/// While a worker handles a batch.
+/// Interval between two reads of the progress while a worker handles a batch.
 const LOOK: Duration = Duration::from_millis(200);
 
 pub async fn requeue_all(conn: &mut PgConnection, endpoint: WebhookId, format: Format) -> Result<()> {

@@ -37,7 +37,7 @@ pub async fn rotate(config: &Config, conn: &mut PgConnection, replace_probe: boo
     format.progress(|| "every secret is sealed with the current key".to_owned())
 }
 
-/// With the first ids.
+/// The number of unreadable secrets of a kind, with the first ids.
 fn unreadable(counts: &ResealedKind) -> String {
     let named = counts.unreadable_ids.join(", ");
     let more = if usize::try_from(counts.unreadable).is_ok_and(|all| all > counts.unreadable_ids.len()) {

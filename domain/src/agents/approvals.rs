@@ -59,7 +59,7 @@ static CONSEQUENCES: LazyLock<ApprovalWords> = LazyLock::new(|| {
     ApprovalWords { separate: build(&separate), anywhere: build(&anywhere) }
 });
 
-/// For texts normalized by [`apart`].
+/// Returns the patterns of a word. They are searched for in texts normalized by [`apart`].
 fn patterns(word: &str, endings: &[String]) -> Vec<String> {
     let folded = |word: &str| tokens(&fold(word)).collect::<Vec<_>>().join(" ");
     if let Some(whole) = word.strip_prefix('=') {
@@ -173,7 +173,8 @@ fn tokens(folded: &str) -> impl Iterator<Item = &str> {
     folded.split(|letter: char| !letter.is_alphanumeric()).filter(|token| !token.is_empty())
 }
 
-/// With single spaces, between the markers `^` and `$`. A run of single letters is added as one word.
+/// Joins the words of a folded name with single spaces, between the markers `^` and `$`. A run of single letters is added as one
+/// word.
 fn apart(folded: &str) -> String {
     let mut words = "^ ".to_owned();
     let (mut run, mut letters) = (String::new(), 0);
@@ -199,7 +200,8 @@ fn apart(folded: &str) -> String {
     if joined.is_empty() { words + "$" } else { words + &joined + "$" }
 }
 
-/// Without separators. Keeps diacritics, because in these languages they form other letters.
+/// Joins the letters and digits of a name without separators. Keeps diacritics, because in these languages they form other
+/// letters.
 fn together(name: &str) -> String {
     let letters = name.nfkc().filter(|letter| !is_ignorable(*letter)).flat_map(char::to_lowercase);
     letters.filter(|letter| letter.is_alphanumeric()).collect()
@@ -233,7 +235,7 @@ fn is_ignorable(letter: char) -> bool {
         | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// For small capitals and letters of other scripts.
+/// Returns the Latin letter that a small capital or a letter of another script resembles.
 fn look_alike(letter: char) -> char {
     match letter {
         'А' | 'Α' => 'A',

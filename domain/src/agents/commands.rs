@@ -10,7 +10,7 @@ use crate::operations::{CaptureKind, Direction};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
     Navigate {
-        /// As written in the message if it has no scheme.
+        /// Address with a scheme, otherwise as written in the message.
         url: String,
     },
     Tap {
@@ -33,11 +33,11 @@ pub enum Command {
     },
     Fill {
         target: ElementQuery,
-        /// In the form of HTML for fields with a picker.
+        /// The new content, in the form of HTML for fields with a picker.
         value: String,
     },
     Press {
-        /// For example `Enter` or `Control+a`.
+        /// A character or a name such as `Enter`, optionally after modifiers: `Control+a`.
         key: String,
     },
     Select {
@@ -64,7 +64,7 @@ pub enum Command {
         target: ElementQuery,
     },
     Scroll {
-        /// CSS pixels.
+        /// CSS pixels to the right and down.
         delta_x: i64,
         delta_y: i64,
         /// `None` is the page.
@@ -130,7 +130,7 @@ pub enum PageQuery {
     Id(PageId),
 }
 
-/// In millionths.
+/// Degrees of latitude or longitude, in millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Degrees(i32);
@@ -141,7 +141,7 @@ impl Degrees {
     pub const LATITUDE: i32 = 90;
     pub const LONGITUDE: i32 = 180;
 
-    /// At most `most` in either direction. Digits after the millionths are cut off.
+    /// Parses a decimal number of at most `most` degrees in either direction. Digits after the millionths are cut off.
     #[must_use]
     pub fn parse(text: &str, most: i32) -> Option<Self> {
         let (sign, digits) = match text.strip_prefix(['-', '\u{2212}']) {
@@ -177,7 +177,6 @@ pub enum WaitCondition {
     Hidden(ElementQuery),
     Url(String),
     Time {
-        /// Duration in milliseconds.
         ms: u64,
     },
     /// A download has ended, or takes long.

@@ -21,7 +21,7 @@ pub enum Decomposer {
     OwnKey(SealedKey),
     Bundled,
     Deterministic {
-        /// With its consent, the account could use a model.
+        /// The account could use a model if it gave its consent.
         consent_missing: bool,
     },
 }

@@ -51,7 +51,7 @@ impl Dictionary {
         successors(last, |number| self.prefixes[*number]).filter(move |number| self.texts[*number].len() <= common)
     }
 
-    /// In bytes, with any entry.
+    /// Returns the length in bytes of the longest common prefix of `text` and any entry.
     #[must_use]
     pub fn most_in_common(&self, text: &[u8]) -> usize {
         let BytePosition { last_before, first_behind } = self.place_of(text);

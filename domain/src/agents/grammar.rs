@@ -166,7 +166,8 @@ fn begins_with_verb(step: &[Token<'_>]) -> bool {
     steps::verb(step).is_some()
 }
 
-/// By its own verb, or that of the previous step, which must then be of the same kind.
+/// Parses a step by its own verb, or by the verb of the previous step. A step without a verb must be of the same kind as the
+/// previous one.
 fn read_step<'m>(
     step: &'m [Token<'m>],
     before: Option<&PreviousStep>,
@@ -204,7 +205,7 @@ fn may_stand_alone(first: &Token<'_>) -> bool {
     first.is_quote() || ["the", "css", "ref", "text", "all"].iter().any(|word| first.is(word))
 }
 
-/// Before any command runs.
+/// Returns an error for a command that exceeds the limits of its operation, before any command runs.
 fn too_long(wish: &Command, limits: &Limits) -> Option<String> {
     let most = |what: &str, text: &str, most: usize| {
         (text.chars().count() > most).then(|| format!("has {what} of more than {most} characters"))

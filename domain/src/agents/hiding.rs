@@ -51,13 +51,13 @@ fn is_doubtful(word: &str) -> bool {
     !word.is_empty() && (!plain || word.chars().skip(1).any(char::is_uppercase))
 }
 
-/// Without credentials.
+/// True for a web address without credentials.
 fn is_address(word: &str) -> bool {
     word.contains("://") && !word.contains('@')
 }
 
-/// For a message that was not understood. Keeps plain words and addresses outside of quotation marks and before any
-/// word about typing. Everything else may be a text to type.
+/// Returns a message that was not understood as transcripts show it. It keeps plain words and addresses outside of quotation
+/// marks and before any word about typing. Everything else may be a text to type.
 #[must_use]
 pub fn unread(message: &str) -> String {
     match typing_from(message) {
@@ -80,7 +80,7 @@ fn plain(text: &str) -> String {
     shown.join(" ")
 }
 
-/// For a message whose plan types a text that was not located in it. The text may occur without a preceding word about
+/// Returns a message whose plan types a text that was not located in it. The text may occur without a preceding word about
 /// typing.
 fn unread_or_plain(message: &str) -> String {
     if typing_from(message).is_some() {
@@ -101,7 +101,7 @@ fn typing_from(message: &str) -> Option<usize> {
 
 struct Hidden {
     text: String,
-    /// Possibly as part of a longer word.
+    /// True when the text contains each value, possibly as part of a longer word.
     has_all: bool,
 }
 

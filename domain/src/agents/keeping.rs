@@ -20,7 +20,8 @@ pub(super) async fn purge_steps(conn: &mut PgConnection, age: Duration, limit: i
     Ok(purged.rows_affected())
 }
 
-/// Without steps, with their model usage.
+/// Deletes up to `limit` turns of agent sessions closed longer ago than `age` that have no steps left, with their model usage.
+/// Returns the number of deleted rows.
 pub(super) async fn purge_turns(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from agent_sessions_past_term($1, $2) as past (id))
@@ -50,7 +51,8 @@ pub(super) async fn purge_receipts(conn: &mut PgConnection, age: Duration, limit
     Ok(purged.rows_affected())
 }
 
-/// Without turns and receipts.
+/// Deletes up to `limit` agent sessions closed longer ago than `age` that have no turns and receipts left. Returns the number of
+/// deleted rows.
 pub(super) async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from agent_sessions_past_term($1, $2) as past (id))

@@ -66,7 +66,7 @@ pub enum LaneError {
     Database(#[from] sqlx::Error),
 }
 
-/// As named in the audit log and the metric.
+/// The driver, as named in the audit log and the metric.
 #[derive(Debug, Clone, Copy, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 enum Lane {
@@ -274,7 +274,7 @@ pub async fn standing(
     .await
 }
 
-/// For an open connection (contract: live 11). Does nothing if the client does not have the lane.
+/// Records a heartbeat for an open connection (contract: live 11). Does nothing if the client does not have the lane.
 pub async fn hear_of(
     conn: &mut PgConnection,
     session: SessionId,

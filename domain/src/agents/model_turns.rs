@@ -95,10 +95,11 @@ pub async fn standing(conn: &mut PgConnection, turn: &QueuedTurn, patience: Dura
     })
 }
 
-/// On the turn and its agent session, whatever their status. If the deployment `paid`, the cost of the last call is
-/// added to the account's spending.
+/// Stores the model usage of the turn so far, on the turn and on its agent session, whatever their status. If the deployment
+/// `paid`, the cost of the last call is added to the account's spending.
 ///
-/// After an error the call may be repeated.
+/// # Errors
+/// Returns an error if the database fails. The call may be repeated.
 pub async fn note(
     conn: &mut PgConnection,
     turn: &QueuedTurn,

@@ -40,7 +40,7 @@ pub enum Receipt {
         status: u16,
         bytes: u64,
     },
-    /// Or its outcome is unknown.
+    /// The same message is still running, or its outcome is unknown.
     InProgress,
     Mismatch,
 }

@@ -29,7 +29,7 @@ pub enum StepStatus {
     NeedsApproval,
     Running,
     Done,
-    /// Or its outcome is unknown.
+    /// The step failed, or its outcome is unknown.
     Failed,
     /// The step was skipped, because of the outcome of an earlier step.
     Skipped,
@@ -45,12 +45,12 @@ pub struct Step {
     /// `None`: no restriction.
     pub text_origins: Option<TextOrigins>,
     pub operation: IntentId,
-    /// In the order of the command.
+    /// Elements found for the step, in the order of the command.
     pub shown: Vec<ShownElement>,
     pub end: StepEnd,
 }
 
-/// As shown to the person who approves the step.
+/// An element, a page or a dialog, as it was shown to the person who approves the step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownElement {
     /// CSS selector, or id of a page; empty if the step has neither.
@@ -59,13 +59,13 @@ pub struct ShownElement {
     /// Changes if the element or the dialog changes. Position of a page in the list of pages, counted from 1.
     pub fingerprint: String,
     pub origin: String,
-    /// CSS pixels.
+    /// Width and height in CSS pixels.
     #[serde(default)]
     pub size: [u32; 2],
 }
 
 impl ShownElement {
-    /// From the middle of the element, relative to its top left corner.
+    /// Points of a drag that begins in the middle of the element, from its top left corner.
     #[must_use]
     pub fn path(&self, delta_x: i32, delta_y: i32) -> [Point; 2] {
         let [x, y] = self.size.map(|side| f64::from(side) / 2.0);
@@ -75,7 +75,7 @@ impl ShownElement {
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct StepEnd {
-    /// Without a capture's content.
+    /// Result of the operation, without a capture's content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -600,7 +600,7 @@ pub(super) struct SealedStep {
     lost: bool,
 }
 
-/// In the order of the turns and plans, with the content of captures that is still stored.
+/// Reads the steps of turns, in the order of the turns and plans, with the content of captures that is still stored.
 pub(super) async fn of_turns(
     conn: &mut PgConnection,
     turns: &[TurnId],

@@ -135,9 +135,9 @@ impl TextSources {
 
 #[derive(Debug)]
 struct Searchable {
-    /// For texts without letters and digits.
+    /// The original text, for texts without letters and digits.
     raw: String,
-    /// With one space before, between and after the words. In scripts without word separators, each letter is a word.
+    /// The words, with one space before, between and after them. In scripts without word separators, each letter is a word.
     words: String,
     letters: String,
 }

@@ -37,7 +37,7 @@ pub struct QueuedTurn {
     pub request_id: String,
     pub trace_parent: Option<TraceParent>,
     pub receipt: Option<String>,
-    /// Of all the account's agent sessions.
+    /// Stored bytes of all the account's agent sessions.
     pub stored_bytes: i64,
 }
 
@@ -124,7 +124,7 @@ pub async fn begin(
 pub enum StopReason {
     /// The agent session was closed, or its driver session has ended.
     Closed,
-    /// Also if this was so at any time during the turn.
+    /// A human drives or the mode does not allow messages, or this was so at any time during the turn.
     Driven,
     /// The credential of the message was revoked or has expired, or its account may no longer act here.
     Revoked,
@@ -284,7 +284,8 @@ async fn write_end(
     Ok(ended.map(|row| row.reply_channel))
 }
 
-/// For turns of workers that died or stopped. `conn` is in a transaction.
+/// Ends up to `limit` turns of workers that died or stopped. The states of their steps are those of the operations. Returns the
+/// number of turns. `conn` is in a transaction.
 pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
     let left = sqlx::query_scalar!(
         "select t.id from agent_turns t

@@ -32,7 +32,7 @@ pub struct Request {
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct TurnTexts {
-    /// Without the texts to type.
+    /// Message, without the texts to type.
     pub message: String,
     pub reply: String,
     /// Elements the message may refer to.
@@ -161,7 +161,7 @@ pub enum Full {
     },
     Bytes {
         current: i64,
-        /// From this number of bytes on, no message is accepted.
+        /// Stored bytes from which no message is accepted.
         limit: u64,
     },
 }
@@ -397,9 +397,7 @@ impl SealedAnswer {
         weight(&self.steps) + self.typed.weight()
     }
 
-    /// For customers. Slow for large inputs: run it off the async runtime.
-    ///
-    /// Returns an error if this process lacks the key, or another version of this program sealed the value.
+    /// Unseals the response for customers. Slow for large inputs: run it off the async runtime.
     pub fn open(self, sealer: &Sealer) -> sqlx::Result<TurnAnswer> {
         let typed = self.typed.open(sealer)?;
         let mut said: TurnTexts = sealer.open(&self.turn.to_string(), &self.sealed_said)?;
@@ -519,9 +517,10 @@ impl SealedTurns {
         weight(&self.steps) + self.typed.weight()
     }
 
-    /// For customers. Slow for large inputs: run it off the async runtime.
+    /// Unseals the turns for customers. Slow for large inputs: run it off the async runtime.
     ///
-    /// Returns an error if this process lacks the key, or another version of this program sealed the value.
+    /// # Errors
+    /// Returns an error if a turn was sealed with a key that this process lacks, or written by another version of this program.
     pub fn open(self, sealer: &Sealer) -> sqlx::Result<Vec<TranscriptTurn>> {
         let typed = self.typed.open(sealer)?;
         let mut steps = self.steps.into_iter().peekable();

@@ -1,5 +1,5 @@
-//! Hides texts typed in an agent session wherever a page returns them (contract: agents 36): in names of elements, in addresses
-//! and in replies.
+//! Hides texts typed in an agent session wherever a page returns them (contract: agents 36): in names of elements, in
+//! addresses and in replies.
 //!
 //! Texts are hidden when data is read, not when it is stored: this covers data stored before the text was typed, and a
 //! step runs with the unmodified selector.
@@ -21,7 +21,7 @@ pub(crate) const MOST_BYTES: u32 = 1024 * 1024;
 const SHORTEST: usize = 4;
 /// Characters that identify a text. The match is then extended, so that a shortened text is hidden as well.
 const HEAD: usize = 24;
-/// As `encodeURIComponent`.
+/// Escapes the same characters as `encodeURIComponent`.
 const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -51,7 +51,7 @@ impl TypedTexts {
 #[derive(Debug)]
 pub struct Typed {
     all: Finder,
-    /// Not plain words, which a selector keeps because it must still match its element.
+    /// Texts other than plain words. A selector keeps plain words, because it must still match its element.
     telling: Finder,
 }
 
@@ -120,7 +120,7 @@ impl Typed {
     }
 }
 
-/// In any of their spellings and ignoring case.
+/// Finds texts in linear time, in any of their spellings and ignoring case.
 #[derive(Debug)]
 enum Finder {
     Nothing,

@@ -11,7 +11,7 @@ pub struct Secret(String);
 
 impl Secret {
     const LIVE: &str = "svc_live_";
-    /// On the free tier (contract: devices 9).
+    /// Prefix of device keys on the free tier (contract: devices 9).
     const TEST: &str = "svc_test_";
     /// Staff credentials belong to no account.
     const STAFF: &str = "svc_staff_";
@@ -55,7 +55,7 @@ impl Secret {
         &self.0
     }
 
-    /// By which people distinguish keys.
+    /// First characters of the secret, by which people distinguish keys.
     pub(crate) fn shown_prefix(&self) -> &str {
         &self.0[..12]
     }

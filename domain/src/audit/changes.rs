@@ -75,10 +75,10 @@ pub struct TooManyChanges {
     pub wait: Duration,
 }
 
-/// For a complete refill.
+/// Time in which an empty bucket refills completely.
 const WINDOW: Duration = Duration::from_hours(1);
 
-/// For a refill by one change.
+/// Returns the time in which the bucket refills by one change.
 fn share(per_hour: NonZeroU32) -> Duration {
     // Rounded down to whole microseconds, the resolution of the database, so that the sum of all shares does not exceed
     // 1 h.
@@ -136,7 +136,7 @@ async fn count_shares(
     Ok(Err(TooManyChanges { limit: per_hour, wait }))
 }
 
-/// In the same transaction, for a change that turned out to change nothing.
+/// Reverts [`count`] in the same transaction, for a change that turned out to change nothing.
 pub async fn uncount(conn: &mut PgConnection, account: AccountId, per_hour: NonZeroU32) -> sqlx::Result<()> {
     sqlx::query!(
         "update audited_changes set full_at = full_at - make_interval(secs => $2) where account_id = $1",

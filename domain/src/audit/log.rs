@@ -12,7 +12,7 @@ use crate::timestamp::Timestamp;
 
 const LOCATION_MEMBERS: [&str; 5] = ["issued_from_ip", "source_ip", "ip_address", "user_agent", "issued_user_agent"];
 
-/// As seen by one reader.
+/// Audit log of an account, as seen by one reader.
 #[derive(Debug, Clone, Copy)]
 pub struct Log {
     pub account: AccountId,

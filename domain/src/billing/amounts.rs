@@ -7,7 +7,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// At most 28 digits, not negative. JSON gets a number with all its digits; a number or a string is read.
+/// Non-negative amount with at most 28 digits. It is written to JSON as a number with all its digits, and read from a
+/// number or a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Amount(Decimal);
 

@@ -67,7 +67,7 @@ pub async fn subscriber(conn: &mut PgConnection, subscription: &str) -> sqlx::Re
     .await
 }
 
-/// That of its newest subscription, or otherwise the one assigned last.
+/// Returns the customer that an account pays as: that of its newest subscription, or otherwise the one assigned last.
 pub async fn customer_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<String>> {
     sqlx::query_scalar!(
         "select c.id from card_customers c
@@ -183,7 +183,7 @@ pub async fn given_by(conn: &mut PgConnection, subscription: &str) -> sqlx::Resu
     given.fetch_optional(conn).await
 }
 
-/// Of the subscriptions that give their tier.
+/// Returns the newest of the account's subscriptions that give their tier.
 pub async fn giver(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<TierSubscription>> {
     sqlx::query_as!(
         TierSubscription,

@@ -25,7 +25,7 @@ pub struct Event {
     /// The same for each delivery of the event.
     pub id: String,
     pub kind: String,
-    /// By the provider's clock, in whole seconds.
+    /// Time of the event by the provider's clock, in whole seconds.
     pub created: Timestamp,
     /// `None` for types that the service ignores.
     pub told: Option<CardEventContent>,
@@ -56,7 +56,7 @@ pub struct Subscription {
     pub account: Option<AccountId>,
     pub customer: Option<String>,
     pub tier: Option<Tier>,
-    /// In the provider's terms.
+    /// Status in the provider's terms.
     pub status: String,
     pub current_period_end: Option<Timestamp>,
     /// True when the subscription ends with the current period.
@@ -71,13 +71,13 @@ pub struct Invoice {
     pub account: Option<AccountId>,
     pub customer: Option<String>,
     pub subscription: Option<String>,
-    /// In the currency's smallest unit.
+    /// Amount paid, in the currency's smallest unit.
     pub amount_paid: i64,
-    /// In the currency's smallest unit.
+    /// Amount due, in the currency's smallest unit.
     pub amount_due: i64,
     /// ISO 4217, in lower case.
     pub currency: Option<String>,
-    /// If the event contains it.
+    /// Number of attempts to collect the invoice, if the event contains it.
     pub attempts: Option<i64>,
     pub due_at: Option<Timestamp>,
 }

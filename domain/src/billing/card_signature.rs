@@ -3,7 +3,7 @@
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// Between the signing time and now.
+/// Maximum difference between the signing time and now, in seconds.
 pub const TOLERANCE_SECONDS: i64 = 300;
 
 /// At most [`TOLERANCE_SECONDS`] from `now` (Unix seconds). One valid `v1` is enough: the provider sends two while a

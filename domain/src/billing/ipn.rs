@@ -19,7 +19,7 @@ pub struct PaymentNotice {
     /// A customer who pays in parts or twice creates several payments for one order.
     #[serde(deserialize_with = "payment_id")]
     pub payment_id: String,
-    /// In the processor's terms.
+    /// Status in the processor's terms.
     pub payment_status: String,
     #[serde(default)]
     pub price_amount: Option<Amount>,

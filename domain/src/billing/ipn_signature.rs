@@ -10,7 +10,7 @@ use sha2::Sha512;
 /// Each level is parsed once more than the level around it.
 const DEEPEST: usize = 16;
 
-/// Before the sender signs.
+/// Form in which the sender writes an array before it signs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arrays {
     Kept,
@@ -18,9 +18,10 @@ enum Arrays {
     AsObjects,
 }
 
-/// In one of the processor's two forms.
+/// Returns true when `signature` signs this notice with `secret`, in one of the processor's two forms.
 ///
-/// A body that is not JSON is verified unchanged. One that is nested too deeply has no valid signature.
+/// A body that is not JSON has no keys to sort and is verified unchanged. A body that is nested too deeply has no valid
+/// signature.
 ///
 /// # Panics
 /// Never panics: HMAC accepts keys of any length.

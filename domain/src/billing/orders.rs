@@ -207,7 +207,6 @@ pub enum OrderOutcome {
     New(Box<Order>),
     /// Another order has the key.
     KeyInUse,
-    /// See [`MOST_OPEN`].
     TooMany,
 }
 
@@ -412,7 +411,7 @@ pub struct PaidOrder {
     pub product: Tier,
 }
 
-/// Of the orders whose period is not over, the one paid last.
+/// The order that was paid last, of those whose period is not over.
 pub async fn newest_lasting(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<PaidOrder>> {
     sqlx::query_as!(
         PaidOrder,
@@ -442,7 +441,7 @@ pub struct StaleOrder {
     pub payment_id: String,
 }
 
-/// In the order of age, after the given one.
+/// Lists pending orders after the given one that are older than `age`, the oldest first.
 pub async fn stale(
     conn: &mut PgConnection,
     age: Duration,

@@ -21,7 +21,7 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// In the contract's order.
+    /// All types, in the contract's order.
     pub const ALL: [Self; 6] = [
         Self::SignupWelcome,
         Self::SessionSuccessFirst,

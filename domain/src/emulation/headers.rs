@@ -66,7 +66,7 @@ impl ExtraHeader {
         HeaderState { name: self.name.clone(), origins: self.origins.clone() }
     }
 
-    /// For sealing. `None` if there are no headers.
+    /// Removes the values, so that they can be sealed. `None` if there are no headers.
     pub(crate) fn take_values(headers: &mut [Self]) -> Option<Vec<String>> {
         let values: Vec<_> = headers.iter_mut().map(|header| std::mem::take(&mut header.value)).collect();
         (!values.is_empty()).then_some(values)

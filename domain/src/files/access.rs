@@ -13,7 +13,7 @@ use crate::database;
 use crate::ids::{DownloadId, SessionId, UploadId};
 use crate::vault::Vault;
 
-/// Also the name of the shared key.
+/// Purpose for which the vault derives the sealing key, and the name of the shared key.
 const PURPOSE: &str = "file_access";
 
 /// No ticket of a live view has a dot.

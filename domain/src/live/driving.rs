@@ -20,8 +20,8 @@ pub enum Change {
     HandBack,
 }
 
-/// For the viewer admitted by this ticket. `conn` is in a transaction. The caller must commit it even after a refusal,
-/// so that a lane that was found expired is stored as expired; only a database error requires a rollback.
+/// Changes the lane on behalf of the viewer admitted by this ticket. `conn` is in a transaction. The caller must commit it even
+/// after a refusal, so that a lane that was found expired is stored as expired; only a database error requires a rollback.
 pub async fn change(
     conn: &mut PgConnection,
     admission: Uuid,

@@ -15,7 +15,7 @@ pub const LONGEST: Duration = Duration::from_hours(24);
 
 #[derive(Debug)]
 pub struct NewLink {
-    /// Of the acting account, or of an account whose team the acting account is on.
+    /// Session to watch. It belongs to the acting account, or to an account whose team the acting account is on.
     pub session: SessionId,
     pub acting: AccountId,
     pub credential: Credential,
@@ -117,7 +117,7 @@ pub async fn ticket(
     Ok(holds.then_some((issued.session_id, ticket, issued.expires_at)))
 }
 
-/// Expired for more than a day.
+/// Deletes links that expired more than a day ago.
 pub(super) async fn purge(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from live_links where id = any(array(

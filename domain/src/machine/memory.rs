@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// Without swapping.
+    /// Memory available without swapping.
     pub left: u64,
     pub all: u64,
 }
 
-/// On a large machine.
+/// Bytes that must stay free on a large machine.
 const FLOOR: u64 = 256 * 1024 * 1024;
 
 /// On a small machine: this fraction must stay free.
@@ -44,8 +44,8 @@ fn of_machine(root: &Path) -> Option<Memory> {
     Some(Memory { left: bytes("MemAvailable:")?, all: bytes("MemTotal:")? })
 }
 
-/// And their ancestors, in both hierarchies. In a container the path can be that on the host, of which only the root is
-/// visible.
+/// Returns the control groups of this process and their ancestors, in both hierarchies. In a container the path can be
+/// that on the host, of which only the root is visible.
 fn groups(root: &Path) -> Vec<PathBuf> {
     let text = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let mounted = root.join("sys/fs/cgroup");

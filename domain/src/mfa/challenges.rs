@@ -10,7 +10,7 @@ use crate::ids::{AccountId, MfaChallengeId};
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 
-/// The proof must come from the same address.
+/// Opens a challenge whose proof must come from the same address.
 pub(crate) async fn open(
     conn: &mut PgConnection,
     account: AccountId,
@@ -32,7 +32,7 @@ pub(crate) async fn open(
     Ok((token, expires_at))
 }
 
-/// Valid, and not completed yet.
+/// A challenge that is valid and not completed yet.
 #[derive(Debug)]
 pub struct Challenge {
     pub id: MfaChallengeId,
@@ -109,8 +109,7 @@ pub async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Re
     Ok(())
 }
 
-/// Expired for more than a day (contract: retention 7): until then, a caller with the token receives the reason for the
-/// refusal.
+/// An expired row is kept for a day (contract: retention 7), in which a caller with the token receives the reason for the refusal.
 pub(super) async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from mfa_challenges where id in (

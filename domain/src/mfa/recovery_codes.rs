@@ -7,7 +7,7 @@ use crate::crockford;
 use crate::ids::AccountId;
 use crate::passwords;
 
-/// 50 bits.
+/// Ten characters have 50 bits.
 const LENGTH: usize = 10;
 
 pub struct Batch {
@@ -26,14 +26,14 @@ impl Batch {
         Self { codes, salt, hashes }
     }
 
-    /// Possible once.
+    /// The codes can be shown only once.
     #[must_use]
     pub fn shown(&self) -> Vec<String> {
         self.codes.iter().map(|code| crockford::shown(code)).collect()
     }
 }
 
-/// Of a code in any spelling. Takes as long as hashing a password.
+/// Returns the hash of a code in any spelling. Takes as long as hashing a password.
 #[must_use]
 pub fn hash(typed: &str, salt: &[u8]) -> Vec<u8> {
     passwords::derive_code(&crockford::normalized(typed), salt)

@@ -7,7 +7,7 @@ use totp_rs::{Builder, Totp};
 /// Authenticator apps show it beside the account.
 const ISSUER: &str = "Kitfleet";
 
-/// In clear text, shown once.
+/// Secret for an authenticator app in clear text, which is shown once.
 pub struct Enrollment {
     secret: [u8; 20],
     account_name: String,
@@ -37,7 +37,7 @@ impl Enrollment {
         self.totp().secret().to_base32()
     }
 
-    /// For a QR code.
+    /// Returns the secret as a URI for a QR code.
     ///
     /// # Panics
     /// Never panics: an account has an address, and an address contains no colon.

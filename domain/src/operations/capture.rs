@@ -11,7 +11,7 @@ use super::{Element, OperationOutput, OperationSpec, Parameters, UsageKind};
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 
-/// Of a JPEG or a WebP.
+/// Quality of a JPEG or a WebP without one in the request.
 const DEFAULT_QUALITY: u8 = 80;
 const QUALITY: std::ops::RangeInclusive<u8> = 1..=100;
 const MARGIN_MM: std::ops::RangeInclusive<f64> = 0.0..=50.0;
@@ -28,7 +28,7 @@ pub struct Capture {
     pub element: Option<Element>,
     #[serde(default)]
     pub format: ImageFormat,
-    /// Not used for a PNG.
+    /// Quality of a JPEG or a WebP. Not used for a PNG.
     #[serde(default)]
     pub quality: u8,
     #[serde(default)]

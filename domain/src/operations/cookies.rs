@@ -14,7 +14,7 @@ const MOST_COOKIES: usize = 1_000;
 /// Browsers ignore larger cookies (RFC 6265bis, section 5.6).
 const PAIR_BYTES: usize = 4 * 1024;
 const PATH_BYTES: usize = 1024;
-/// Without the dot before it.
+/// Maximum length of a host in characters, without the dot before it.
 const HOST_CHARS: usize = 253;
 /// Names with such prefixes have rules of their own. Browsers compare them without case.
 const SECURE_PREFIX: &str = "__secure-";
@@ -57,7 +57,7 @@ impl Parameters for SetCookies {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeleteCookies {
     pub name: Option<String>,
-    /// Without a leading dot, cookies with one match as well.
+    /// Domain of the cookies. Without a leading dot, cookies with one match as well.
     pub domain: Option<String>,
     pub path: Option<String>,
 }

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::results::in_place;
 
-/// When no person sees the dialog. Fixed for the lifetime of a session.
+/// Handling of dialogs that no person sees. Fixed for the lifetime of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DialogPolicy {
@@ -14,7 +14,7 @@ pub enum DialogPolicy {
     Dismiss,
     /// A prompt is answered with its default value.
     Accept,
-    /// Until the caller answers it.
+    /// Hold each one open until the caller answers it.
     Hold,
 }
 
@@ -70,11 +70,11 @@ pub struct OpenDialog {
     pub default_value: Option<String>,
 }
 
-/// With facts that are known without the page, which the dialog blocks.
+/// Dialog that ended an operation early, and facts that are known without the page, which the dialog blocks.
 #[derive(Debug, Clone)]
 pub struct Interruption {
     pub dialog: OpenDialog,
-    /// Answered before it.
+    /// Dialogs that were answered before it.
     pub dialogs: Vec<AnsweredDialog>,
     pub url: String,
     pub duration_ms: u64,

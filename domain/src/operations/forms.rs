@@ -20,7 +20,7 @@ pub struct Search {
     pub search_selector: Option<String>,
     pub submit: bool,
     pub wait_for_results_selector: Option<String>,
-    /// For finding the fields, and for the results to appear.
+    /// Time limit for finding the fields, and for the results to appear.
     pub step_timeout: Duration,
     pub work: Duration,
 }
@@ -78,7 +78,7 @@ pub struct Login {
     pub username_selector: Option<String>,
     pub password_selector: Option<String>,
     pub submit_selector: Option<String>,
-    /// For finding the fields, and for the outcome to show.
+    /// Time limit for finding the fields, and for the outcome to show.
     pub step_timeout: Duration,
     pub work: Duration,
 }

@@ -19,12 +19,11 @@ pub struct Interact {
     pub action: Action,
     pub timeout: Duration,
     pub on_timeout: OnTimeout,
-    /// Holds back form submissions until another interaction allows them. Internal to agent
-    /// sessions.
+    /// Holds back form submissions until another interaction allows them. Internal to agent sessions.
     #[serde(default)]
     pub hold_submissions: bool,
-    /// The customer has approved the interaction: one form may be submitted although submissions
-    /// are held, or an earlier submission repeated.
+    /// The customer has approved the interaction: one form may be submitted although submissions are held, or an
+    /// earlier submission repeated.
     #[serde(default)]
     pub approved: bool,
     /// The action was already performed; only its held submission is to be released.
@@ -40,17 +39,17 @@ pub enum Action {
     Tap {
         /// `None` only together with `at`.
         element: Option<Element>,
-        /// From the top left corner of the element or of the viewport.
+        /// Point to tap, from the top left corner of the element or of the viewport. `None` for any point of the element.
         at: Option<Point>,
         count: u8,
         hold_ms: Option<u64>,
     },
-    /// Without a press.
+    /// Move a mouse to an element or a point, without a press.
     Hover {
         element: Option<Element>,
         at: Option<Point>,
     },
-    /// On the page if there is no element.
+    /// Swipe with a finger on the page or an element.
     Swipe {
         element: Option<Element>,
         direction: Direction,
@@ -108,7 +107,7 @@ pub enum Action {
         /// Sealed during transfer; `None` for the prompt's default value.
         text: Option<String>,
     },
-    /// For a file input, or the file chooser that an element opens.
+    /// Give files to a file input, or to the file chooser that an element opens.
     Upload {
         /// `None` for the chooser that the last tap has opened.
         element: Option<Element>,
@@ -117,8 +116,7 @@ pub enum Action {
         /// An API process sends them to the worker before it stores the operation.
         #[serde(skip)]
         files: Vec<UploadedFile>,
-        /// A file attached to the session, instead of files of this request. Internal to agent
-        /// sessions.
+        /// A file attached to the session, instead of files of this request. Internal to agent sessions.
         #[serde(default)]
         attached: Option<FileName>,
     },
@@ -149,7 +147,7 @@ pub enum PointerKind {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DragCourse {
-    /// From the top left corner of the element or of the viewport.
+    /// Points from the top left corner of the element, or of the viewport.
     Path(Vec<Point>),
     To {
         element: Element,
@@ -280,10 +278,10 @@ pub struct Interacted {
 
 pub(super) const NAVIGATE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Without the time for typing.
+/// Default timeout of other interactions, without the time for typing.
 const INTERACT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// On a busy machine, besides the delay between keys.
+/// Additional time for each key on a busy machine, besides the delay between keys.
 pub const KEY_TAKES: Duration = Duration::from_millis(5);
 
 impl Parameters for Interact {

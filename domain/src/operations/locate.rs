@@ -55,7 +55,7 @@ pub struct Located {
 pub struct Match {
     /// Matches only this element. ` >>> ` descends into a shadow root or a frame.
     pub selector: String,
-    /// Such as `button "Sign in"`.
+    /// Readable description such as `button "Sign in"`.
     pub description: String,
     /// One of [`super::ROLES`], or `generic`.
     pub role: String,
@@ -73,7 +73,7 @@ pub struct Match {
     pub checked: Option<bool>,
     /// Changes if the element's tag, type, role, name, form action or page origin changes.
     pub fingerprint: String,
-    /// CSS pixels.
+    /// Width and height in CSS pixels.
     #[serde(default)]
     pub size: [u32; 2],
 }

@@ -131,7 +131,7 @@ impl Element {
     }
 }
 
-/// Of the body if `of` is empty.
+/// Path of a member of the field `of`, or of the body if `of` is empty.
 #[must_use]
 pub fn member_of(of: &str, member: &str) -> String {
     if of.is_empty() { member.to_owned() } else { format!("{of}.{member}") }
@@ -143,10 +143,10 @@ impl From<String> for Element {
     }
 }
 
-/// Of an ambiguous target.
+/// One of several elements that match an ambiguous target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Such as `button "Sign in"`.
+    /// Readable description such as `button "Sign in"`.
     pub description: String,
     /// Matches only this element.
     pub selector: String,

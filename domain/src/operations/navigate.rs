@@ -16,7 +16,7 @@ use crate::validation::{Invalid, Rules, both};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Navigate {
-    /// As the caller wrote it, repeated in the response.
+    /// Address as the caller wrote it, repeated in the response.
     pub requested_url: String,
     pub url: BrowserUrl,
     pub wait_until: WaitUntil,
@@ -159,13 +159,13 @@ impl BrowserUrl {
     }
 }
 
-/// After an error of DNS, TLS or the network, or a timeout (contract: operations 7).
+/// Handling of DNS, TLS and network errors and of timeouts (contract: operations 7).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnFailure {
     #[default]
     Fail,
-    /// With 200 and the error; the session stays.
+    /// Return 200 with the error and keep the session.
     Return,
 }
 

@@ -12,7 +12,7 @@ pub enum Outcome {
     /// The session is ready again.
     Invalid {
         errors: Vec<FieldError>,
-        /// Of the problem document, such as candidates.
+        /// Additional members of the problem document, such as candidates.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         members: Map<String, Value>,
         /// Other than an invalid field. There are no `errors` then.
@@ -22,7 +22,7 @@ pub enum Outcome {
     /// The result cannot be returned; the session is ready again.
     Withheld {
         detail: String,
-        /// Of the problem document.
+        /// Additional members of the problem document.
         members: Map<String, Value>,
     },
     /// The session is errored.
@@ -58,7 +58,7 @@ pub enum Refusal {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// In `session.failed`.
+    /// Class in `session.failed`.
     pub class: FailureClass,
     pub detail: String,
 }

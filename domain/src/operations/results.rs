@@ -25,7 +25,7 @@ impl OperationResult {
 /// Can be returned without parsing it.
 #[derive(Debug, Clone)]
 pub struct StoredResult {
-    /// Without the content of a capture.
+    /// Response body, without the content of a capture.
     pub json: Box<RawValue>,
     pub content: Option<Vec<u8>>,
 }
@@ -72,7 +72,7 @@ impl EarlyEnd {
 
 impl OperationOutput for EarlyEnd {}
 
-/// Without its internal description, for use in a field.
+/// Schema of an enumeration, without its internal description, for use in a field.
 pub(super) fn in_place<T: PartialSchema>() -> RefOr<Schema> {
     let mut schema = T::schema();
     if let RefOr::T(Schema::Object(values)) = &mut schema {
@@ -240,7 +240,8 @@ mod tests {
         );
     }
 
-    /// Contract: operations 46. What a dialog has interrupted names it, and is null where nothing is known.
+    /// Contract: operations 46. The result names the dialog that interrupted the operation, and unknown members are
+    /// null.
     #[test]
     fn interrupted_operation_returns_the_dialog_and_null_for_what_is_not_known() {
         let dialog = OpenDialog { kind: DialogType::BeforeUnload, message: "Leave?".to_owned(), default_value: None };

@@ -16,7 +16,7 @@ pub struct OperationSpec {
     /// For `session.failed` and metrics, from a closed set: an operation that reads a page is an `extract`, one that
     /// loads a page is a `navigate`, and one that fits no other name is `unknown`.
     pub kind: &'static str,
-    /// After the session's. `None` for an operation that only the service itself runs, or whose route has another
+    /// End of its route, after the session. `None` for an operation that only the service itself runs, or whose route has another
     /// operation with other facts.
     pub route: Option<&'static str>,
     pub usage: Option<UsageKind>,
@@ -56,7 +56,7 @@ pub trait Parameters {
         READ_BUDGET
     }
 
-    /// For a dialog that is held open. `None` for an operation without such a result.
+    /// Result when a dialog that is held open ends the operation early. `None` for an operation that has no such result.
     fn interrupted(&self, _: Interruption) -> Option<OperationResult> {
         None
     }

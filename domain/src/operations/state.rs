@@ -57,7 +57,7 @@ pub struct SessionState {
     pub truncated: bool,
 }
 
-/// Of any host that the browser has visited.
+/// A cookie of any host that the browser has visited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cookie {
     pub name: String,

@@ -42,14 +42,14 @@ pub enum Condition {
         /// Compared as those of a target.
         text: String,
     },
-    /// In the page's own world.
+    /// A script of the page's own world returns something truthy.
     Function {
         /// Body of an async function, sealed during transfer.
         script: ScriptText,
     },
     /// A page has received a response since the previous operation began, or receives one.
     Response {
-        /// As in `UrlMatches`.
+        /// Regular expression for the address, as in `UrlMatches`.
         url_pattern: String,
         /// `None` for any.
         status: Option<u16>,
@@ -58,7 +58,6 @@ pub enum Condition {
         state: WaitUntil,
     },
     Time {
-        /// Milliseconds.
         ms: u64,
     },
     /// A page that was opened since the previous operation began.
@@ -84,7 +83,8 @@ impl Condition {
         }
     }
 
-    /// With its field of the request. Compiled only for a caller with a ready session: see `patterns.rs`.
+    /// Regular expression of the condition, with its field of the request. It is compiled only for a caller with a ready session:
+    /// see `patterns.rs`.
     #[must_use]
     pub fn pattern(&self) -> Option<(&str, &'static str)> {
         match self {

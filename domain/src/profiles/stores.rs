@@ -31,7 +31,7 @@ pub async fn finish(conn: &mut PgConnection, id: StoreId, size_bytes: i64) -> sq
     Ok(finished.rows_affected() == 1)
 }
 
-/// For a reference added in this transaction. Returns false when the store was removed.
+/// Keeps a store for a reference added in this transaction. Returns false when the store was removed.
 pub async fn keep(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<bool> {
     let kept =
         sqlx::query!("update profile_stores set removable_at = null where id = $1", id as _).execute(conn).await?;
@@ -81,7 +81,7 @@ pub async fn write_chunk(conn: &mut PgConnection, id: StoreId, place: i32, bytes
     Ok(())
 }
 
-/// As fast as the bytes are read.
+/// Streams a store's bytes, as fast as they are read.
 pub fn chunks(conn: &mut PgConnection, id: StoreId) -> impl Stream<Item = sqlx::Result<Vec<u8>>> + Send {
     sqlx::query!("select bytes from profile_store_chunks where store_id = $1 order by place", id as _)
         .fetch(conn)
@@ -108,13 +108,13 @@ pub async fn take_if_removable(conn: &mut PgConnection, id: StoreId) -> sqlx::Re
     .await
 }
 
-/// And its bytes if they are kept in the database.
+/// Deletes the row of a store, with its bytes if they are kept in the database.
 pub async fn delete(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<()> {
     sqlx::query!("delete from profile_stores where id = $1", id as _).execute(conn).await?;
     Ok(())
 }
 
-/// By 5 min, so that other stores come first.
+/// Postpones the removal of a store by 5 min after a failure, so that other stores come first.
 pub async fn postpone_removal(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<()> {
     sqlx::query!(
         "update profile_stores set removable_at = now() + interval '5 minutes' where id = $1 and removable_at is not null",
@@ -139,7 +139,7 @@ pub enum Replaced {
     Removed,
 }
 
-/// For the session that leased the profile as this `generation`.
+/// Makes a store the content of a profile, for the session that leased the profile as this `generation`.
 pub async fn replace(
     conn: &mut PgConnection,
     account: AccountId,

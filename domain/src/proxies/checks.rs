@@ -24,13 +24,13 @@ pub const HEARD_WITHIN: Duration = START_WITHIN.saturating_add(WITHIN);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checked {
     pub reachable: bool,
-    /// Until the connection was open.
+    /// Milliseconds until the connection was open.
     pub latency_ms: Option<u64>,
-    /// As the target sees it, if it was requested.
+    /// IP address that the target sees, if it was requested.
     pub exit_address: Option<IpAddr>,
-    /// As sessions report them.
+    /// Capabilities of the proxy, as sessions report them.
     pub capabilities: Option<Value>,
-    /// Without secrets.
+    /// Contains no secrets.
     pub error: Option<String>,
 }
 

@@ -33,7 +33,7 @@ impl fmt::Debug for Secrets {
 pub struct InUse {
     pub id: ProxyId,
     pub scheme: Scheme,
-    /// Of the proxy, or of the server of a tunnel.
+    /// Host of the proxy, or of the server of a tunnel.
     pub host: Host,
     pub port: u16,
     pub username: Option<String>,
@@ -41,7 +41,7 @@ pub struct InUse {
 }
 
 impl InUse {
-    /// Only for the worker that they were sealed to.
+    /// Opens the secrets, for the worker that they were sealed to.
     pub fn open(&self, opener: &Opener) -> Result<Secrets, NotSealedForUs> {
         opener.open(&self.sealed_secrets)
     }

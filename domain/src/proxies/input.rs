@@ -13,10 +13,10 @@ use super::Scheme;
 use crate::addresses::Destinations;
 use crate::validation::{Invalid, Rules};
 
-/// SOCKS5 sets it.
+/// Limit of SOCKS5.
 const MOST_CREDENTIAL_BYTES: usize = 255;
 const MOST_LABEL_CHARS: usize = 120;
-/// DNS sets it.
+/// Limit of DNS.
 const MOST_HOST_BYTES: usize = 253;
 const PRIVATE: &str = "must not be a private address";
 
@@ -68,7 +68,7 @@ pub struct Endpoint {
     pub port: u16,
 }
 
-/// Not yet validated.
+/// Values of a proxy as a customer sent them, not yet validated.
 #[derive(Debug)]
 pub struct ProxyInput {
     pub label: String,
@@ -183,7 +183,7 @@ impl Rules {
     }
 }
 
-/// In the form of a URL, or a plain IPv6 address.
+/// Parses a host in the form of a URL, or a plain IPv6 address.
 fn parse_host(text: &str) -> Result<Host, &'static str> {
     if let Ok(address) = text.parse::<Ipv6Addr>() {
         return Ok(Host::Ipv6(address));
@@ -194,7 +194,8 @@ fn parse_host(text: &str) -> Result<Host, &'static str> {
     }
 }
 
-/// As far as the text shows. The address of a name is checked when it is dialled.
+/// Returns true when a host can be dialled, as far as its text shows. The address of a name is checked when it is
+/// dialled.
 fn is_permitted(host: &Host, destinations: &Destinations) -> bool {
     let address = match host {
         Host::Ipv4(address) => IpAddr::from(*address),

@@ -27,13 +27,13 @@ pub enum SourceError {
 /// recipe drops.
 const STORED: usize = 16;
 
-/// In stored form, with the text typed in their agent session.
+/// The completed steps of plans in their stored form, with the text typed in their agent session.
 pub struct SealedSteps {
     steps: Vec<(StepId, Vec<u8>, Option<Vec<u8>>)>,
     typed: SealedTexts,
 }
 
-/// In order of execution (contract: recipes 5).
+/// Returns the completed steps in order of execution (contract: recipes 5).
 pub(super) async fn steps(
     conn: &mut PgConnection,
     of: AgentSessionId,

@@ -67,7 +67,7 @@ pub enum Step {
         option: String,
     },
     Scroll {
-        /// CSS pixels.
+        /// CSS pixels to the right and down.
         delta_x: i64,
         delta_y: i64,
         /// `None` is the page.
@@ -91,13 +91,13 @@ pub enum Step {
 #[serde(rename_all = "snake_case")]
 pub enum DragEnd {
     Element(Element),
-    /// From the top left corner of the dragged element, in tenths of CSS pixels.
+    /// Points from the top left corner of the dragged element, in tenths of CSS pixels.
     Path([(i64, i64); 2]),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
-    /// In the list of pages, counted from 1.
+    /// Position in the list of pages, counted from 1.
     pub position: u32,
     pub description: String,
 }
@@ -105,11 +105,11 @@ pub struct Page {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Element {
     pub selector: String,
-    /// Such as `button "Sign in"`.
+    /// Readable description such as `button "Sign in"`.
     pub description: String,
 }
 
-/// For a step that searches by itself, because it may match no element or several.
+/// Locator of a step that searches by itself, because it may match no element or several.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecipeLocator {
     pub by: operations::Element,

@@ -81,7 +81,7 @@ fn host(url: &str) -> Option<String> {
     Url::parse(url).ok()?.host_str().map(str::to_owned)
 }
 
-/// Or all of the description if it has no quoted part.
+/// Returns the quoted part of an element's description, or all of it if there is none.
 fn name(element: &Element) -> String {
     let described = described(element);
     let quoted =
@@ -89,7 +89,7 @@ fn name(element: &Element) -> String {
     quoted.filter(|name| !name.is_empty()).unwrap_or(described)
 }
 
-/// Or else the selector, on one line.
+/// Returns an element's description, or else its selector, on one line.
 fn described(element: &Element) -> String {
     let one_line = |text: &str| {
         let text = text.replace(char::is_control, " ");
@@ -99,7 +99,7 @@ fn described(element: &Element) -> String {
     if description.is_empty() { one_line(&element.selector) } else { description }
 }
 
-/// With an ellipsis.
+/// Ends in an ellipsis if the text was cut.
 fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();

@@ -18,7 +18,7 @@ pub struct CreateParams<'a> {
     pub purpose: Option<&'a str>,
     pub label: Option<&'a str>,
     pub metadata: Option<&'a Map<String, Value>>,
-    /// For a free browser.
+    /// Maximum time to wait for a free browser, in milliseconds.
     pub wait_timeout_ms: Option<u64>,
 }
 

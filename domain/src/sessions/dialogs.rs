@@ -7,19 +7,19 @@ use sqlx::PgConnection;
 use crate::ids::{SessionId, WorkerId};
 use crate::operations::OpenDialog;
 
-/// In a session's row.
+/// Change of the dialog in a session's row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum DialogChange {
     /// The row is up to date.
     #[default]
     Keep,
-    /// Answered, or expired.
+    /// The dialog was answered, or has expired.
     Closed,
     Opened(OpenDialog),
 }
 
 impl DialogChange {
-    /// From the dialog in the row to the one that is open.
+    /// Returns the change from the dialog in the row to the one that is open.
     #[must_use]
     pub fn between(stored: Option<&OpenDialog>, open: Option<&OpenDialog>) -> Self {
         match open {

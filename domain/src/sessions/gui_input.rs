@@ -13,14 +13,14 @@ pub struct InputClaim<'a> {
     pub worker: WorkerId,
     pub session: SessionId,
     pub client: Option<&'a str>,
-    /// A client that is silent for longer loses the lane.
+    /// Time after which a silent client loses the lane.
     pub patience: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
     Won,
-    /// Or the session has ended.
+    /// An operation or another viewer has the session, or it has ended.
     Busy,
     /// The lane belongs to the AI or to another client.
     NotDriving,

@@ -16,7 +16,7 @@ pub struct SessionSummary {
     pub id: SessionId,
     pub account_id: AccountId,
     pub status: SessionStatus,
-    /// Such as `navigate`.
+    /// Kind of the operation, such as `navigate`.
     pub operation: Option<String>,
     pub archetype: String,
     pub label: Option<String>,
@@ -41,7 +41,8 @@ pub struct SessionFilter {
     pub limit: i64,
 }
 
-/// Reads ended sessions of other accounts never: the index covers live sessions, and ended sessions of a given account.
+/// Live sessions, and ended sessions of a given account, are read through an index, so the cost does not grow with the
+/// number of ended sessions of other accounts.
 pub async fn list(conn: &mut PgConnection, filter: &SessionFilter) -> sqlx::Result<Vec<SessionSummary>> {
     let SessionFilter { all, status, account, worker, profile, before, limit } = *filter;
     let all = all || matches!(status, Some(SessionStatus::Destroyed | SessionStatus::Errored));
@@ -117,7 +118,7 @@ pub struct SessionDetail {
     pub archetype: String,
     pub purpose: String,
     pub label: Option<String>,
-    /// After the last operation whose result is still kept.
+    /// Address of the page after the last operation whose result is still kept.
     pub url: Option<String>,
     pub operation: Option<OperationInfo>,
     pub worker: WorkerInfo,

@@ -1,8 +1,8 @@
 //! Intents: requested operations, stored before any work on them begins.
 //!
-//! An intent moves `queued → running → done` by compare-and-set, and its id is the claim on the
-//! session. One transaction, fenced by that claim, writes the result, the release of the session
-//! and the event, or nothing if a DELETE has ended the session first.
+//! An intent moves `queued → running → done` by compare-and-set, and its id is the claim on the session. One
+//! transaction, fenced by that claim, writes the result, the release of the session and the event, or nothing if a
+//! DELETE has ended the session first.
 
 use std::time::Duration;
 
@@ -39,26 +39,26 @@ pub enum Claim {
     /// The caller must notify the worker.
     Won {
         worker: WorkerId,
-        /// True when a stream of the account's notifications ([`crate::notifications`]) must be
-        /// notified.
+        /// True when a stream of the account's notifications ([`crate::notifications`]) must be notified.
         followed: bool,
     },
     /// If the status is `ready`, a competing claim came first and has ended since.
     Lost(SessionStatus),
-    /// Not allowed on a paused session (contract: challenges 6). Nothing was changed.
+    /// The session is paused and the operation is not allowed then (contract: challenges 6). Nothing was changed.
     Paused(ChallengeState),
-    /// Not allowed while the page shows a dialog (contract: operations 47). Nothing was changed.
+    /// The page shows a dialog that waits for an answer, and the operation is not allowed then (contract: operations 47). Nothing was
+    /// changed.
     DialogOpen(OpenDialog),
     /// This call moved the session to `errored`.
     WorkerGone(Failure),
-    /// The worker has sent no heartbeat within its lease, perhaps because the database was
-    /// unavailable. Nothing was changed.
+    /// The worker has sent no heartbeat within its lease, perhaps because the database was unavailable. Nothing was
+    /// changed.
     WorkerSilent,
     NoSession,
 }
 
-/// Returns the public key that seals secrets for the session's worker. `Some(None)`: the worker's
-/// row was deleted, which happens only after the session has ended.
+/// Returns the public key that seals secrets for the session's worker. `Some(None)`: the worker's row was deleted,
+/// which happens only after the session has ended.
 pub async fn sealing_key(
     conn: &mut PgConnection,
     account: AccountId,
@@ -74,9 +74,8 @@ pub async fn sealing_key(
     .await
 }
 
-/// Claims a session for `operation`, from which the `sealed` secrets were removed. `conn` is not in
-/// a transaction: the usual case is a single statement. After a successful claim, the caller must
-/// notify the worker.
+/// Claims a session for `operation`, from which the `sealed` secrets were removed. `conn` is not in a transaction: the
+/// usual case is a single statement. After a successful claim, the caller must notify the worker.
 pub async fn claim(
     conn: &mut PgConnection,
     (account, session): (AccountId, SessionId),
@@ -144,7 +143,7 @@ struct ClaimRequest<'a> {
 struct SessionRow {
     status: SessionStatus,
     worker: WorkerId,
-    /// Not declared dead.
+    /// True when the worker has not been declared dead.
     stands: bool,
     /// Sent a heartbeat within its lease.
     heard: bool,
@@ -254,8 +253,7 @@ pub(super) async fn seal(
 
 /// Takes up to `limit` queued intents of a worker, oldest first, or `only` the given one.
 ///
-/// A row written by another version of this program is returned as an intent that cannot be
-/// executed.
+/// A row written by another version of this program is returned as an intent that cannot be executed.
 pub async fn take(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -299,8 +297,7 @@ pub async fn queued(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<V
         .await
 }
 
-/// Requeues intents taken after `since`, or all running ones, when the worker did not receive the
-/// reply to [`take`].
+/// Requeues intents taken after `since`, or all running ones, when the worker did not receive the reply to [`take`].
 pub async fn give_back_since(conn: &mut PgConnection, worker: WorkerId, since: Option<Timestamp>) -> sqlx::Result<()> {
     sqlx::query!(
         "update intents i set status = 'queued', started_at = null

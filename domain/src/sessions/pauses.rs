@@ -1,5 +1,5 @@
-//! Pauses: a session whose page shows a challenge accepts no automatic operation until the challenge ends (contract: challenges 5
-//! to 9).
+//! Pauses: a session whose page shows a challenge accepts no automatic operation until the challenge ends (contract:
+//! challenges 5 to 9).
 //!
 //! A paused session keeps its status. The claim reads the challenge in the session's row.
 
@@ -54,7 +54,7 @@ pub enum ResolveOutcome {
     NoChallenge,
 }
 
-/// At the account owner's request. Resumes the session. `conn` is not in a transaction.
+/// Ends a challenge at the account owner's request, and resumes the session. `conn` is not in a transaction.
 pub async fn resolve(
     conn: &mut PgConnection,
     account: AccountId,

@@ -49,7 +49,7 @@ impl Reason {
         self.into()
     }
 
-    /// For the customer. The exact error is only logged, because it names internal hosts and paths.
+    /// Message for the customer. The exact error is only logged, because it names internal hosts and paths.
     fn detail(self) -> &'static str {
         match self {
             Self::SerializeFailed => "The browser did not return its state, or the state could not be read.",
@@ -134,8 +134,8 @@ pub async fn fail(conn: &mut PgConnection, held: &HeldProfile, reason: Reason) -
     Ok(())
 }
 
-/// For up to `limit` ended sessions on dead workers, or `only` the given one. Records for each session that had been
-/// destroyed normally that the profile was not saved.
+/// Releases leases of ended sessions on dead workers: of up to `limit` sessions, or of `only` the given one. For each session
+/// that had been destroyed normally, it records that the profile was not saved.
 pub async fn forsake(conn: &mut PgConnection, only: Option<SessionId>, limit: i64) -> sqlx::Result<()> {
     let left = sqlx::query!(
         r#"select s.id, s.account_id, s.profile_id as "profile_id!: ProfileId", s.status = 'destroyed' as "ended_well!"

@@ -92,7 +92,7 @@ pub async fn give_up(conn: &mut PgConnection, id: IntentId, failure: Failure) ->
     }
 }
 
-/// For a worker that stops in an orderly way: its slots become free.
+/// The worker stops in an orderly way, and its slots become free.
 pub async fn fail_sessions_of(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<usize> {
     let failure = Failure {
         class: FailureClass::NotIntegrated,

@@ -32,7 +32,7 @@ pub enum Component {
 }
 
 impl Component {
-    /// In the order in which the page shows them.
+    /// All components, in the order in which the page shows them.
     pub const ALL: &'static [Self] = Self::VARIANTS;
     pub const NAMES: [&'static str; 5] = ["api", "workers", "webhooks", "mail", "database"];
 
@@ -47,7 +47,7 @@ impl Component {
     }
 }
 
-/// In increasing order of severity.
+/// State of a component, in increasing order of severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum State {
@@ -140,9 +140,9 @@ async fn browsers(conn: &mut PgConnection) -> sqlx::Result<State> {
     })
 }
 
-/// With due deliveries.
+/// Accounts with due deliveries that are examined.
 const ACCOUNTS: i64 = 100;
-/// The newest first.
+/// Deliveries that are examined, the newest first.
 const DELIVERIES: i64 = 2_000;
 
 /// Judges by accounts, because one account can have any number of deliveries. A failure counts only if the service did
@@ -229,7 +229,7 @@ pub async fn report(conn: &mut PgConnection, process: Uuid, answered: i64, faile
     Ok(())
 }
 
-/// Of processes that no longer exist.
+/// Deletes up to `limit` reports of processes that no longer exist. Returns the number of deleted rows.
 pub(super) async fn purge_reports(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from status_reports where process = any(array(

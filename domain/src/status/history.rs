@@ -54,7 +54,7 @@ impl From<&Row> for DayOfComponent {
     }
 }
 
-/// In today's counts.
+/// Adds to today's counts.
 pub async fn record(conn: &mut PgConnection, measured: &[Measured]) -> sqlx::Result<()> {
     let known = measured.iter().filter_map(|measured| Some((measured.component.name(), measured.state?.name())));
     let (components, states): (Vec<_>, Vec<_>) = known.map(|(name, state)| (name.to_owned(), state.to_owned())).unzip();
@@ -97,7 +97,7 @@ pub async fn read(conn: &mut PgConnection) -> sqlx::Result<Vec<Day>> {
         .collect())
 }
 
-/// No longer shown.
+/// Deletes days that are no longer shown.
 pub(super) async fn purge(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from status_days where (day, component) in (

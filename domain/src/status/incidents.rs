@@ -14,7 +14,7 @@ use crate::validation::{Invalid, Rules};
 
 pub const TITLE_CHARS: usize = 120;
 pub const MESSAGE_CHARS: usize = 5_000;
-/// For a resolution without a message.
+/// Message of a resolution without one.
 const DEFAULT_RESOLUTION: &str = "This incident has been resolved.";
 /// Open incidents, and updates of each.
 const SHOWN: i64 = 50;
@@ -308,7 +308,7 @@ pub struct IncidentMail {
     pub components: Vec<String>,
     pub status: Status,
     pub message: String,
-    /// Resolved by now.
+    /// True when the incident is resolved by now.
     pub over: bool,
 }
 

@@ -17,7 +17,7 @@ use crate::email_addresses::EmailAddress;
 use crate::ids::{EmailId, SubscriberId};
 use crate::tokens::{self, Token};
 
-/// To one address, regardless of the number of requests.
+/// Minimum interval between confirmation mails to one address, regardless of the number of requests.
 const CONFIRMATION_INTERVAL: Duration = Duration::from_mins(10);
 
 /// Must be confirmed within `ttl`. The caller must queue the mail. Takes the same steps whether or not the address is

@@ -230,8 +230,7 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     Ok(purged.rows_affected())
 }
 
-/// Expired for more than a day (contract: retention 7): until then, a caller with the token receives the reason for the
-/// refusal.
+/// An expired row is kept for a day (contract: retention 7), in which a caller with the token receives the reason for the refusal.
 pub async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from team_invites where id in (

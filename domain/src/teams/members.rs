@@ -76,7 +76,8 @@ pub async fn remove(conn: &mut PgConnection, owner: AccountId, id: MembershipId,
     Ok(true)
 }
 
-/// In the account's own team and in others. For those, revokes its keys and writes the log as for a removal.
+/// Deletes the invites and all memberships of an account that is being deleted, in its own team and in others. For the
+/// other teams, revokes its keys and writes the log as for a removal.
 pub(super) async fn end_all(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
     sqlx::query!("delete from team_invites where owner_account_id = $1", account as _).execute(&mut *conn).await?;
     // In one order, so that two members of each other's teams can be deleted at the same time.

@@ -10,7 +10,7 @@ use super::deliveries::DeliveryStatus;
 use crate::ids::{AccountId, DeliveryId, WebhookId};
 use crate::timestamp::Timestamp;
 
-/// Without the request and response bodies, which belong to the customer.
+/// Delivery as operators see it, without the request and response bodies, which belong to the customer.
 #[derive(Debug, Serialize)]
 pub struct DeliveryRow {
     pub id: DeliveryId,
@@ -97,7 +97,7 @@ pub enum RequeueError {
     Database(#[from] sqlx::Error),
 }
 
-/// Under their ids, with their attempts reset to 0: all of them or none.
+/// Requeues dead letters under their ids, with their attempts reset to 0: all of them or none.
 pub async fn requeue(conn: &mut PgConnection, ids: &[DeliveryId]) -> Result<Vec<DeliveryId>, RequeueError> {
     // Lock endpoints before deliveries, as at the end of an attempt, and in the order of their ids, so that concurrent
     // requeues cannot deadlock.

@@ -1,8 +1,7 @@
 //! Deliveries of events to endpoints. The row of a delivery is also the schedule of its attempts.
 //!
-//! A claim lasts for the longest duration of an attempt. After it expires, another worker can claim
-//! the delivery, and a late result changes nothing. An attempt that a lost worker had begun does
-//! not count.
+//! A claim lasts for the longest duration of an attempt. After it expires, another worker can claim the delivery, and a
+//! late result changes nothing. An attempt that a lost worker had begun does not count.
 
 use std::time::Duration;
 
@@ -74,8 +73,8 @@ pub struct Delivery {
     pub delivered_at: Option<Timestamp>,
 }
 
-/// The newest first. Both with and without a status, one index contains exactly these rows,
-/// whatever plan the database selects.
+/// The newest first. Both with and without a status, one index contains exactly these rows, whatever plan the database
+/// selects.
 pub async fn list(
     conn: &mut PgConnection,
     endpoint: WebhookId,
@@ -111,7 +110,7 @@ pub struct RequestedDelivery {
     pub event_type: String,
 }
 
-/// Regardless of subscriptions. Writes `webhook_delivery.replayed`.
+/// Sends a `test.ping` to an endpoint, regardless of its subscriptions, and writes `webhook_delivery.replayed`.
 pub async fn send_test(
     conn: &mut PgConnection,
     account: AccountId,
@@ -189,7 +188,7 @@ impl From<sqlx::Error> for ReplayError {
     }
 }
 
-/// As a new delivery. Writes `webhook_delivery.replayed`.
+/// Sends the event of a completed delivery again, as a new delivery, and writes `webhook_delivery.replayed`.
 pub async fn replay(
     conn: &mut PgConnection,
     account: AccountId,
@@ -237,7 +236,7 @@ pub struct Attempt {
     pub data: Value,
     /// Distinguishes the claim from other claims of the delivery.
     pub claimed_until: Timestamp,
-    /// Seconds since 1970.
+    /// Time of the attempt in seconds since 1970.
     pub sent_at: i64,
 }
 
@@ -256,7 +255,7 @@ impl Attempt {
 pub struct ClaimLimits {
     pub not_endpoints: Vec<Uuid>,
     pub not_accounts: Vec<Uuid>,
-    /// Of one endpoint, and in total.
+    /// Maximum number of attempts of one endpoint, and in total.
     pub most: (i64, i64),
     pub after: Option<(AccountId, WebhookId)>,
     /// Skipped except for the endpoints in `answering`.
@@ -267,8 +266,7 @@ pub struct ClaimLimits {
     pub besides: Vec<DeliveryId>,
 }
 
-/// Goes through accounts and their endpoints in order, starting after `after`, so that each gets
-/// its turn.
+/// Goes through accounts and their endpoints in order, starting after `after`, so that each gets its turn.
 pub async fn claim(conn: &mut PgConnection, limits: &ClaimLimits, lease: Duration) -> sqlx::Result<Vec<Attempt>> {
     let ClaimLimits { not_endpoints, not_accounts, most, after, slow, answering, besides } = limits;
     let (after_account, after_endpoint) =
@@ -357,12 +355,12 @@ pub async fn give_back(conn: &mut PgConnection, claims: &[(DeliveryId, Timestamp
 pub struct SlowClaimLimits {
     pub accounts: Vec<Uuid>,
     pub not_endpoints: Vec<Uuid>,
-    /// Of one endpoint, of one account, and in total.
+    /// Maximum number of attempts of one endpoint, of one account, and in total.
     pub most: (i64, i64, i64),
 }
 
-/// Does not claim them. For each account, endpoints whose last attempt succeeded come first, then
-/// the oldest deliveries.
+/// Does not claim them. For each account, endpoints whose last attempt succeeded come first, then the oldest
+/// deliveries.
 pub async fn due_to_slow(conn: &mut PgConnection, limits: &SlowClaimLimits) -> sqlx::Result<Vec<DeliveryId>> {
     let SlowClaimLimits { accounts, not_endpoints, most: (of_each, of_account, limit) } = limits;
     sqlx::query_scalar!(
@@ -454,7 +452,7 @@ pub struct AttemptResult {
 }
 
 impl AttemptResult {
-    /// Without the texts of the endpoint.
+    /// Returns the result without the texts of the endpoint.
     #[must_use]
     pub fn without_words(&self) -> Self {
         Self { response_excerpt: None, error: None, ..*self }
@@ -475,9 +473,9 @@ pub struct AttemptCounts {
     pub dlq: i64,
 }
 
-/// All are of one endpoint, in the order in which they ended. A result whose claim has expired
-/// changes nothing. The endpoint's row is locked first, so that concurrent calls count its
-/// consecutive failures one after another. Failures that the service caused do not count.
+/// All are of one endpoint, in the order in which they ended. A result whose claim has expired changes nothing. The
+/// endpoint's row is locked first, so that concurrent calls count its consecutive failures one after another. Failures
+/// that the service caused do not count.
 pub async fn finish(
     conn: &mut PgConnection,
     endpoint: WebhookId,

@@ -106,7 +106,7 @@ async fn record(
     audit::record(conn, account, actor, Entry { action, target: Some(id.to_string()), payload }).await
 }
 
-/// Also a deleted one.
+/// Returns the account's endpoint with this id, including a deleted one.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: WebhookId) -> sqlx::Result<Option<Endpoint>> {
     sqlx::query_as!(
         Endpoint,
@@ -247,8 +247,8 @@ pub async fn delete(conn: &mut PgConnection, account: AccountId, id: WebhookId, 
     Ok(true)
 }
 
-/// For an account that is being deleted. Pending deliveries fail, including those of this transaction, and the secrets
-/// are erased. As for other objects of a deleted account, there is no audit entry.
+/// Deletes the endpoints of an account that is being deleted. Their pending deliveries fail, including those of this
+/// transaction, and their secrets are erased. As for other objects of a deleted account, there is no audit entry.
 pub async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("select id from webhook_endpoints where account_id = $1 order by id for update", account as _)
         .fetch_all(&mut *conn)
@@ -273,7 +273,8 @@ pub async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Re
     Ok(())
 }
 
-/// Only endpoints without deliveries.
+/// Deletes up to `limit` rows of endpoints that were deleted longer ago than `age` and have no deliveries. Returns the
+/// number of deleted rows.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from webhook_endpoints where id in (

@@ -51,7 +51,7 @@ pub async fn oldest_secret_seconds(conn: &mut PgConnection) -> sqlx::Result<f64>
 pub struct EndingGrace {
     pub endpoint: WebhookId,
     pub account: AccountId,
-    /// Of the grace period.
+    /// Remaining seconds of the grace period.
     pub seconds_left: f64,
 }
 

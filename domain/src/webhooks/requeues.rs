@@ -23,9 +23,9 @@ pub struct Requeue {
     pub account_id: AccountId,
     /// `None` for all endpoints of the account.
     pub endpoint_id: Option<WebhookId>,
-    /// `None` for all.
+    /// Earliest creation time; `None` for all.
     pub since: Option<Timestamp>,
-    /// When the requeue was requested.
+    /// Number of dead letters when the requeue was requested.
     pub total: i64,
     pub requeued: i64,
     pub created_at: Timestamp,
@@ -93,7 +93,8 @@ pub async fn any_under_way(conn: &mut PgConnection) -> sqlx::Result<bool> {
     open.fetch_one(conn).await
 }
 
-/// Of the oldest requeue that no other process works on. Returns false when there is none.
+/// Requeues the next `limit` dead letters of the oldest requeue that no other process works on. Returns false when
+/// there is none.
 pub async fn go_on(conn: &mut PgConnection, limit: i64) -> sqlx::Result<bool> {
     let open = sqlx::query!(
         r#"select id, account_id, endpoint_id, since, after as "after: DeliveryId", created_at

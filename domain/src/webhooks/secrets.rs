@@ -28,13 +28,13 @@ impl SigningSecret {
         Self(format!("whsec_{}", URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())))
     }
 
-    /// In clear text, shown once.
+    /// Returns the secret in clear text, which is shown once.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// By which people distinguish secrets.
+    /// First characters of the secret, by which people distinguish secrets.
     #[must_use]
     pub fn shown_prefix(&self) -> &str {
         &self.0[..12]

@@ -59,7 +59,7 @@ pub struct ConfigError {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// Also if no server listens there.
+    /// This machine has no route to the server, or no server listens there.
     #[error("the tunnel's server is unreachable")]
     Unreachable,
     #[error("the tunnel's server refused the keys or credentials")]
@@ -117,9 +117,7 @@ impl Tunnel {
         Ok(Self { stack, names: Arc::new(names) })
     }
 
-    /// Within 10 s.
-    ///
-    /// A dead tunnel is reported within 3 s.
+    /// Connects to a server through the tunnel within 10 s. Only the tunnel's own name servers resolve names.
     pub async fn connect(&self, host: Host<&str>, port: u16) -> Result<Stream, ConnectError> {
         self.connect_if(host, port, |_| true).await
     }
@@ -155,7 +153,7 @@ impl Tunnel {
         }
     }
 
-    /// In order. Each attempt gets the remaining time divided by the number of addresses that are left.
+    /// Dials the addresses in order. Each attempt gets the remaining time divided by the number of addresses that are left.
     async fn dial(&self, addresses: &[IpAddr], port: u16, deadline: Instant) -> Result<Stream, ConnectError> {
         let mut refusal = ConnectError::Unreachable;
         for (index, address) in addresses.iter().enumerate() {

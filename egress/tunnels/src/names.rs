@@ -27,11 +27,11 @@ const REMEMBERED: u64 = 512;
 const REMEMBERED_FOR: Duration = Duration::from_hours(1);
 const UNKNOWN_FOR: Duration = Duration::from_secs(30);
 
-/// Of a query, and number of retries.
+/// Timeout of a query, and number of retries.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const ASKED_AGAIN: usize = 1;
 
-/// Of those in a configuration.
+/// Maximum number of name servers used from a configuration.
 const SERVERS: usize = 4;
 
 const ADDRESSES: usize = 16;
@@ -78,7 +78,7 @@ impl Names {
     }
 }
 
-/// Only sockets inside the tunnel.
+/// Runtime of hickory: only sockets inside the tunnel.
 #[derive(Clone)]
 struct TunnelRuntime {
     sockets: Sockets,

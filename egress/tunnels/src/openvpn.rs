@@ -70,7 +70,7 @@ const DEAD_AFTER: Duration = Duration::from_secs(10);
 const PING: Duration = Duration::from_secs(10);
 const PING_RESTART: Duration = Duration::from_mins(2);
 
-/// And the interval while an answer is outstanding.
+/// Interval of timer checks, and the interval while an answer is outstanding.
 const IDLE_TICK: Duration = Duration::from_secs(1);
 const ANXIOUS_TICK: Duration = Duration::from_millis(250);
 

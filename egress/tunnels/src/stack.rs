@@ -54,7 +54,7 @@ const BURST: usize = 256;
 /// Further received packets are dropped.
 const BACKLOG: usize = 1024;
 
-/// For the close with the other side.
+/// Time a closed connection may take to complete its close with the other side.
 const LINGER: Duration = Duration::from_secs(10);
 
 /// A connection is dead if it is silent for this time despite keepalives.
@@ -67,7 +67,7 @@ const DATAGRAM_BYTES: usize = 16 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Health {
     Good,
-    /// May recover.
+    /// The server does not answer, but may recover.
     Silent,
     Closed(Closed),
 }

@@ -24,7 +24,7 @@ use crate::{Closed, OpenError, Tunnel};
 
 mod config;
 
-/// While opening.
+/// Interval of handshake attempts while opening.
 const SHAKE_AGAIN: Duration = Duration::from_secs(1);
 
 /// Silence after which the server is checked, and the interval of the checks.
@@ -37,7 +37,7 @@ const SILENT_AFTER: Duration = Duration::from_millis(2500);
 /// Silence after which the tunnel ends.
 const DEAD_AFTER: Duration = Duration::from_secs(10);
 
-/// And the interval while an answer is outstanding.
+/// Interval of timer checks, and the interval while an answer is outstanding.
 const IDLE_TICK: Duration = Duration::from_secs(1);
 const ANXIOUS_TICK: Duration = Duration::from_millis(250);
 

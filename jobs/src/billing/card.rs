@@ -76,8 +76,8 @@ enum EventSubject {
     Unknown,
 }
 
-/// From the event itself, from an earlier event about its subscription, or from its customer. If the event is the first
-/// to name the customer's account, binds the two and sends the mails that waited for it.
+/// Finds the account of an event: from the event itself, from an earlier event about its subscription, or from its customer. If
+/// the event is the first to name the customer's account, binds the two and sends the mails that waited for it.
 async fn whose(conn: &mut PgConnection, event: &Event) -> sqlx::Result<EventSubject> {
     let bound = match event.customer() {
         Some(customer) => card::lock_customer(&mut *conn, customer).await?,

@@ -24,7 +24,7 @@ const COLUMNS: &str = "
     case when d.last_response_status is not null or d.last_error is not null
          then json_build_object('last_response_status', d.last_response_status, 'last_error', d.last_error) end as result";
 
-/// From the end of the primary key.
+/// Newest deliveries, from the end of the primary key.
 const NEWEST: &str = "select id from webhook_deliveries where id < $3 order by id desc limit $2";
 
 /// An index returns the newest of each endpoint by status, and the newest of these are selected. A scan from the end of

@@ -17,12 +17,12 @@ use super::listening::{ChannelSubscriptions, ConnectionLog};
 use super::{Hub, WakeUp};
 
 const RETRY: Duration = Duration::from_millis(200);
-/// Without a message; then the connection is pinged.
+/// Time without a message after which the connection is pinged.
 const QUIET: Duration = Duration::from_secs(10);
-/// Also for a notification, and a change of the channels.
+/// Timeout of a ping, a notification, and a change of the channels.
 const PING: Duration = Duration::from_secs(5);
 
-/// Over its own connection.
+/// Sends notifications over its own connection.
 pub(super) struct Notifier(PgPool);
 
 impl Notifier {

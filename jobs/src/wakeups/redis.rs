@@ -20,13 +20,13 @@ use tokio::time::{Instant, sleep, timeout};
 use super::listening::{ChannelSubscriptions, ConnectionLog};
 use super::{Hub, WakeUp, WakeupTransport};
 
-/// Then PostgreSQL is used.
+/// Maximum time wake-ups wait for an answer of Redis before PostgreSQL is used.
 const ANSWER_WITHIN: Duration = Duration::from_millis(25);
 /// A Redis that did not answer is not used for this time.
 const PAUSE: Duration = Duration::from_secs(1);
-/// If the other machine acknowledges nothing.
+/// Time after which a connection is dead if the other machine acknowledges nothing.
 const DEAD_AFTER: Duration = Duration::from_secs(5);
-/// Without a message; then the connection is pinged.
+/// Time without a message after which the connection is pinged.
 const QUIET: Duration = Duration::from_secs(10);
 
 /// The prefix separates Kitfleet from other users of the same Redis.

@@ -15,7 +15,6 @@ use super::AttemptJob;
 use super::fair_queue::{Recipient, recipient_of};
 use super::results::Results;
 
-/// To the backend.
 #[derive(Debug)]
 pub(super) enum Report {
     Went(Recipient, Outcome),

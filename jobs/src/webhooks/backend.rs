@@ -72,7 +72,7 @@ impl DeliveryBackend {
         }
     }
 
-    /// If deliveries may be due and there is room for attempts.
+    /// Starts a claim if deliveries may be due and there is room for attempts.
     fn claim_more(&mut self) {
         if !self.claims.is_empty() {
             return;

@@ -17,13 +17,13 @@ use uuid::Uuid;
 use super::{AttemptJob, Settings};
 use crate::SAFETY;
 
-/// In total, per account and per endpoint.
+/// Maximum number of concurrent attempts in total, per account and per endpoint.
 const AT_ONCE: (usize, usize, usize) = (1_024, 128, 32);
-/// To endpoints that do not answer: per account and per endpoint.
+/// Attempts to endpoints that do not answer: per account and per endpoint.
 const SLOW_AT_ONCE: (usize, usize) = (8, 4);
 /// Longer than most pauses between attempts.
 const SLOW_FOR: Duration = Duration::from_hours(2);
-/// Without a notification: the maximum delay of a rescheduled attempt.
+/// Interval of checks without a notification, and therefore the maximum delay of a rescheduled attempt.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Each attempt uses one file; most are left to the rest of the process.
@@ -44,11 +44,11 @@ pub(super) struct FairQueue {
     slow_share: usize,
     /// True when the table may hold due deliveries.
     look: bool,
-    /// To endpoints that do not answer.
+    /// Deliveries to endpoints that do not answer, for the next claim.
     besides: Vec<DeliveryId>,
     /// The next claim starts after it.
     after: Option<Recipient>,
-    /// Until the results are written.
+    /// Attempts whose results are not written yet, per endpoint.
     of_endpoints: HashMap<Recipient, usize>,
     of_accounts: HashMap<AccountId, usize>,
     slow: HashMap<AccountId, Slow>,

@@ -39,7 +39,7 @@ struct Inner {
     db: PgPool,
     settings: Settings,
     writers: Semaphore,
-    /// Behind the running write of each endpoint.
+    /// Results waiting behind the running write of each endpoint.
     waiting: Mutex<HashMap<WebhookId, Vec<(AttemptResult, AttemptSlot)>>>,
 }
 
@@ -49,7 +49,7 @@ impl Results {
         Self(Arc::new(Inner { db, settings, writers, waiting }))
     }
 
-    /// Then releases its slot.
+    /// Writes the result of an attempt, then releases its slot.
     pub(super) fn write(&self, endpoint: WebhookId, ended: AttemptResult, place: AttemptSlot) {
         match self.0.waiting().entry(endpoint) {
             Entry::Occupied(mut waiting) => waiting.get_mut().push((ended, place)),

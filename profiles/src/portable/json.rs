@@ -59,7 +59,7 @@ impl<R: Read> Json<R> {
         &mut self.reader
     }
 
-    /// In the notation of problem documents.
+    /// Path of the present position, in the notation of problem documents.
     pub fn here(&self) -> String {
         dotted(&self.reader.current_position(true))
     }
@@ -86,7 +86,7 @@ impl<R: Read> Json<R> {
         Ok(self.token().end_object()?)
     }
 
-    /// Of any size. The crate's own function would keep member names of any length in memory.
+    /// Skips a value of any size. The crate's own function would keep member names of any length in memory.
     pub fn skip(&mut self) -> Result<(), DocumentError> {
         match self.token().peek()? {
             ValueType::Array => {

@@ -356,7 +356,7 @@ impl<R: Read> Json<R> {
         origin.ok_or_else(|| Invalid::field(at, "must be the origin of a site, such as https://example.com").into())
     }
 
-    /// Any text.
+    /// A page may have chosen any text.
     fn name(&mut self) -> Result<String, DocumentError> {
         let at = self.here();
         let name = self.text_of(MAX_TEXT)?;
@@ -368,7 +368,7 @@ impl<R: Read> Json<R> {
         self.number_that(|number| (least..=MAX_WHOLE).contains(&number), &message)
     }
 
-    /// In WebKit's encoding.
+    /// Returns WebKit's encoding of the key.
     fn key(&mut self) -> Result<Vec<u8>, DocumentError> {
         let at = self.here();
         let value = values::read(self).map_err(|refused| refused.at(&at))?;

@@ -133,7 +133,7 @@ fn is_dense(length: u32, items: &[(u32, Value)]) -> bool {
     (0..length).eq(items.iter().map(|(index, _)| *index))
 }
 
-/// Also numbers that JSON cannot represent.
+/// Writes a number, including those that JSON cannot represent.
 fn write_number<W: Write>(json: &mut JsonStreamWriter<W>, number: f64) -> io::Result<()> {
     let name = match number {
         _ if number.is_nan() => "NaN",
@@ -154,7 +154,7 @@ fn format_number(number: f64) -> String {
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
 
-/// Also with unpaired surrogates.
+/// Writes a string, including one with unpaired surrogates.
 pub fn write_text<W: Write>(json: &mut JsonStreamWriter<W>, text: &Text) -> io::Result<()> {
     match text {
         Text::Plain(text) => json.string_value(text),

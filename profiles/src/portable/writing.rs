@@ -1,5 +1,3 @@
-//! Writes documents.
-
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -28,7 +26,7 @@ use crate::webkit::values::{MAX_BYTES as MAX_VALUE, NoValue};
 /// One per store and reason.
 const MAX_LEFT_OUT: usize = 1_000;
 
-/// For a piece, because it blocks a thread, and for the whole document.
+/// Maximum time a piece may wait for the reader, because it blocks a thread, and maximum time for the whole document.
 const TAKEN_WITHIN: (Duration, Duration) = (Duration::from_secs(30), Duration::from_hours(1));
 
 /// The folder is as a browser left it.
@@ -51,7 +49,7 @@ struct Writer<W: Write> {
     databases: usize,
 }
 
-/// Of a site, one of its databases, or a store in it.
+/// Missing data of a site, one of its databases, or a store in it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct MissingParts {
     site: Site,

@@ -18,7 +18,7 @@ use super::text::Text;
 use super::values::{NoValue, Value};
 
 const MAX_CELL: i32 = 64 * 1024 * 1024;
-/// Of a database, and index keys of a record.
+/// Maximum number of stores and indexes of a database, and of index keys of a record.
 pub const MAX_STORES: usize = 1_000;
 pub const MAX_INDEXES: usize = 1_000;
 pub const MAX_INDEX_KEYS: usize = 10_000;
@@ -44,7 +44,7 @@ impl DatabaseError {
     }
 }
 
-/// Or of the callback that receives the content.
+/// Error of reading a database, or of the callback that receives its content.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError<E> {
     #[error(transparent)]
@@ -199,7 +199,7 @@ impl Database {
         Ok(indexes)
     }
 
-    /// With its store, or the reason why it cannot be decoded.
+    /// Passes each record to `show`, or its store and the reason why it cannot be decoded.
     pub fn records<E>(
         &self,
         mut show: impl FnMut(Result<Record, (i64, NoValue)>) -> Result<(), E>,

@@ -10,7 +10,7 @@ pub enum KeyPath {
 
 pub const MAX_STRINGS: usize = 100;
 const MAX_BYTES: usize = 16 * 1024;
-/// Type `x`.
+/// Dictionary member with the kind of the path.
 const KIND: &str = "type";
 
 impl KeyPath {

@@ -4,7 +4,7 @@ use super::bytes::Bytes;
 use super::text::Text;
 use super::values::Value;
 
-/// And maximum nesting depth of arrays in a key.
+/// Maximum size of a key in bytes, and maximum nesting depth of arrays in it.
 pub const MAX_BYTES: usize = 64 * 1024;
 const MAX_DEPTH: u32 = 32;
 const VERSION: u8 = 0;

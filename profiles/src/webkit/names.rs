@@ -20,7 +20,7 @@ const DATABASE: &str = "IndexedDB.sqlite3";
 pub struct Origin(String);
 
 impl Origin {
-    /// In the browsers' normal form.
+    /// Parses an origin in the browsers' normal form. Returns `None` for other text.
     pub fn parse(text: &str) -> Option<Self> {
         let url = Url::parse(text).ok().filter(|url| matches!(url.origin(), UrlOrigin::Tuple(..)))?;
         let host = url.host_str()?;

@@ -12,7 +12,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     hex.as_bytes().chunks(2).map(digit).collect()
 }
 
-/// From `WebKitGTK` 2.50.
+/// The encoded values are from `WebKitGTK` 2.50.
 #[test]
 fn values_of_webkit_round_trip() {
     for (hex, spelled) in [

@@ -32,12 +32,12 @@ impl Text {
         }
     }
 
-    /// Little-endian.
+    /// Encodes little-endian code units.
     pub fn utf16(&self) -> Vec<u8> {
         self.units().iter().flat_map(|unit| unit.to_le_bytes()).collect()
     }
 
-    /// If all characters fit.
+    /// Encodes each character as one byte, if all characters fit.
     pub fn latin1(&self) -> Option<Vec<u8>> {
         match self {
             Self::Plain(text) => text.chars().map(|c| u8::try_from(c).ok()).collect(),

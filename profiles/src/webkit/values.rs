@@ -56,7 +56,6 @@ pub enum Value {
     View {
         kind: ViewKind,
         offset: u64,
-        /// Length in bytes.
         length: u64,
         /// A buffer, or a reference to one.
         of: Box<Value>,

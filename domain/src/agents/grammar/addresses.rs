@@ -42,7 +42,7 @@ fn has_scheme(text: &str) -> bool {
     is_scheme && !(is_port && (scheme.contains('.') || scheme.eq_ignore_ascii_case("localhost")))
 }
 
-/// Without a scheme: an IP address, or a name that ends like a top-level domain.
+/// True for a text without a scheme that is an IP address, or a name that ends like a top-level domain.
 fn is_host(text: &str, url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => {

@@ -12,7 +12,7 @@ use crate::agents::commands::ParsedMessage;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrammarError {
-    /// Or the position after which something is missing. `None` in an empty part of a step.
+    /// Position of the error, or the position after which something is missing. `None` in an empty part of a step.
     span: Option<Range<usize>>,
     is_missing: bool,
     /// The reply may repeat the text at this position. Not if it could be a text to type, such as a password, because
@@ -55,7 +55,7 @@ impl GrammarError {
         Self { shown: false, ..Self::at(span, trouble) }
     }
 
-    /// Recoverable or not.
+    /// The parser's error may be recoverable or not.
     pub fn of(error: ErrMode<Self>) -> Self {
         match error {
             ErrMode::Backtrack(complaint) | ErrMode::Cut(complaint) => complaint,
@@ -64,7 +64,7 @@ impl GrammarError {
         }
     }
 
-    /// And its position if the error has none.
+    /// Adds the verb whose examples help, and its position if the error has none.
     pub fn in_step(mut self, verb: &'static Verb, said: &Token<'_>) -> Self {
         self.verb = Some(verb);
         self.span.get_or_insert_with(|| said.span.clone());

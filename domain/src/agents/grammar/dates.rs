@@ -51,7 +51,7 @@ fn read(tokens: &[Token<'_>]) -> Parsed<String> {
     }
 }
 
-/// By its name or the first three letters of it.
+/// Returns the number of a month, by its name or the first three letters of it.
 fn month(part: &str) -> Option<u32> {
     MONTHS.iter().zip(1..).find(|(name, _)| is_month(part, name)).map(|(_, number)| number)
 }
@@ -61,7 +61,7 @@ fn is_month(part: &str, name: &str) -> bool {
         || (name == "september" && part.eq_ignore_ascii_case("sept"))
 }
 
-/// As in `24th`.
+/// Removes the ending of `24th`.
 fn without_ending(part: &str) -> &str {
     let lower = part.get(part.len().saturating_sub(2)..).unwrap_or_default().to_ascii_lowercase();
     if ["st", "nd", "rd", "th"].contains(&lower.as_str()) { &part[..part.len() - 2] } else { part }

@@ -12,7 +12,7 @@ use super::targets::{Parsed, Tokens, articles, complaint, count, one_of, phrase,
 use super::vocabulary::{DIRECTIONS, ONTO, SWIPES};
 use crate::agents::commands::{Command, Degrees, DragEnd};
 
-/// CSS pixels.
+/// Shortest and longest swipe in CSS pixels.
 const SWIPED: std::ops::RangeInclusive<i64> = 10..=5_000;
 /// CSS pixels in one direction.
 const DRAGGED: i64 = 5_000;
@@ -42,7 +42,7 @@ pub fn drag<'m>(said: &Token<'_>, rest: &'m [Token<'m>], context: Context<'_>) -
     Ok(Command::Drag { target: whole(target, false, context.message)?, to: end })
 }
 
-/// To the right and down, for one or two directions.
+/// Returns the pixels to the right and down of one or two directions.
 fn moves<'m>(tokens: &'m [Token<'m>]) -> Parsed<(i64, i64)> {
     let mut input = TokenSlice::new(tokens);
     let ways: Vec<_> = repeat(1..=2, way).parse_next(&mut input)?;

@@ -16,13 +16,12 @@ pub struct Token<'m> {
     pub kind: Kind,
     /// The escapes of a quoted text are resolved.
     pub text: Cow<'m, str>,
-    /// In bytes, including quotation marks.
+    /// Position in bytes, including quotation marks.
     pub span: Range<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Without white space.
     Word,
     Quote,
     /// After a soft one, the next step may omit its verb.
@@ -51,7 +50,7 @@ type Text<'m> = LocatingSlice<&'m str>;
 
 const MARKS: [(char, char); 4] = [('"', '"'), ('“', '”'), ('\'', '\''), ('‘', '’')];
 
-/// In time linear in the length.
+/// Splits a message into tokens, in time linear in its length.
 pub fn lex(message: &str) -> Result<Vec<Token<'_>>, GrammarError> {
     let tokens: ModalResult<Vec<_>, GrammarError> =
         repeat(0.., preceded(blanks, token)).parse_next(&mut LocatingSlice::new(message.trim_end()));
@@ -73,7 +72,7 @@ fn token<'m>(input: &mut Text<'m>) -> ModalResult<Token<'m>, GrammarError> {
     Ok(Token { kind, text, span })
 }
 
-/// Not one within a word.
+/// A full stop at the end of a sentence, not one within a word.
 fn end_of_sentence<'m>(input: &mut Text<'m>) -> ModalResult<(Kind, Cow<'m, str>), GrammarError> {
     let blank = any.verify(|c: &char| c.is_whitespace()).void();
     ('.', peek(alt((blank, eof.void())))).void().parse_next(input)?;

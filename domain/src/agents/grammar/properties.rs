@@ -142,7 +142,7 @@ fn wish() -> impl Strategy<Value = Command> {
     ]
 }
 
-/// Of words from the vocabulary.
+/// A random sequence of words from the vocabulary.
 fn babble() -> impl Strategy<Value = String> {
     let phrases = VERBS.iter().flat_map(|verb| verb.phrases).chain(NOUNS.iter().flat_map(|noun| noun.names));
     let mut words: Vec<String> = phrases.map(|phrase| (*phrase).to_owned()).collect();

@@ -24,7 +24,7 @@ use crate::operations::CaptureKind;
 
 /// Without a number: most of a phone's screen.
 const A_SCREEN: i64 = 600;
-/// To the end of any page; also the maximum distance in a message.
+/// Distance to the end of any page, and the maximum distance in a message.
 const FAR: i64 = 1_000_000;
 
 pub fn verb<'m>(step: &'m [Token<'m>]) -> Option<(&'static Verb, &'m Token<'m>, &'m [Token<'m>])> {
@@ -239,7 +239,7 @@ fn scroll(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     all(input.finish(), eof, Command::Scroll { delta_x, delta_y, target })
 }
 
-/// To the right and down. One of them is zero.
+/// Returns pixels to the right and pixels down. One of them is zero.
 fn way(input: &mut Tokens<'_>) -> Parsed<(i64, i64)> {
     let flip = |(means, phrase)| (phrase, means);
     let end = one_of(ENDS.into_iter().map(flip)).map(|(x, y)| (x * FAR, y * FAR));

@@ -32,7 +32,7 @@ fn length(phrase: &str, tokens: &[Token<'_>]) -> Option<usize> {
     fits.then_some(words)
 }
 
-/// With the token count.
+/// Returns the meaning and token count of the longest phrase that the tokens begin with.
 fn longest<'p, T>(phrases: impl IntoIterator<Item = (&'p str, T)>, tokens: &[Token<'_>]) -> Option<(usize, T)> {
     let fitting = phrases.into_iter().filter_map(|(phrase, means)| Some((length(phrase, tokens)?, means)));
     fitting.max_by_key(|(length, _)| *length)
@@ -95,7 +95,7 @@ pub fn articles(input: &mut Tokens<'_>) -> Parsed<usize> {
     repeat(0.., phrase(ARTICLES)).parse_next(input)
 }
 
-/// With the plurals if a list is read.
+/// Returns the names of all nouns. Includes the plurals if a list is read.
 fn nouns(several: bool) -> impl Iterator<Item = (&'static str, &'static Noun)> + Clone {
     let names = NOUNS.iter().flat_map(|noun| noun.names.iter().map(move |name| (*name, noun)));
     let plurals = NOUNS.iter().flat_map(|noun| noun.plurals.iter().map(move |name| (*name, noun)));
@@ -116,7 +116,7 @@ pub fn whole<'m>(tokens: &'m [Token<'m>], several: bool, message: &str) -> Parse
     }
 }
 
-/// With a quoted name or a reference. The caller parses the tokens after it.
+/// Parses an element with a quoted name or a reference. The caller parses the tokens after it.
 pub fn beginning<'m>(input: &mut Tokens<'m>) -> Parsed<ElementQuery> {
     alt((exactly, |input: &mut Tokens<'m>| named(input, false))).parse_next(input)
 }
@@ -176,7 +176,7 @@ fn plain<'m>(tokens: &'m [Token<'m>], several: bool, message: &str) -> Parsed<El
     Ok(ElementQuery::Described { role: role.map(str::to_owned), words: as_written(called, message).to_owned() })
 }
 
-/// From the first token to the last, including the white space between them.
+/// Returns the part of the message from the first token to the last, including the white space between them.
 pub fn as_written<'t>(tokens: &[Token<'_>], message: &'t str) -> &'t str {
     match (tokens.first(), tokens.last()) {
         (Some(first), Some(last)) => &message[first.span.start..last.span.end],

@@ -12,7 +12,7 @@ pub struct Verb {
     /// The longest matching phrase is used.
     pub phrases: &'static [&'static str],
     pub about: &'static str,
-    /// With their canonical form ([`super::print`]).
+    /// Example messages with their canonical form ([`super::print`]).
     pub examples: &'static [(&'static str, &'static str)],
 }
 

@@ -16,9 +16,9 @@ const DATAGRAM: usize = 65_535;
 /// Packets of a tunnel are about a tenth of this.
 const PACKET: usize = 16 << 10;
 const INPUT: usize = 64 << 10;
-/// Forces a flush.
+/// Size of the write buffer that forces a flush.
 const OUTPUT: usize = 64 << 10;
-/// For a server that reads nothing.
+/// Timeout for a server that reads nothing.
 const WRITE_WITHIN: Duration = Duration::from_secs(10);
 const SOCKET_BUFFER: usize = 4 << 20;
 
@@ -105,9 +105,7 @@ impl Carrier {
         }
     }
 
-    /// Or buffers it for [`flush`](Self::flush).
-    ///
-    /// Returns an error also when a server reads nothing.
+    /// Sends a packet, or buffers it for [`flush`](Self::flush).
     pub(super) async fn send(&mut self, packet: &[u8]) -> io::Result<()> {
         match self {
             Self::Udp { socket, .. } => match socket.send(packet).await {

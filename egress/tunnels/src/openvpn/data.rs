@@ -25,7 +25,7 @@ pub(super) enum Cipher {
 }
 
 impl Cipher {
-    /// In order of preference.
+    /// All ciphers, in order of preference.
     pub(super) const ALL: [Self; 3] = [Self::Aes256Gcm, Self::Aes128Gcm, Self::Chacha20Poly1305];
 
     pub(super) fn named(name: &str) -> Option<Self> {
@@ -64,7 +64,7 @@ pub(super) struct DataChannel {
     opening: (LessSafeKey, [u8; IMPLICIT]),
     sent: u32,
     came: Window,
-    /// Both directions.
+    /// Counts packets of both directions.
     pub(super) packets: u64,
     pub(super) bytes: u64,
 }

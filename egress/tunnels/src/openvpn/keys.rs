@@ -10,14 +10,14 @@ use zeroize::Zeroizing;
 use super::packets::SessionId;
 use super::wrapping::tag;
 
-/// For each direction, 64 bytes for a cipher and 64 for a tag. The client's direction comes first.
+/// For each direction, 64 bytes for a cipher and 64 bytes for a tag. The client's direction comes first.
 pub(super) type DataKeys = Zeroizing<[u8; 256]>;
 
 const EXPORTED: &[u8] = b"EXPORTER-OpenVPN-datakeys";
 
-/// For servers without key export from TLS.
+/// Key material of one end, for servers without key export from TLS.
 pub(super) struct Source {
-    /// The server does not have it.
+    /// Only the client has this secret.
     pub(super) secret: Zeroizing<[u8; 48]>,
     pub(super) randoms: Zeroizing<[[u8; 32]; 2]>,
 }
@@ -37,7 +37,7 @@ pub(super) fn exported(tls: &ClientConnection) -> Result<DataKeys, rustls::Error
     Ok(keys)
 }
 
-/// As servers before 2.6 do.
+/// Derives keys as servers before 2.6 do.
 pub(super) fn derived(ours: &Source, theirs: &[[u8; 32]; 2], sessions: [&SessionId; 2]) -> DataKeys {
     let mut master = Zeroizing::new([0; 48]);
     expand(&ours.secret[..], &[b"OpenVPN master secret", &ours.randoms[0], &theirs[0]], &mut master[..]);

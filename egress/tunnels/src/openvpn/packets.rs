@@ -21,7 +21,7 @@ pub(super) enum Opcode {
 }
 
 impl Opcode {
-    /// From the first byte of a packet.
+    /// Reads the opcode and the key id from the first byte of a packet.
     pub(super) fn read(byte: u8) -> Option<(Self, u8)> {
         let opcode = match byte >> 3 {
             3 => Self::SoftReset,
@@ -42,7 +42,7 @@ impl Opcode {
         (self as u8) << 3 | key & 7
     }
 
-    /// Only the server can read the client's wrapped key at the end of such packets.
+    /// True for packets that end with the client's wrapped key, which only the server can read.
     pub(super) fn carries_key(self) -> bool {
         matches!(self, Self::HardResetClientV3 | Self::ControlWithKey)
     }
@@ -71,7 +71,7 @@ impl PacketHeader {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Body {
-    /// That the other end has received.
+    /// Numbers of packets that the other end has received.
     pub(super) confirmed: Vec<u32>,
     /// Present if there are confirmations.
     pub(super) confirmed_session: Option<SessionId>,

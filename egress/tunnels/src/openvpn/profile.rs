@@ -28,7 +28,7 @@ use super::wrapping::{Digest, Direction, Guard, StaticKey};
 use crate::{ConfigError, Endpoint};
 
 pub const MAX_PROFILE: usize = 64 * 1024;
-/// As OpenVPN limits a wrapped tls-crypt-v2 client key.
+/// Size of a wrapped tls-crypt-v2 client key in bytes, as OpenVPN limits it.
 const WRAPPED_KEY: std::ops::RangeInclusive<usize> = 2..=1024;
 const DEFAULT_PORT: u16 = 1194;
 pub(super) const MAX_DNS: usize = 8;
@@ -55,7 +55,7 @@ pub struct Profile {
     pub(super) guard: Guard,
     pub(super) tls: Arc<ClientConfig>,
     pub(super) ciphers: Vec<Cipher>,
-    /// For a server that does not negotiate one.
+    /// Cipher for a server that does not negotiate one.
     pub(super) cipher: Option<Cipher>,
     pub(super) dns: Vec<IpAddr>,
     pub(super) filters: Vec<Filter>,
@@ -90,7 +90,7 @@ impl Profile {
         &self.endpoint
     }
 
-    /// `auth-user-pass`.
+    /// True with `auth-user-pass`.
     #[must_use]
     pub fn wants_credentials(&self) -> bool {
         self.wants_credentials
@@ -501,7 +501,7 @@ fn direction(directive: &str, text: &str) -> Result<Direction, ConfigError> {
     }
 }
 
-/// In the normalized form that address checks expect.
+/// Parses a name or an address, in the normalized form that address checks expect.
 fn host(text: &str) -> Result<Host, ConfigError> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Ok(match address {

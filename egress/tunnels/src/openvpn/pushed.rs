@@ -12,7 +12,7 @@ use super::data::{Cipher, Format};
 use super::profile::{MAX_DNS, Profile, usable};
 use crate::OpenError;
 
-/// Of `pull-filter`.
+/// Action of `pull-filter` for options with this prefix.
 #[derive(Debug, Clone)]
 pub(super) struct Filter {
     action: Action,
@@ -43,7 +43,7 @@ pub(super) struct PushedOptions {
     pub(super) v6: Option<Ipv6Addr>,
     pub(super) dns: Vec<IpAddr>,
     pub(super) format: Format,
-    /// From TLS.
+    /// True when the data keys are exported from TLS.
     pub(super) exports_keys: bool,
     /// The server expects an exit notice on the control channel.
     pub(super) exit_by_control: bool,
@@ -55,7 +55,7 @@ pub(super) struct PushedOptions {
 }
 
 impl PushedOptions {
-    /// Of a `PUSH_REPLY`, or of several joined parts.
+    /// Reads the comma-separated options of a `PUSH_REPLY`, or of several joined parts.
     pub(super) fn read(options: &str, profile: &Profile) -> Result<Self, OpenError> {
         let (mut cipher, mut peer) = (None, None);
         let mut pushed = Self {

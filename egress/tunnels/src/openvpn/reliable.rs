@@ -116,7 +116,7 @@ impl Reliable {
         confirmed
     }
 
-    /// In order, with its number.
+    /// Returns the next packet in order, with its number.
     pub(super) fn take(&mut self) -> Option<(u32, Vec<u8>)> {
         let bytes = self.early.remove(&self.next_to_take)?;
         self.next_to_take += 1;

@@ -17,12 +17,12 @@ const AGREE_WITHIN: Duration = Duration::from_mins(1);
 const USE_AFTER: Duration = Duration::from_secs(1);
 /// Packets sealed with the previous keys are still opened.
 const KEEP_FOR: Duration = Duration::from_mins(1);
-/// Of a push reply: number of parts, and bytes.
+/// Maximum number of parts of a push reply, and maximum size in bytes.
 const REPLY_PARTS: usize = 64;
 const REPLY_BYTES: usize = 64 << 10;
 
 const PING: [u8; 16] = [0x2a, 0x18, 0x7b, 0xf3, 0x64, 0x1e, 0xb4, 0xcb, 0x07, 0xed, 0x2d, 0x0a, 0x98, 0x1f, 0xc7, 0x48];
-/// And the code of an exit notice after it.
+/// Prefix of packets between the tunnel's ends, and the code of an exit notice after it.
 const FOR_THE_END: [u8; 16] =
     [0x28, 0x7f, 0x34, 0x6b, 0xd4, 0xef, 0x7a, 0x81, 0x2d, 0x56, 0xb8, 0xd3, 0xaf, 0xc5, 0x45, 0x9c];
 const EXIT: u8 = 6;
@@ -110,7 +110,7 @@ pub(super) struct Terms {
 
 pub(super) struct Session {
     peer: Peer,
-    /// Of the keys in use, or of the next ones.
+    /// Generation of the control channel: that of the keys in use, or of the next ones.
     generation: Generation,
     data: DataChannel,
     agreed_at: Instant,

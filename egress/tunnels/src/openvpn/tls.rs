@@ -30,7 +30,7 @@ pub(super) struct ServerTrust {
     pub(super) roots: Vec<CertificateDer<'static>>,
     pub(super) fingerprints: Vec<[u8; 32]>,
     pub(super) name: Option<NameRule>,
-    /// In its key usage and in its extended key usage.
+    /// True when the certificate must name server use both in its key usage and in its extended key usage.
     pub(super) says_server: bool,
 }
 
@@ -120,7 +120,7 @@ fn is_named(list: &str, names: &[String]) -> bool {
     list.split(':').any(|item| names.iter().any(|name| name.eq_ignore_ascii_case(item)))
 }
 
-/// In the IANA registry, OpenVPN and OpenSSL.
+/// Returns the spellings of a cipher suite in the IANA registry, OpenVPN and OpenSSL.
 fn suite_names(suite: CipherSuite) -> Vec<String> {
     let name = suite.as_str().unwrap_or_default();
     if let Some(rest) = name.strip_prefix("TLS13_") {
@@ -243,7 +243,7 @@ fn common_name<'a>(subject: &'a X509Name<'_>) -> Option<&'a str> {
     subject.iter_common_name().last().and_then(|name| name.as_str().ok())
 }
 
-/// As OpenSSL does for OpenVPN.
+/// Formats a subject as OpenSSL does for OpenVPN.
 fn written(subject: &X509Name<'_>) -> Option<String> {
     let parts = subject.iter_rdn().map(|rdn| {
         let attributes = rdn.iter().map(|attribute| {

@@ -14,13 +14,13 @@ use zeroize::Zeroizing;
 use super::packets::{HEAD, Opcode, PacketHeader};
 use super::replay::Window;
 
-/// For each direction, 64 bytes for a cipher and 64 for a tag.
+/// For each direction, 64 bytes for a cipher and 64 bytes for a tag.
 pub(super) type StaticKey = [u8; 256];
 
 /// A packet number and a time.
 const STAMP: usize = 8;
 const CRYPT_TAG: usize = 32;
-/// For a client that can resend its wrapped key in the packet after the reset.
+/// Initial packet number of a client that can resend its wrapped key in the packet after the reset.
 const EARLY_NEGOTIATION: u32 = 0x0f00_0000;
 
 #[derive(Clone)]
@@ -31,7 +31,7 @@ pub(super) enum Guard {
     CryptV2 { key: Zeroizing<StaticKey>, wrapped: Vec<u8> },
 }
 
-/// Of the halves of a static key. `Normal` is the server's side.
+/// Assignment of the halves of a static key to the directions. `Normal` is the server's side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     Both,
@@ -178,7 +178,7 @@ impl Wrapper {
     }
 }
 
-/// For tags in one direction.
+/// Part of a static key that computes tags in one direction.
 fn auth_key(key: &StaticKey, direction: Direction, ours: bool, digest: Digest) -> &[u8] {
     let at = match (direction, ours) {
         (Direction::Both, _) | (Direction::Normal, true) | (Direction::Inverse, false) => 64,
@@ -211,7 +211,7 @@ mod tests {
         Zeroizing::new(std::array::from_fn(|at| u8::try_from(at).expect("below 256")))
     }
 
-    /// Of a server with the same key.
+    /// Returns the protection of a server with the same key.
     fn mirrored(guard: &Guard) -> Guard {
         let swapped = |key: &[u8; 256]| {
             let mut swapped = Zeroizing::new([0; 256]);

@@ -130,7 +130,7 @@ struct SentSegment {
     at: Instant,
     again: bool,
     state: State,
-    /// At the time this segment was sent.
+    /// Delivered bytes, and the time of the last delivery, when this segment was sent.
     arrived: u64,
     arrived_at: Instant,
 }
@@ -634,7 +634,7 @@ fn number(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte))
 }
 
-/// Modulo 2^32.
+/// Compares modulo 2^32.
 fn after(number: u32, other: u32) -> bool {
     other.wrapping_sub(number) > u32::MAX / 2
 }

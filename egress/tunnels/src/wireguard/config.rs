@@ -19,13 +19,13 @@ const ADDRESSES: usize = 8;
 /// Ethernet's 1,500 bytes minus the overhead.
 const MTU: usize = 1420;
 
-/// Of IPv4 and of IPv6.
+/// Minimum MTU of IPv4 and of IPv6, and the maximum MTU.
 const SMALLEST: [usize; 2] = [576, 1280];
 const LARGEST: usize = 9000;
 
 type Key = Zeroizing<[u8; 32]>;
 
-/// With one peer. Keys are wiped on drop, and `Debug` does not print them.
+/// A wg-quick file with one peer. Its keys are wiped on drop, and `Debug` does not print them.
 #[derive(Clone)]
 pub struct Config {
     pub(super) private_key: Key,
@@ -35,7 +35,7 @@ pub struct Config {
     pub(super) public_key: [u8; 32],
     pub(super) preshared_key: Option<Key>,
     pub(super) allowed: Vec<IpNet>,
-    /// Seconds.
+    /// Interval in seconds.
     pub(super) keepalive: Option<u16>,
     endpoint: Endpoint,
 }
@@ -47,7 +47,7 @@ impl fmt::Debug for Config {
 }
 
 impl Config {
-    /// At most 16 KiB, exactly one `[Peer]`, and at least one name server.
+    /// Parses a wg-quick file: at most 16 KiB, exactly one `[Peer]`, and at least one name server.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         if text.len() > LONGEST {
             return Err(error("config", "is longer than 16 KiB"));

@@ -80,7 +80,7 @@ pub(super) const HARMLESS: &[&str] = &[
     "windows-driver",
 ];
 
-/// With the reason that the error reports.
+/// Rejected, with the reason that the error reports.
 pub(super) const REFUSED: &[(&str, &[&str])] = &[
     (
         "runs a program, which is not supported",
@@ -218,7 +218,6 @@ pub(super) const REFUSED: &[(&str, &[&str])] = &[
     ("is a bundle that needs a passphrase; give <cert> and <key>", &["pkcs12"]),
 ];
 
-/// Certificates and keys.
 pub(super) const BLOCKS: &[&str] =
     &["ca", "cert", "extra-certs", "key", "peer-fingerprint", "tls-auth", "tls-crypt", "tls-crypt-v2"];
 

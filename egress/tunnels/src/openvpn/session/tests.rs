@@ -140,7 +140,7 @@ impl Far {
     }
 }
 
-/// Until neither has any.
+/// Carries packets between both until neither has any.
 fn talk(far: &mut Far, entering: &mut Handshake) -> Result<(), Failure> {
     loop {
         let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! On a simulated path with its own clock.
+//! Tests on a simulated path with its own clock.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ struct Line {
     /// Losses per thousand packets.
     lost: u32,
     dead: (Duration, Duration),
-    /// Until this time, the sender has only one segment every 500 ms.
+    /// The sender has only one segment every 500 ms until this time.
     quiet: Duration,
 }
 

@@ -26,7 +26,7 @@ pub const FAR_6: &str = "fd66::1";
 
 const INSIDE: &str = "KITFLEET_TEST_INSIDE";
 
-/// For a developer whose machine forbids namespaces.
+/// Set by a developer whose machine forbids namespaces, to skip these tests.
 const WITHOUT_NAMESPACES: &str = "KITFLEET_TEST_WITHOUT_NAMESPACES";
 
 /// Executes this program again for that test alone.
@@ -67,7 +67,6 @@ pub fn run(script: &str) {
     assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A second network.
 pub struct Far(File);
 
 impl Far {

@@ -23,7 +23,7 @@ pub const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 
 /// Marks a server that pushes no name server.
 pub const WITHOUT_NAMES: &str = "# without names";
 
-/// For the server and the clients.
+/// Certificate authority of the server and the clients.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub pem: String,
@@ -145,7 +145,7 @@ impl Drop for Server {
     }
 }
 
-/// For the profile, and for the server's configuration.
+/// Returns the lines for the profile, and those for the server's configuration.
 pub fn guarded(folder: &Path, guard: Guard) -> (String, String) {
     let there = folder.display();
     let read = |name: &str| fs::read_to_string(folder.join(name)).expect("a key");
