@@ -66,7 +66,7 @@ pub fn join_path(parent: &str, child: &str) -> String {
     }
 }
 
-/// Up to `most` paths in total.
+/// Adds at most `most` paths in total.
 pub fn find_nuls(value: &Value, at: &str, most: usize, found: &mut Vec<String>) {
     if found.len() >= most || !has_nul(value) {
         return;

@@ -306,7 +306,7 @@ pub async fn kill_dead(conn: &mut PgConnection) -> sqlx::Result<u64> {
     Ok(killed.rows_affected())
 }
 
-/// Ticks of scheduled jobs go after an hour, and job workers after `age` without a heartbeat.
+/// Ticks of scheduled jobs are deleted after an hour, and job workers after `age` without a heartbeat.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     // Old jobs are selected by id, which begins with the creation time, and ticks by queue: the end time has no index.
     let jobs = sqlx::query(

@@ -3,7 +3,7 @@
 use kitfleet_domain::ids::SessionId;
 use serde::{Deserialize, Serialize};
 
-/// Bytes (contract: live 14).
+/// Maximum size of a viewer's message in bytes (contract: live 14).
 pub const MESSAGE_BYTES: usize = 64 * 1024;
 
 pub use kitfleet_domain::live::Role;

@@ -34,7 +34,7 @@ pub struct Prices {
 pub struct Cost(f64);
 
 impl Cost {
-    /// Rounded to a ten-thousandth.
+    /// Cost in cents, rounded to a ten-thousandth.
     #[must_use]
     pub fn cents(self) -> f64 {
         self.0

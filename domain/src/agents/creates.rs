@@ -61,7 +61,7 @@ pub async fn reserve(conn: &mut PgConnection, account: AccountId, key: &str, id:
     Ok(reserved.rows_affected() > 0)
 }
 
-/// Unless one is already stored.
+/// Does nothing if a response is already stored.
 pub async fn answer(conn: &mut PgConnection, account: AccountId, key: &str, answer: &Answered) -> sqlx::Result<()> {
     sqlx::query!(
         "update agent_session_creates set http_status = $3, body = $4

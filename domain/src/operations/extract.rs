@@ -27,7 +27,7 @@ pub struct Extraction {
     pub take: Take,
     pub transform: Option<Transform>,
     pub attribute: Option<String>,
-    /// Read from each match of a list; the match's text if `None`.
+    /// Sub-fields to read from each match of a list; the match's text if `None`.
     pub extract: Option<Vec<SubExtraction>>,
 }
 
@@ -49,7 +49,7 @@ pub enum Take {
     List,
     /// CSS pixels of the viewport.
     Box,
-    /// Except for a password.
+    /// Current value of a field, except for a password.
     Value,
 }
 

@@ -15,7 +15,7 @@ pub enum Outcome {
         /// Additional members of the problem document, such as candidates.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         members: Map<String, Value>,
-        /// Other than an invalid field. There are no `errors` then.
+        /// Reason other than an invalid field. There are no `errors` then.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refusal: Option<Refusal>,
     },

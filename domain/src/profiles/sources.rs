@@ -35,7 +35,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Unless it belongs to another account or is in the recycle bin.
+    /// Returns nothing if the source belongs to another account or is in the recycle bin.
     pub async fn find(self, conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<StoredProfile>> {
         match self {
             Self::Profile(id) => profiles::find_kept(conn, account, id).await,

@@ -21,7 +21,7 @@ pub struct SessionSummary {
     pub archetype: String,
     pub label: Option<String>,
     pub worker_id: WorkerId,
-    /// Kept as long as its row.
+    /// Known for as long as the worker's row is kept.
     pub worker_name: Option<String>,
     pub profile_id: Option<ProfileId>,
     pub agent_session_id: Option<AgentSessionId>,
@@ -145,7 +145,7 @@ pub struct OperationInfo {
 #[derive(Debug, Clone, Serialize)]
 pub struct WorkerInfo {
     pub id: WorkerId,
-    /// Kept as long as its row.
+    /// Known for as long as the worker's row is kept.
     pub name: Option<String>,
     /// `active`, `draining`, `stopped` or `lost`.
     pub status: Option<String>,

@@ -35,7 +35,7 @@ pub struct Requeue {
 #[derive(Debug, Clone, Copy)]
 pub enum DeadLetterFilter {
     Endpoint(WebhookId),
-    /// Except those of its disabled endpoints.
+    /// Dead letters of an account, except those of its disabled endpoints.
     Account(AccountId),
 }
 

@@ -148,7 +148,7 @@ fn write_number<W: Write>(json: &mut JsonStreamWriter<W>, number: f64) -> io::Re
     json.end_object()
 }
 
-/// Reads as the same number, without a fraction for whole numbers.
+/// The result reads as the same number, without a fraction for whole numbers.
 fn format_number(number: f64) -> String {
     let text = format!("{number:?}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)

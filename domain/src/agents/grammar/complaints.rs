@@ -71,7 +71,7 @@ impl GrammarError {
         self
     }
 
-    /// Unless the text lies within `harmless`.
+    /// The reply must not repeat the text, unless it lies within `harmless`.
     pub fn hiding_but(mut self, harmless: &Range<usize>) -> Self {
         self.shown &= self.span.as_ref().is_none_or(|span| harmless.start <= span.start && span.end <= harmless.end);
         self

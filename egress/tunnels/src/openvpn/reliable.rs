@@ -92,7 +92,7 @@ impl Reliable {
         self.sent.remove(&number);
     }
 
-    /// Kept if it is new and within the window, and confirmed unless it is too far ahead.
+    /// The packet is kept if it is new and within the window, and confirmed unless it is too far ahead.
     pub(super) fn came(&mut self, number: u32, bytes: Vec<u8>) {
         if number >= self.next_to_take.saturating_add(EARLY) {
             return;
