@@ -144,8 +144,8 @@ pub async fn note(
     Ok(())
 }
 
-/// `shown` is the message as transcripts show it now. `false` if another process has ended the turn. `conn` is in a
-/// transaction.
+/// The plan has `before` steps, and `shown` is the message as transcripts show it now. Returns `false` if another process
+/// has ended the turn. `conn` is in a transaction.
 ///
 /// After an error the call may be repeated.
 pub async fn extend(

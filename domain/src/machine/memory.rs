@@ -13,7 +13,7 @@ pub struct Memory {
 /// Bytes that must stay free on a large machine.
 const FLOOR: u64 = 256 * 1024 * 1024;
 
-/// On a small machine: this fraction must stay free.
+/// On a small machine, one twentieth must stay free.
 const FLOOR_SHARE: u64 = 20;
 
 impl Memory {
