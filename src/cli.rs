@@ -439,12 +439,9 @@ fn deadline(text: &str) -> Result<Duration, String> {
     if deadline <= LONGEST_DRAIN { Ok(deadline) } else { Err("must be at most 30d".to_owned()) }
 }
 
-/// Id that `kitfleet key revoke` accepts.
 #[derive(Debug, Clone, Copy)]
 pub enum AnyKey {
-    /// Id of a customer's API key.
     Customer(ApiKeyId),
-    /// Id of a staff credential.
     Staff(StaffCredentialId),
 }
 

@@ -1,6 +1,6 @@
 //! Configuration: built-in defaults, then `kitfleet.toml`, then the environment.
 //!
-//! Only this module reads the environment. An unknown key is an error, because an operator who mistypes
+//! Only this module reads the environment. An unknown key is an error: an operator who mistypes
 //! `sessions.require_customer_egress` must not believe that it is on.
 
 mod agents;
@@ -69,74 +69,52 @@ pub use self::values::{RedisUrl, Secret};
 use self::webhooks::Webhooks;
 use crate::descriptors;
 
-/// File that is read when `--config` names no other file.
 const DEFAULT_FILE: &str = "kitfleet.toml";
-/// Common variable names that are read without the prefix `KITFLEET_` (contract: configuration 2).
+/// Read without the prefix `KITFLEET_` (contract: configuration 2).
 const BARE_VARIABLES: [(&str, &str); 4] = [
     ("DATABASE_URL", "KITFLEET_DATABASE__URL"),
     ("REDIS_URL", "KITFLEET_REDIS__URL"),
     ("MFA_ENCRYPTION_KEY", "KITFLEET_MFA__ENCRYPTION_KEY"),
     ("METRICS_SCRAPE_TOKEN", "KITFLEET_METRICS__SCRAPE_TOKEN"),
 ];
-/// Variables that must not be empty: without them, a process would use the embedded database, or the pooler to listen.
+/// Without them, a process would use the embedded database, or the pooler to listen.
 const NEVER_EMPTY: [&str; 3] = ["DATABASE_URL", "KITFLEET_DATABASE__URL", "KITFLEET_DATABASE__LISTEN_URL"];
-/// Prefix of the test suite's variables, which the programs started by tests inherit.
+/// Programs started by tests inherit these variables.
 const TEST_PREFIX: &str = "KITFLEET_TEST_";
 
-/// All settings.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Config {
     /// Folder for everything that this machine stores.
     pub data_dir: PathBuf,
-    /// The HTTP interface.
     pub server: Server,
-    /// PostgreSQL.
     pub database: Database,
     pub redis: Redis,
-    /// Filter and format of the log.
     pub log: Log,
-    /// Traces and their collector.
     pub traces: Traces,
-    /// Bounds and permissions of sessions.
     pub sessions: Sessions,
-    /// The worker of this process.
     pub worker: Worker,
-    /// Retention times.
     pub retention: Retention,
-    /// Metrics for operators.
     pub metrics: Metrics,
-    /// Mails to customers.
     pub email: Email,
     /// Bounds of requests and results (contract: limits).
     #[serde(with = "LimitsTable")]
     pub limits: Limits,
-    /// Rate limits of requests.
     #[serde(with = "RateLimitsTable")]
     pub rate_limits: RateLimits,
-    /// Authentication.
     pub auth: Auth,
-    /// Second factors.
     pub mfa: Mfa,
     pub api_keys: ApiKeys,
     pub teams: Teams,
-    /// Webhook deliveries.
     pub webhooks: Webhooks,
-    /// Storage of profile data.
     pub profiles: Profiles,
-    /// Agent sessions and their models.
     pub agents: Agents,
-    /// Customers' proxies and tunnels.
     pub egress: Egress,
-    /// Notification streams.
     pub notifications: Notifications,
-    /// The live view.
     pub live: Live,
-    /// The status page.
     pub status: Status,
-    /// Payment providers and prices.
     pub billing: Billing,
-    /// Clock of this process, which the caller can set forward.
+    /// Tests set it forward.
     #[serde(skip)]
     pub clock: Clock,
 }
@@ -174,36 +152,32 @@ impl Default for Config {
     }
 }
 
-/// `server.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Server {
     /// Address and port of the HTTP server.
     pub listen: SocketAddr,
-    /// Public URL of the service; by default the listening address.
+    /// By default the listening address.
     pub base_url: Option<BaseUrl>,
     /// Prefix of the `type` of problem documents; by default `{base_url}/errors`.
     pub errors_url: Option<BaseUrl>,
     /// Proxies whose `X-Forwarded-For` header is trusted.
     #[serde(with = "networks")]
     pub trusted_proxies: Vec<IpNet>,
-    /// Origins whose pages may call the API with an API key or an OAuth token.
+    /// Pages of these origins may call the API with an API key or an OAuth token.
     #[serde(with = "origins")]
     pub cors_origins: Vec<String>,
-    /// Time limit for receiving the headers of a request.
     #[serde(with = "duration")]
     pub header_timeout: Duration,
-    /// Time limit for receiving the body of a request.
     #[serde(with = "duration")]
     pub body_timeout: Duration,
     /// Time limit for a client to read 64 KiB of an answer, or the rest of the answer.
     #[serde(with = "duration")]
     pub write_timeout: Duration,
-    /// Maximum size of a request body in bytes.
     pub max_body_bytes: usize,
-    /// Maximum number of connections; by default an eighth of the limit of open files.
+    /// By default an eighth of the limit of open files.
     pub max_connections: usize,
-    /// Maximum number of connections from one address or IPv6 /64; trusted proxies may have more.
+    /// Per address or IPv6 /64; trusted proxies may have more.
     pub max_connections_per_address: usize,
 }
 
@@ -226,8 +200,7 @@ impl Default for Server {
 }
 
 impl Server {
-    /// Public URL of a service that listens on `address`. A wildcard address is replaced by loopback, because clients cannot
-    /// connect to it.
+    /// A wildcard address is replaced by loopback, because clients cannot connect to it.
     pub fn base_url_at(&self, mut address: SocketAddr) -> String {
         if let Some(url) = &self.base_url {
             return url.as_str().to_owned();
@@ -238,21 +211,18 @@ impl Server {
         format!("http://{address}")
     }
 
-    /// Prefix of the `type` of problem documents, given [`Server::base_url_at`].
     pub fn errors_url_at(&self, base_url: &str) -> String {
         self.errors_url.as_ref().map_or_else(|| format!("{base_url}/errors"), |url| url.as_str().to_owned())
     }
 }
 
-/// `database.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Database {
-    /// Shared PostgreSQL; by default an embedded one under `data_dir`.
+    /// By default an embedded PostgreSQL under `data_dir`.
     pub url: Option<DatabaseUrl>,
-    /// Address of the same PostgreSQL without a pooler, for connections that keep state; by default `url`.
+    /// Address without a pooler, for connections that keep state; by default `url`.
     pub listen_url: Option<DatabaseUrl>,
-    /// Maximum number of connections in this process's pool.
     pub max_connections: u32,
 }
 
@@ -262,24 +232,22 @@ impl Default for Database {
     }
 }
 
-/// `redis.*`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Redis {
-    /// Redis that all processes share; by default each process counts rate limits on its own.
+    /// Without it each process counts rate limits on its own.
     pub url: Option<RedisUrl>,
 }
 
-/// `log.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Log {
-    /// Format of log lines; by default `pretty` on a terminal, otherwise `json`.
+    /// By default `pretty` on a terminal, otherwise `json`.
     #[serde(deserialize_with = "optional_word")]
     pub format: Option<LogFormat>,
-    /// Filter for log events, in the syntax of `tracing_subscriber::EnvFilter`.
+    /// Syntax of `tracing_subscriber::EnvFilter`.
     pub filter: String,
-    /// True when `kitfleet up` prints the owner's key after its creation.
+    /// `kitfleet up` prints the owner's key after its creation.
     pub owner_key: bool,
 }
 
@@ -289,24 +257,18 @@ impl Default for Log {
     }
 }
 
-/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// JSON, for programs.
     Json,
-    /// Text, for people.
     Pretty,
 }
 
-/// `sessions.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sessions {
-    /// Age at which a session of the free tier is destroyed.
     #[serde(with = "duration")]
     pub free_tier_cap: Duration,
-    /// Age at which any session is destroyed.
     #[serde(with = "optional_duration")]
     pub max_age: Option<Duration>,
     /// True when a session has to use a proxy of the customer.
@@ -316,18 +278,14 @@ pub struct Sessions {
     /// Networks that browsers may connect to although they are private or local to this machine.
     #[serde(with = "networks")]
     pub allow_networks: Vec<IpNet>,
-    /// Networks that browsers may not connect to. This takes precedence over every other setting.
+    /// Takes precedence over every other setting.
     #[serde(with = "networks")]
     pub deny_networks: Vec<IpNet>,
-    /// Behavior of search and login.
     #[serde(deserialize_with = "word")]
     pub direct_driver: DirectDriver,
-    /// Time limit for opening a browser.
     #[serde(with = "duration")]
     pub open_timeout: Duration,
-    /// True when challenges pause sessions.
     pub detect_challenges: bool,
-    /// Minimum confidence of a challenge that pauses a session.
     pub challenge_confidence: f64,
 }
 
@@ -349,12 +307,10 @@ impl Default for Sessions {
 }
 
 impl Sessions {
-    /// Ages at which sessions are destroyed.
     pub fn ages(&self) -> SessionAgeLimits {
         SessionAgeLimits { free_tier: self.free_tier_cap, any: self.max_age }
     }
 
-    /// Destinations that browsers may connect to.
     pub fn destinations(&self) -> Destinations {
         Destinations {
             allow_private: self.allow_private_targets,
@@ -364,51 +320,42 @@ impl Sessions {
     }
 }
 
-/// `sessions.direct_driver`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DirectDriver {
-    /// Search and login answer 503.
     Reported,
-    /// Search and login run in the browser.
     Real,
 }
 
-/// `worker.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Worker {
-    /// Driver of sessions.
     #[serde(deserialize_with = "word")]
     pub driver: Driver,
     /// Name of the worker in `kitfleet workers list`; by default the machine's name.
     pub name: String,
-    /// Maximum number of live sessions; by default the number that fits into memory.
+    /// By default the number that fits into memory.
     pub max_sessions: u32,
-    /// Strategy of an API process for placing a session.
     #[serde(deserialize_with = "word")]
     pub placement: Placement,
-    /// Maximum number of open connections of a session's browser.
     pub session_connections: usize,
-    /// Number of browsers that are kept started without a session.
+    /// Browsers started without a session.
     #[serde(with = "warm_pool")]
     pub warm_pool: WarmPool,
-    /// Address at which `kitfleet worker` serves its health and metrics. `kitfleet up` serves them at `server.listen`.
+    /// Health and metrics of `kitfleet worker`. `kitfleet up` serves them at `server.listen`.
     pub listen: Option<SocketAddr>,
-    /// Address at which API processes connect viewers to the browsers of this worker.
+    /// API processes connect viewers here.
     #[serde(deserialize_with = "socket_address")]
     pub live_listen: SocketAddr,
-    /// The `kitfleet-host` executable; by default the one beside this program, otherwise the one in `PATH`.
+    /// By default the one beside this program, otherwise the one in `PATH`.
     pub host_program: PathBuf,
     /// Behavior when browsers cannot be confined.
     pub sandbox: Sandbox,
-    /// Maximum memory of a session's browser in bytes.
     pub session_memory_bytes: u64,
-    /// Maximum disk space of a session's browser in bytes.
     pub session_disk_bytes: u64,
     /// Free bytes to keep on that disk. Below it the worker ends the session that wrote most.
     pub free_disk_bytes: u64,
-    /// Time that a stopping worker waits for its live sessions, and a stopping API process for running operations.
+    /// A stopping worker waits this long for live sessions, and a stopping API process for running operations.
     #[serde(with = "duration")]
     pub drain_timeout: Duration,
 }
@@ -434,52 +381,42 @@ impl Default for Worker {
     }
 }
 
-/// `retention.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Retention {
-    /// Retention of an operation's result after its delivery.
     #[serde(with = "duration")]
     pub operation_results: Duration,
     #[serde(with = "duration")]
     finished_jobs: Duration,
-    /// Retention of mail files.
     #[serde(with = "duration")]
     pub outbox: Duration,
-    /// Retention of ended webhook deliveries and their events.
     #[serde(with = "duration")]
     webhook_bodies: Duration,
     #[serde(with = "duration")]
     ended_sessions: Duration,
-    /// Retention of closed agent sessions with their transcripts.
     #[serde(with = "duration")]
     agent_sessions: Duration,
-    /// Retention of stopped and lost workers.
     #[serde(with = "duration")]
     stopped_workers: Duration,
-    /// Retention of usage counts.
     #[serde(with = "duration")]
     usage: Duration,
     #[serde(with = "duration")]
     pub notifications: Duration,
-    /// Retention of revoked OAuth clients, deleted endpoints and accepted invitations that no row refers to.
+    /// OAuth clients, endpoints and invitations that no row refers to.
     #[serde(with = "duration")]
     revoked: Duration,
-    /// Retention of deleted profiles with their snapshots.
     #[serde(with = "duration")]
     deleted_profiles: Duration,
-    /// Retention of the secrets of deleted accounts, including their profile data.
+    /// Includes profile data.
     #[serde(with = "duration")]
     deleted_account_secrets: Duration,
 }
 
 impl Retention {
-    /// Retention of profiles in the recycle bin.
     pub fn profiles(&self) -> ProfileRetention {
         ProfileRetention { deleted: self.deleted_profiles, of_deleted_accounts: self.deleted_account_secrets }
     }
 
-    /// Retention of everything else.
     pub fn terms(&self) -> Terms {
         Terms {
             jobs: self.finished_jobs,
@@ -515,20 +452,16 @@ impl Default for Retention {
     }
 }
 
-/// `metrics.*`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metrics {
-    /// Bearer token of `GET /metrics`. When it is missing or empty, that route answers 503.
+    /// Without it the route answers 503.
     #[serde(deserialize_with = "secret")]
     pub scrape_token: Option<Secret>,
 }
 
 impl Config {
-    /// Reads `file`, or `./kitfleet.toml` when that exists, and the environment of this process.
-    ///
-    /// # Errors
-    /// When the file cannot be read, a key is unknown, or a value is invalid.
+    /// `./kitfleet.toml` is used when it exists.
     pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
         #[expect(clippy::disallowed_methods, reason = "this module is the one that reads the environment")]
         let environment = std::env::vars_os();
@@ -537,9 +470,6 @@ impl Config {
     }
 
     /// Reads only these variables, as if they were the environment.
-    ///
-    /// # Errors
-    /// When a key is unknown, or a value is invalid.
     pub fn from_variables(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Self, ConfigError> {
         Self::read(None, variables.into_iter())
     }
@@ -576,7 +506,6 @@ impl Config {
         Ok(Self { data_dir, ..config })
     }
 
-    /// The configuration in effect, with the values that derive from other keys.
     #[must_use]
     pub fn effective(&self) -> Self {
         let mut effective = self.clone();
@@ -588,15 +517,13 @@ impl Config {
     }
 }
 
-/// A variable of the environment.
 struct Variable {
-    /// Name in the environment.
     name: String,
     value: String,
 }
 
-/// True when Kubernetes has set the variable for a service whose name begins with `kitfleet`, as it does in each pod of the namespace. No
-/// setting has such a name.
+/// Kubernetes sets such variables in each pod for a service whose name begins with `kitfleet`. No setting has such a
+/// name.
 fn is_service_link(name: &str, value: &str) -> bool {
     let is_port = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let is_address = value.starts_with("tcp://") || value.starts_with("udp://") || value.starts_with("sctp://");
@@ -613,10 +540,7 @@ fn is_service_link(name: &str, value: &str) -> bool {
     is_of_a_service && !name.contains("__")
 }
 
-/// Variables of Kitfleet, by their names with the prefix `KITFLEET_`, which take precedence over the common names.
-///
-/// # Errors
-/// The URL of the database is empty.
+/// Names with the prefix take precedence over the common names.
 fn our_variables(
     environment: impl Iterator<Item = (OsString, OsString)>,
 ) -> Result<HashMap<String, Variable>, ConfigError> {

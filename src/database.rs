@@ -1,4 +1,4 @@
-//! The database of a command: the configured one, or the embedded one, which this or another process runs.
+//! The database of a command: the configured one, or the embedded one.
 
 use std::io;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::embedded::{Cluster, Folder, Lock};
 /// Time limit for the answer of a database, and for another process that starts or stops the embedded database.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A database that stays available during the lifetime of this value.
+/// Stays available during the lifetime of this value.
 pub struct Database {
     source: Source,
     /// Name that `pg_stat_activity` shows for connections of this process.
@@ -24,7 +24,6 @@ pub struct Database {
 
 enum Source {
     Configured(Box<Configured>),
-    /// Embedded database that this process runs and stops.
     Embedded(Cluster),
     /// Embedded database of another Kitfleet process on the same `data_dir`.
     Attached(Folder),
@@ -32,14 +31,12 @@ enum Source {
 
 /// Two addresses of one database.
 struct Configured {
-    /// Address that may lead through a pooler, which can give each transaction another connection.
+    /// May lead through a pooler, which can give each transaction another connection.
     pooled: PgConnectOptions,
-    /// Address without a pooler.
     direct: PgConnectOptions,
 }
 
 impl Configured {
-    /// The configured database, when `database.url` is set.
     fn of(config: &Config) -> Result<Option<Source>> {
         let Some(url) = &config.database.url else { return Ok(None) };
         let direct = config.database.listen_url.as_ref().unwrap_or(url).options()?;
@@ -52,7 +49,6 @@ impl Database {
         Self { source, application: "kitfleet".to_owned() }
     }
 
-    /// Names the connections `kitfleet ROLE` in `pg_stat_activity`.
     #[must_use]
     pub fn for_role(self, role: &str) -> Self {
         Self { application: format!("kitfleet {role}"), ..self }
@@ -109,7 +105,6 @@ impl Database {
         Ok(database)
     }
 
-    /// [`Database::reach`] for the command that migrates.
     pub async fn to_migrate(config: &Config) -> Result<Self> {
         if let Some(configured) = Configured::of(config)? {
             return Ok(Self::new(configured));
@@ -127,7 +122,6 @@ impl Database {
         }
     }
 
-    /// Connection options.
     pub fn options(&self) -> PgConnectOptions {
         self.named(match &self.source {
             Source::Configured(configured) => configured.pooled.clone(),
@@ -141,7 +135,7 @@ impl Database {
         if options.get_application_name().is_some() { options } else { options.application_name(&self.application) }
     }
 
-    /// Connection options without a pooler, for connections that keep state between transactions: LISTEN and locks.
+    /// Options for connections that keep state between transactions: LISTEN and locks.
     pub fn direct_options(&self) -> PgConnectOptions {
         match &self.source {
             Source::Configured(configured) => self.named(configured.direct.clone()),
@@ -153,14 +147,13 @@ impl Database {
         connect(&self.options()).await.with_context(|| self.unreachable())
     }
 
-    /// A pool of the configured size.
     pub async fn pool(&self, config: &Config) -> Result<PgPool> {
         let pool = database::connect(self.options(), config.database.max_connections).await;
         pool.with_context(|| self.unreachable())
     }
 
-    /// A pool of one connection for callers that retry during an outage of the database. It connects on first use, so that it can be
-    /// created during an outage.
+    /// One connection for callers that retry during an outage of the database. It connects on first use, so that the
+    /// pool can be created during an outage.
     pub fn patient_pool(&self) -> PgPool {
         let options = PgPoolOptions::new().max_connections(1).acquire_timeout(PATIENCE);
         options.connect_lazy_with(database::watched(self.options()))
@@ -180,7 +173,6 @@ impl Database {
         }
     }
 
-    /// Applies the missing migrations, and returns the state of the schema.
     pub async fn migrate(&self) -> Result<SchemaState> {
         // Migrations hold a lock, so that only one process migrates at a time.
         let mut conn = connect(&self.direct_options()).await.with_context(|| self.unreachable())?;
@@ -206,7 +198,7 @@ impl Database {
     }
 }
 
-/// State of the schema. An empty database has no migration.
+/// An empty database has no migration.
 pub async fn schema(conn: &mut PgConnection) -> sqlx::Result<SchemaState> {
     match database::schema(conn).await {
         Err(error) if is_undefined_table(&error) => Ok(SchemaState::Older),
@@ -214,7 +206,7 @@ pub async fn schema(conn: &mut PgConnection) -> sqlx::Result<SchemaState> {
     }
 }
 
-/// Applied migrations that this program cannot build on. An empty database has none.
+/// An empty database has none.
 pub async fn migration_faults(conn: &mut PgConnection) -> sqlx::Result<Vec<MigrationFault>> {
     match database::migration_faults(conn).await {
         Err(error) if is_undefined_table(&error) => Ok(Vec::new()),
@@ -227,13 +219,12 @@ fn is_undefined_table(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(|error| error.code().as_deref() == Some(UNDEFINED_TABLE))
 }
 
-/// Connects within a time limit, because a database that does not answer would block the caller forever.
+/// A database that does not answer would block the caller forever.
 async fn connect(options: &PgConnectOptions) -> sqlx::Result<PgConnection> {
     let connected = tokio::time::timeout(PATIENCE, PgConnection::connect_with(options)).await;
     connected.unwrap_or_else(|late| Err(io::Error::from(late).into()))
 }
 
-/// Connects to the embedded database of another process.
 pub async fn attach(data_dir: &Path) -> Result<Folder> {
     let folder = Folder::open(data_dir)?;
     connect(&folder.options()).await.context("no answer")?.close().await?;

@@ -1,8 +1,8 @@
 //! File descriptors. Every connection takes one, and the number per process is limited.
 //!
-//! A process inherits a soft limit, which is usually 1,024 because of `select`. Kitfleet does not use `select`, so it raises the
-//! limit to the hard limit. It then divides the descriptors: one part each for clients, for webhooks and for the process itself,
-//! and the rest evenly for the sessions. A page that opens connections without end thus takes none from other sessions.
+//! A process inherits a soft limit, usually 1,024 because of `select`, which Kitfleet does not use: it raises the limit
+//! to the hard limit. One part of the descriptors each is for clients, for webhooks and for the process itself, and the
+//! rest evenly for the sessions, so that a page which opens connections without end takes none from other sessions.
 
 use kitfleet_domain::workers::Driver;
 use kitfleet_jobs::webhooks;
@@ -10,50 +10,40 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::config::Config;
 
-/// Descriptors of the process itself: logs, timers, threads, the embedded database, Redis and mail.
+/// Logs, timers, threads, the embedded database, Redis and mail.
 const ITS_OWN: usize = 128;
 /// Descriptors of a session besides its connections: pipes of its host, its guard, captures and name lookups.
 const OF_A_SESSION: usize = 24;
-/// Descriptors of one browser connection.
 const ENDS: usize = 2;
-/// Minimum number of connections of a session. WebKit opens 17, and the page opens further ones.
+/// WebKit opens 17, and the page opens further ones.
 pub const LEAST_SESSION_CONNECTIONS: usize = 24;
-/// Maximum number of client connections. More would only be idle.
+/// More connections of clients would only be idle.
 const MOST_CONNECTIONS: usize = 16_384;
 
-/// Raises the soft limit to the hard limit. Returns the limit before and after.
-///
-/// # Errors
-/// When the kernel refuses the change.
+/// Returns the limit before and after.
 pub fn raise() -> nix::Result<(u64, u64)> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
     Ok((soft, hard))
 }
 
-/// Maximum number of open files and sockets of this process.
 pub fn limit() -> usize {
     let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1_024, 1_024));
     usize::try_from(soft).unwrap_or(usize::MAX)
 }
 
-/// Number of client connections that fit into a limit.
 pub fn connections_that_fit(limit: usize) -> usize {
     (limit / 8).clamp(4, MOST_CONNECTIONS)
 }
 
-/// Sessions that fit into a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sessions {
-    /// Maximum number of live sessions.
     pub count: u32,
-    /// Maximum number of connections of each session.
     pub connections: usize,
 }
 
 impl Sessions {
-    /// Fits the configured sessions into a limit. It first lowers the connections of each session, and then the number of
-    /// sessions.
+    /// First lowers the connections of each session, and then the number of sessions.
     pub fn that_fit(limit: usize, config: &Config) -> Self {
         if config.worker.driver != Driver::Webkit {
             return Self { count: config.worker.max_sessions, connections: config.worker.session_connections };

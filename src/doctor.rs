@@ -30,7 +30,7 @@ use crate::{owner, roles};
 
 /// The oldest PostgreSQL with every feature that the schema uses.
 const OLDEST_POSTGRES: i32 = 14;
-/// Tolerated clock difference in seconds. Leases and sweeps use the database's clock, but log times use the machine's.
+/// Seconds. Leases and sweeps use the database's clock, but log times use the machine's.
 const CLOCKS_MAY_DIFFER: f64 = 5.0;
 const LISTENED_WITHIN: Duration = Duration::from_secs(5);
 const MAIL_SERVER_ANSWERS_WITHIN: Duration = Duration::from_secs(5);
@@ -40,16 +40,13 @@ const ALLOW_CONFINEMENT: &str = "apt-get install bubblewrap xdg-dbus-proxy, and 
      container: packaging/seccomp.json, an unconfined AppArmor profile, and a /proc that is not masked (Docker and podman: \
      --security-opt systempaths=unconfined; Kubernetes: procMount: Unmasked with hostUsers: false)";
 
-/// Time that a request waits for Redis.
 const REDIS_ANSWERS_WITHIN: Duration = Duration::from_millis(25);
 
-/// Result of one check.
 #[derive(Debug, Serialize)]
 struct Check {
     subject: &'static str,
     status: Status,
     finding: String,
-    /// Remedy for the problem.
     mend: Option<String>,
 }
 
@@ -85,7 +82,7 @@ impl Check {
     }
 }
 
-/// Runs every check and prints the results. Fails when a check fails.
+/// Fails when a check fails.
 pub async fn examine(config: &Config, format: Format) -> Result<()> {
     let worker = roles::worker(config, &config.server.base_url_at(config.server.listen))?;
     let mut checks = vec![postgres_programs(config)];
@@ -132,7 +129,7 @@ async fn database(config: &Config) -> Vec<Check> {
     let mut checks = match database.connect().await {
         Ok(mut conn) => {
             let checks = inside(&mut conn, config).await;
-            // The result is known, so that an error of the close does not matter.
+            // The result is known, so an error of the close does not matter.
             let _ = conn.close().await;
             checks.unwrap_or_else(|error| {
                 vec![Check::fail("database", error.to_string(), "repair it, or correct database.url")]
@@ -147,7 +144,7 @@ async fn database(config: &Config) -> Vec<Check> {
     checks
 }
 
-/// Checks `database.listen_url`, the connection without a pooler. Without it no worker starts.
+/// `database.listen_url` bypasses a pooler. Without it no worker starts.
 async fn way_to_listen(database: &Database) -> Check {
     let (subject, mend) =
         ("database to listen to", "start it, or correct database.listen_url: workers do not start without it");
@@ -256,7 +253,6 @@ async fn workers_alive(conn: &mut PgConnection) -> sqlx::Result<Check> {
     })
 }
 
-/// Compares the configured key with the key of the deployment's secrets.
 async fn encryption_key(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Check> {
     let subject = "encryption key";
     let status = encryption_key::check(conn, config.auth().vault.as_ref()).await?;
@@ -275,7 +271,6 @@ async fn encryption_key(conn: &mut PgConnection, config: &Config) -> sqlx::Resul
     })
 }
 
-/// Checks that the configured keys open the sealed secrets in the database.
 async fn sealed(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Check> {
     let subject = "sealed secrets";
     let unopenable = encryption_key::count_unopenable(conn, config.auth().vault.as_ref()).await?;
@@ -291,7 +286,7 @@ async fn sealed(conn: &mut PgConnection, config: &Config) -> sqlx::Result<Check>
     Ok(Check::fail(subject, finding, mend))
 }
 
-/// Checks Redis. A problem is at most a warning: without Redis each process counts rate limits on its own.
+/// A problem is at most a warning: without Redis each process counts rate limits on its own.
 async fn redis(config: &Config) -> Check {
     let subject = "Redis";
     let Some(url) = &config.redis.url else {
@@ -326,7 +321,6 @@ async fn redis_latency(url: &RedisUrl) -> redis::RedisResult<Duration> {
     Ok(asked.elapsed())
 }
 
-/// Checks that the profile store accepts, returns and deletes an object.
 async fn profiles(config: &Config) -> Check {
     let subject = "profiles' store";
     let objects = match config.profiles.store.objects() {
@@ -511,7 +505,7 @@ async fn mails(worker: &WorkerConfig) -> Check {
     }
 }
 
-/// True when a program exits with success. `Err` when it cannot be started.
+/// `Err` when the program cannot be started.
 async fn succeeds(program: &str, arguments: &[&str]) -> io::Result<bool> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
@@ -555,7 +549,7 @@ fn secrets(config: &Config) -> Check {
     }
 }
 
-/// Checks that payments are complete: without the secret of its notices, a customer pays a provider and gets no tier.
+/// Without the secret of its notices, a customer pays a provider and gets no tier.
 fn payments(config: &Config) -> Check {
     let (card, crypto) = (&config.billing.card, &config.billing.crypto);
     let providers = [

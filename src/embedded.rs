@@ -1,15 +1,15 @@
 //! The private database: a PostgreSQL cluster of our own under `data_dir/postgres`.
 //!
-//! It uses the PostgreSQL of the machine, with the same SQL and the same jobs as in production. It listens only on a socket
-//! inside its own folder. The folder belongs to the user of the server, and no other user can enter it.
+//! It uses the machine's PostgreSQL, with the same SQL and jobs as in production, and listens only on a socket inside
+//! its own folder, which only the user of the server can enter.
 //!
-//! The folder causes two problems. PostgreSQL refuses to run as root, so that root runs it as another user, which may not be
-//! able to reach the folder, for example under `/root`. A socket's path may have at most 107 bytes, but the folder's path may
-//! have thousands. Both are solved without the folder's path: PostgreSQL gets an open descriptor of the folder and uses
-//! `/proc/self/fd/9`. It binds its socket relative to its working directory, and Kitfleet connects through its own descriptor.
+//! PostgreSQL refuses to run as root, so root runs it as another user, which may not be able to reach the folder, for
+//! example under `/root`. And a socket's path may have at most 107 bytes, but the folder's path thousands. So neither
+//! side uses the folder's path: PostgreSQL gets an open descriptor of the folder as `/proc/self/fd/9` and binds its
+//! socket relative to its working directory, and Kitfleet connects through its own descriptor.
 //!
-//! The process that runs the cluster holds a lock on `data_dir`. A thread starts PostgreSQL, restarts it when it dies, and
-//! stops it. The kernel stops it when that thread dies first.
+//! The process that runs the cluster holds a lock on `data_dir`. A thread starts PostgreSQL, restarts it when it dies,
+//! and stops it. The kernel stops it when that thread dies first.
 
 use std::cmp::Reverse;
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -31,32 +31,29 @@ use nix::unistd::{Pid, User, geteuid};
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::{Connection as _, PgConnection};
 
-/// The cluster's superuser, and its database.
 const NAME: &str = "kitfleet";
-/// The folder under `data_dir`.
 const FOLDER: &str = "postgres";
-/// Path under which PostgreSQL finds its folder.
+/// The descriptor of the folder.
 const FOLDER_DESCRIPTOR: &str = "/proc/self/fd/9";
-/// Script that opens its first argument as that descriptor, and executes its other arguments.
+/// Opens its first argument as that descriptor, and executes the others.
 const OPEN_FOLDER: &str = r#"exec 9<"$1"; shift; exec "$@""#;
 /// Time limit for the recovery of a server before a start fails.
 const START_LIMIT: Duration = Duration::from_mins(5);
-/// Number of failed attempts in a row, before the first success, after which the start fails.
+/// Failed attempts in a row, before the first success, after which the start fails.
 const FAILED_STARTS: u32 = 3;
-/// Time limits of a fast shutdown, and of the immediate shutdown after it.
+/// A fast shutdown, the immediate one after it, and SIGKILL.
 const STOP_LIMITS: [(Signal, Duration); 3] = [
     (Signal::SIGINT, Duration::from_secs(30)),
     (Signal::SIGQUIT, Duration::from_secs(5)),
     (Signal::SIGKILL, Duration::from_secs(5)),
 ];
-/// Interval between two checks of the supervisor that the server is alive.
 const LOOK: Duration = Duration::from_millis(100);
-/// Shortest and longest pause between restarts. The pause doubles after each failure.
+/// The pause doubles after each failure.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
-/// Lifetime after which a server restarts without a pause.
+/// A server that lived this long restarts without a pause.
 const STEADY: Duration = Duration::from_mins(1);
 
-/// Settings that differ from PostgreSQL's defaults: no network, and the sizes for a small machine.
+/// Differences from PostgreSQL's defaults: no network, and the sizes for a small machine.
 const SETTINGS: [&str; 14] = [
     "listen_addresses=",
     "unix_socket_directories=.",
@@ -66,7 +63,7 @@ const SETTINGS: [&str; 14] = [
     "max_wal_size=512MB",
     "wal_compression=on",
     "jit=off",
-    // Microseconds that a commit waits for other commits, to share a write to the disk. A single commit does not wait.
+    // Microseconds that a commit waits for others, to share a write to the disk. A single commit does not wait.
     "commit_delay=500",
     // Sessions and jobs are small tables that change often.
     "autovacuum_naptime=10s",
@@ -76,8 +73,8 @@ const SETTINGS: [&str; 14] = [
     "log_line_prefix=",
 ];
 
-/// A running cluster that this process owns. Dropping it stops the server and waits until it has stopped, which takes
-/// some tenths of a second: inside async code use [`Cluster::stop`].
+/// Dropping it stops the server and waits for its end, some tenths of a second: inside async code use
+/// [`Cluster::stop`].
 pub struct Cluster {
     folder: Folder,
     stop: Option<Sender<()>>,
@@ -87,10 +84,9 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Creates the cluster when it does not exist, stops a server left by an earlier process, and starts a new one.
+    /// Also stops a server left by an earlier process.
     ///
-    /// # Errors
-    /// When the machine has no PostgreSQL, or the server does not start. The message names a remedy.
+    /// The message of an error names a remedy.
     pub async fn start(data_dir: &Path, lock: Lock) -> Result<Self> {
         let path = data_dir.join(FOLDER);
         let prepared = tokio::task::spawn_blocking(move || Server::prepare(path));
@@ -133,12 +129,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Connection options.
     pub fn options(&self) -> PgConnectOptions {
         self.folder.options()
     }
 
-    /// Stops the server cleanly.
     pub async fn stop(self) {
         // A panic of the supervisor is logged before its thread is joined.
         let _ = tokio::task::spawn_blocking(move || drop(self)).await;
@@ -154,14 +148,11 @@ impl Drop for Cluster {
     }
 }
 
-/// Lock of the process that runs the cluster of one `data_dir`. The kernel releases it when the process dies.
+/// Held by the process that runs the cluster of one `data_dir`. The kernel releases it when the process dies.
 pub struct Lock(#[expect(dead_code, reason = "the lock lives as long as the file is open")] File);
 
 impl Lock {
-    /// Takes the lock. Returns `None` while another process holds it.
-    ///
-    /// # Errors
-    /// When `data_dir` cannot be created or written.
+    /// `None` while another process holds the lock.
     pub fn take(data_dir: &Path) -> Result<Option<Self>> {
         let unusable = || format!("data_dir {} cannot be used", data_dir.display());
         DirBuilder::new().recursive(true).mode(0o700).create(data_dir).with_context(unusable)?;
@@ -174,23 +165,20 @@ impl Lock {
     }
 }
 
-/// An open cluster folder, through which connections reach its socket. It has to stay open while connections are made.
+/// Connections reach the socket through it; keep it open while connections are made.
 pub struct Folder(File);
 
 impl Folder {
-    /// True when a cluster exists.
     pub fn is_in(data_dir: &Path) -> bool {
         data_dir.join(FOLDER).exists()
     }
 
-    /// # Errors
-    /// When no cluster exists, or this user may not enter its folder.
+    /// Returns an error if no cluster exists, or this user may not enter its folder.
     pub fn open(data_dir: &Path) -> Result<Self> {
         let path = data_dir.join(FOLDER);
         Ok(Self(File::open(&path).with_context(|| format!("the embedded database in {}", path.display()))?))
     }
 
-    /// Connection options.
     pub fn options(&self) -> PgConnectOptions {
         PgConnectOptions::new_without_pgpass()
             .socket(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
@@ -201,17 +189,13 @@ impl Folder {
     }
 }
 
-/// An installed PostgreSQL.
 #[derive(Debug)]
 pub struct Installation {
-    /// Its major version.
     pub major: u32,
-    /// The folder of its programs.
     pub programs: PathBuf,
 }
 
 impl Installation {
-    /// Every PostgreSQL server of the machine, the newest first.
     pub fn all() -> Vec<Self> {
         let packaged = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
         let mut folders: Vec<PathBuf> = packaged.map(|version| version.path().join("bin")).collect();
@@ -230,8 +214,7 @@ impl Installation {
         programs.join("initdb").exists().then_some(Self { major, programs })
     }
 
-    /// The installation that created the cluster in `folder`, or the newest one for a new cluster. A cluster belongs to one
-    /// major version.
+    /// A cluster belongs to one major version; a new one gets the newest.
     fn choose(folder: &Path) -> Result<Self> {
         let mut installed = Self::all();
         ensure!(
@@ -246,13 +229,11 @@ impl Installation {
     }
 }
 
-/// Output of a program that exits with success.
 fn output(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// State of the server, as the supervisor knows it.
 #[derive(Default)]
 struct Health {
     failed_starts: AtomicU32,
@@ -265,11 +246,10 @@ impl Health {
     }
 }
 
-/// Parameters of the cluster's server.
 struct Server {
     folder: PathBuf,
     installation: Installation,
-    /// User of the server when Kitfleet runs as root, because PostgreSQL refuses root.
+    /// Set when Kitfleet runs as root, because PostgreSQL refuses root.
     user: Option<User>,
     health: Arc<Health>,
 }
@@ -316,8 +296,8 @@ impl Server {
         fs::rename(&unfinished, &self.folder).context("renaming the embedded database to its final name")
     }
 
-    /// Stops the server of an earlier process that died, and removes the lock files of a killed server. They name a pid that
-    /// may now belong to another process, or to a zombie.
+    /// Stops the server of an earlier process, and removes the lock files of a killed server. They name a pid that may
+    /// now belong to another process, or to a zombie.
     fn end_predecessor(&self) -> Result<()> {
         let pid = fs::read_to_string(self.folder.join("postmaster.pid"))
             .ok()
@@ -348,8 +328,8 @@ impl Server {
         matches!((stands_in, fs::canonicalize(&self.folder)), (Ok(one), Ok(other)) if one == other)
     }
 
-    /// Builds a command for `program` of the installation, as the right user, with `folder` open as [`FOLDER_DESCRIPTOR`].
-    /// The command leads its own process group, so that Ctrl-C at the terminal reaches only Kitfleet.
+    /// Runs as the right user, with `folder` open as [`FOLDER_DESCRIPTOR`], in a process group of its own, so that
+    /// Ctrl-C at the terminal reaches only Kitfleet.
     fn command(&self, folder: &Path, program: &str) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", OPEN_FOLDER, "sh"]).arg(folder).args(["setpriv", "--pdeathsig", "INT"]);
@@ -381,7 +361,7 @@ impl Server {
         }
     }
 
-    /// Runs one server. Returns `Ok` after a stop signal.
+    /// Returns `Ok` after a stop signal.
     fn serve(&self, stop: &Receiver<()>) -> Result<()> {
         self.end_predecessor()?;
         let mut command = self.command(&self.folder, "postgres");
@@ -402,7 +382,6 @@ impl Server {
     }
 }
 
-/// Logs the output of PostgreSQL.
 fn relay(messages: ChildStderr, health: &Health) {
     for line in BufReader::new(messages).lines().map_while(Result::ok) {
         let grave = ["FATAL:", "PANIC:", "postgres:", "setpriv:", "sh:"].iter().any(|word| line.starts_with(word));
@@ -417,7 +396,7 @@ fn relay(messages: ChildStderr, health: &Health) {
     }
 }
 
-/// Stops the server: by a fast shutdown, then by an immediate one, then by SIGKILL.
+/// A fast shutdown, then an immediate one, then SIGKILL.
 fn end(server: &mut Child) -> Result<()> {
     let pid = Pid::from_raw(i32::try_from(server.id()).context("a process id")?);
     for (signal, limit) in STOP_LIMITS {

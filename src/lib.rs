@@ -1,7 +1,7 @@
 //! Kitfleet: self-hosted mobile browser sessions on real WebKit, over plain HTTP.
 //!
-//! One binary with several roles. This crate reads the configuration, finds or runs the database, and starts the API and the
-//! worker. The rules of sessions are in the other crates.
+//! One binary with several roles. This crate reads the configuration, finds or runs the database, and starts the API
+//! and the worker.
 
 mod cli;
 mod config;
@@ -40,8 +40,6 @@ pub use kitfleet_worker::Shutdown;
 /// Maximum time that the end of the program waits for blocked threads, such as one that looks up a name.
 const BLOCKED_THREADS: Duration = Duration::from_secs(1);
 
-/// Runs the program with its arguments, and returns its exit code.
-///
 /// The runtime starts here, so that the whole program is compiled with this crate and its tests.
 ///
 /// # Panics
@@ -59,7 +57,7 @@ pub fn main() -> ExitCode {
     ExitCode::from(if error.is::<ConfigError>() { 2 } else { 1 })
 }
 
-/// An error and its causes in one line. A cause that the error repeats is omitted.
+/// Omits a cause that the error repeats.
 fn in_one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for message in error.chain().map(ToString::to_string).filter(|message| !message.is_empty()) {

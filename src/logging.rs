@@ -16,12 +16,12 @@ pub fn for_a_role(log: &Log, traces: Option<&TraceExporter>) {
     start(format, &log.filter, stderr, traces);
 }
 
-/// Starts the log of a role inside another program, with output to `writer`.
+/// Starts the log of a role inside another program.
 pub fn to(config: &Config, writer: impl for<'line> MakeWriter<'line> + Send + Sync + 'static) {
     start(config.log.format.unwrap_or(LogFormat::Json), &config.log.filter, writer, None);
 }
 
-/// Starts the log of a command: warnings and errors for an operator at a terminal.
+/// Warnings and errors for an operator at a terminal.
 pub fn for_a_command() {
     start(LogFormat::Pretty, "warn", stderr, None);
 }

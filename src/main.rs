@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 
-/// The allocator of glibc keeps hundreds of mebibytes after some large answers. This allocator returns them to the system.
+/// glibc keeps hundreds of mebibytes after some large answers; this allocator returns them to the system.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -1,4 +1,4 @@
-//! The operators' commands. Each connects, does one thing and prints the result. It uses one transaction unless that would block others.
+//! The operators' commands. Each uses one transaction unless that would block others.
 
 mod draining;
 mod requeueing;
@@ -35,30 +35,19 @@ use crate::config::Config;
 use crate::database::Database;
 use crate::output::Format;
 
-/// Maximum number of listed API keys of an account.
 const MOST_KEYS: i64 = 10_000;
 
-/// A command of an operator.
 pub enum Order {
-    /// `kitfleet account`
     Account(Account),
-    /// `kitfleet key`
     Key(Key),
-    /// `kitfleet sessions`
     Sessions(Sessions),
-    /// `kitfleet workers`
     Workers(Workers),
-    /// `kitfleet jobs`
     Jobs(Jobs),
-    /// `kitfleet deliveries`
     Deliveries(Deliveries),
-    /// `kitfleet profiles`
     Profiles(Profiles),
-    /// `kitfleet sweep`
     Sweep(Sweep),
 }
 
-/// Runs the command.
 pub async fn obey(config: &Config, order: Order) -> Result<()> {
     let database = Database::reach(config).await?;
     let done = obey_on(config, &database, order).await;
@@ -219,7 +208,6 @@ const USAGE_COLUMNS: [&str; 10] = [
     "screenshot_capture",
 ];
 
-/// A row of the usage table: the account with its totals.
 fn usage_row(used: &AccountUsage) -> Value {
     let mut row = json!(used.totals);
     row["account_id"] = json!(used.account_id);
@@ -229,7 +217,6 @@ fn usage_row(used: &AccountUsage) -> Value {
     row
 }
 
-/// Changes the named limits of an account, and shows its limits.
 async fn account_limits(conn: &mut PgConnection, order: AccountLimits, limits: &Limits) -> Result<()> {
     let AccountLimits { account, concurrent_sessions, profiles, clear, format } = order;
     let change = |limit: Option<u32>| limit.map_or(LimitChange::Unchanged, LimitChange::Own);
@@ -264,7 +251,7 @@ async fn account_limits(conn: &mut PgConnection, order: AccountLimits, limits: &
     })
 }
 
-/// Converts a refusal into an error that names the object.
+/// The error names the object.
 fn refusal(refused: Refused, what: &str) -> anyhow::Error {
     match refused {
         Refused::Unknown => anyhow!("there is no {what}"),
@@ -289,7 +276,6 @@ async fn create_account(conn: &mut PgConnection, new: NewAccount, limits: &Limit
     format.print(&json!({"id": id}), |_| id.to_string())
 }
 
-/// The first line of standard input.
 fn password() -> Result<String> {
     let mut line = String::new();
     stdin().lock().read_line(&mut line).context("reading the password from standard input")?;

@@ -20,41 +20,41 @@ impl Format {
         if self.json { line(&json(value)?) } else { line(&text(value)) }
     }
 
-    /// Prints one of several reports: `value` as a line of JSON, or as the text that `text` returns for it.
+    /// `value` as a line of JSON, or as the text that `text` returns.
     pub fn report<T: Serialize>(self, value: &T, text: impl FnOnce(&T) -> String) -> Result<()> {
         if self.json { line(&serde_json::to_string(value)?) } else { line(&text(value)) }
     }
 
-    /// Prints the progress of a command. With `--json` it prints nothing.
+    /// Prints nothing with `--json`.
     pub fn progress(self, text: impl FnOnce() -> String) -> Result<()> {
         if self.json { Ok(()) } else { line(&text()) }
     }
 
-    /// Prints `value` as JSON, or each of its fields on a line.
+    /// Each field on a line, without `--json`.
     pub fn describe<T: Serialize>(self, value: &T) -> Result<()> {
         let fields = serde_json::to_value(value)?;
         self.print(value, |_| fields_of(&fields))
     }
 
-    /// Prints `value` as JSON, or each of its fields on a line. Fields of nested objects have dotted names.
+    /// Fields of nested objects have dotted names.
     pub fn describe_deep<T: Serialize>(self, value: &T) -> Result<()> {
         let fields = flattened(serde_json::to_value(value)?);
         self.print(value, |_| fields_of(&fields))
     }
 
-    /// Prints `rows` as JSON, or the named fields of each as a table.
+    /// `columns` are the fields of the table.
     pub fn table<T: Serialize>(self, rows: &[T], columns: &[&str]) -> Result<()> {
         let cells: Vec<Value> = rows.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
         self.table_of(rows, &cells, columns)
     }
 
-    /// Prints `rows` as JSON, or the named fields of `cells`, the same rows without nesting, as a table.
+    /// `cells` are the same rows without nesting.
     pub fn table_of<T: Serialize>(self, rows: &[T], cells: &[Value], columns: &[&str]) -> Result<()> {
         if self.json { line(&json(rows)?) } else { line(&aligned(cells, columns)) }
     }
 }
 
-/// Prints one or several lines. A closed pipe, as with `head`, is not a failure.
+/// A closed pipe, as with `head`, is not a failure.
 pub fn line(text: &str) -> Result<()> {
     let mut out = stdout().lock();
     match writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()) {
@@ -67,7 +67,6 @@ fn json<T: Serialize + ?Sized>(value: &T) -> Result<String> {
     Ok(serde_json::to_string_pretty(value)?)
 }
 
-/// Flattens nested objects into one level with dotted names.
 fn flattened(value: Value) -> Value {
     let Value::Object(members) = value else { return value };
     let mut flat = Map::new();
@@ -103,14 +102,13 @@ fn aligned(rows: &[Value], columns: &[&str]) -> String {
     })
 }
 
-/// The suffix of fields that count bytes.
 const BYTES: &str = "_bytes";
 
 fn heading(name: &str) -> String {
     name.strip_suffix(BYTES).unwrap_or(name).to_uppercase().replace('_', " ")
 }
 
-/// A cell of a table. Bytes are shown in GiB.
+/// Bytes are shown in GiB.
 fn cell_of(name: &str, value: &Value) -> String {
     const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
     match value.as_f64() {

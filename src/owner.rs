@@ -13,14 +13,13 @@ use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::sign_ups;
 use sqlx::{Connection as _, PgConnection};
 
-/// An address to which no mail server delivers.
+/// No mail server delivers to it.
 const EMAIL: &str = "owner@localhost";
 
-/// Place of the owner's key.
 pub enum Owner {
-    /// Created by this start. The key is shown only now.
+    /// The key is shown only now.
     New(Secret),
-    /// In [`key_file`], from an earlier start.
+    /// The key is in [`key_file`].
     Kept,
     /// No working key in [`key_file`]. The field is the oldest account.
     Elsewhere(AccountId),
@@ -66,14 +65,12 @@ pub async fn welcome(conn: &mut PgConnection, data_dir: &Path) -> Result<Owner> 
     Ok(Owner::New(key))
 }
 
-/// Checks the key in the file against the database.
 async fn kept(conn: &mut PgConnection, data_dir: &Path, oldest: AccountId) -> Result<Owner> {
     let Some(key) = read(&key_file(data_dir)) else { return Ok(Owner::Elsewhere(oldest)) };
     let works = api_keys::find_by_secret(conn, &key).await?.is_some_and(|record| !record.revoked && !record.expired);
     Ok(if works { Owner::Kept } else { Owner::Elsewhere(oldest) })
 }
 
-/// Reads the key from a file.
 pub fn read(file: &Path) -> Option<Secret> {
     Secret::parse(fs::read_to_string(file).ok()?.trim())
 }

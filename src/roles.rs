@@ -1,7 +1,7 @@
 //! The roles that run until a stop signal: everything, the API, or a worker.
 //!
-//! The worker stops first. It waits a limited time for live sessions and then fails them. The API serves these sessions meanwhile,
-//! so that every waiting caller gets an answer. The API stops next, and the database stops last because both need it.
+//! The worker stops first: it waits a limited time for live sessions and then fails them. The API serves these sessions
+//! meanwhile, so that every waiting caller gets an answer. The database stops last because both need it.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -27,22 +27,18 @@ use crate::database::Database;
 use crate::descriptors;
 use crate::{owner, welcome};
 
-/// Time that `kitfleet up` waits for its worker before it reports that it is ready.
 const WORKER_STARTS_WITHIN: Duration = Duration::from_secs(30);
-/// Shortest and longest pause between two starts of a worker. The pause doubles after each failure.
+/// The pause doubles after each failure.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// Time limit for the return of database connections when everything else has ended.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
-/// Time limit for the end of a process after the second stop signal.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
-/// Lifetime after which a worker restarts with the shortest pause again.
+/// A worker that lived this long restarts with the shortest pause again.
 const STEADY: Duration = Duration::from_mins(1);
 
-/// `kitfleet up`: runs everything until `stop`. When a worker is ready, `greet` receives the welcome text with the first
-/// commands.
+/// `greet` receives the welcome text when a worker is ready.
 ///
-/// # Errors
-/// When a part cannot be started, or ends on its own. All started parts have been stopped by then.
+/// Returns an error when a part ends on its own. All started parts have been stopped by then.
 pub async fn up(config: &Config, stop: &Shutdown, greet: impl FnOnce(&str) -> Result<()>) -> Result<()> {
     warn_of_what_does_not_fit(config);
     let listener = listen(config.server.listen, "server.listen").await?;
@@ -105,7 +101,7 @@ async fn up_on(
     ended
 }
 
-/// Waits a limited time for a live worker that is not in `others`, which may be dead without being marked as lost.
+/// Workers in `others` may be dead without being marked as lost.
 async fn wait_for_a_worker(db: &PgPool, others: &[WorkerId]) -> Result<()> {
     let deadline = Instant::now() + WORKER_STARTS_WITHIN;
     while live_workers(db).await?.iter().all(|worker| others.contains(worker)) {
@@ -122,7 +118,6 @@ async fn live_workers(db: &PgPool) -> sqlx::Result<Vec<WorkerId>> {
     Ok(workers::list(&mut *db.acquire().await?, false).await?.into_iter().map(|worker| worker.id).collect())
 }
 
-/// `kitfleet api`
 pub async fn api_only(config: &Config) -> Result<()> {
     let stop = told_to_stop()?;
     let listener = listen(config.server.listen, "server.listen").await?;
@@ -140,7 +135,6 @@ pub async fn api_only(config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// `kitfleet worker`
 pub async fn worker_only(config: &Config) -> Result<()> {
     let stop = told_to_stop()?;
     warn_of_what_does_not_fit(config);
@@ -170,7 +164,7 @@ pub async fn worker_only(config: &Config) -> Result<()> {
     ended
 }
 
-/// Logs an error when the configured key is not the deployment's. The process still starts and serves requests that need no key.
+/// The process still starts and serves requests that need no key.
 async fn check_encryption_key(config: &Config, db: &PgPool) -> Result<()> {
     let status = encryption_key::register(&mut *db.acquire().await?, config.auth().vault.as_ref()).await?;
     match status {
@@ -185,14 +179,14 @@ async fn check_encryption_key(config: &Config, db: &PgPool) -> Result<()> {
     Ok(())
 }
 
-/// Installs the metrics of all crates before the API serves, and before a worker starts, which counts its browsers at its start.
+/// Before the API serves, and before a worker starts, which counts its browsers at its start.
 fn install_metrics() -> Result<()> {
     kitfleet_api::install_metrics(kitfleet_worker::METRICS).map_err(ServeError::Metrics)?;
     Ok(())
 }
 
-/// Runs the worker until `stop`, and restarts it when it fails. When the first start finds that this machine cannot run
-/// browsers, it returns the error.
+/// Restarts the worker when it fails, but returns the error when the first start finds that this machine cannot run
+/// browsers.
 async fn keep_working(config: WorkerConfig, db: PgPool, wakeups: Wakeups, stop: Shutdown) -> Result<()> {
     let mut pause = PAUSES.0;
     for incarnation in 1_u64.. {
@@ -217,8 +211,8 @@ async fn keep_working(config: WorkerConfig, db: PgPool, wakeups: Wakeups, stop: 
     Ok(())
 }
 
-/// Drains after the first SIGTERM or Ctrl-C, and ends the remaining sessions after the second (contract: workers 22). A process that
-/// does not end soon after that, or that gets a third signal, exits at once. The kernel then ends its browsers, display and database.
+/// Drains after the first SIGTERM or Ctrl-C, and ends the remaining sessions after the second (contract: workers 22).
+/// Exits at once if that takes too long or after a third signal: the kernel then ends browsers, display and database.
 pub fn told_to_stop() -> Result<Shutdown> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -265,14 +259,13 @@ fn unasked_end(ended: Result<Result<(), ServeError>, tokio::task::JoinError>) ->
     ended.context("the API panicked")?.context("the API ended")
 }
 
-/// Closes a pool after the return of its connections, within a time limit. An abandoned task may hold a connection.
 async fn close(db: &PgPool) {
     if tokio::time::timeout(CLOSE_WITHIN, db.close()).await.is_err() {
         tracing::warn!("closing database connections that are still in use");
     }
 }
 
-/// Waits for a task after its stop signal. The panic of a task is logged.
+/// A panic is logged.
 async fn join<T>(task: JoinHandle<T>) {
     if !task.is_finished()
         && let Err(panic) = task.await
@@ -281,7 +274,6 @@ async fn join<T>(task: JoinHandle<T>) {
     }
 }
 
-/// Starts the wake-ups between processes, over PostgreSQL and Redis.
 fn wakeups(config: &Config, database: &Database, db: &PgPool) -> Result<Wakeups> {
     let listening = watched(database.direct_options());
     Ok(Wakeups::start(db, listening, config.redis.url.as_ref().map(RedisUrl::client).transpose()?)?)
@@ -329,7 +321,7 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
     })
 }
 
-/// Configuration of a worker. The doctor starts a browser with the same values.
+/// The doctor starts a browser with the same values.
 pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigError> {
     let sessions = descriptors::Sessions::that_fit(descriptors::limit(), config);
     Ok(WorkerConfig {

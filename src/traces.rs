@@ -16,15 +16,12 @@ use crate::config::{Secret, Traces};
 
 /// Time limit of a request to the collector, and of sending the remaining spans when the process ends.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Routes that monitoring requests every few seconds.
+/// Monitoring requests them every few seconds.
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 pub struct TraceExporter(SdkTracerProvider);
 
 /// Starts the exporter when `traces.url` is set.
-///
-/// # Errors
-/// When the HTTP client cannot be built.
 pub fn begin(config: &Traces) -> Result<Option<TraceExporter>> {
     let Some(url) = &config.url else { return Ok(None) };
     let mut headers = reqwest::header::HeaderMap::new();
@@ -46,12 +43,11 @@ pub fn begin(config: &Traces) -> Result<Option<TraceExporter>> {
 }
 
 impl TraceExporter {
-    /// Creates spans.
     pub fn tracer(&self) -> SdkTracer {
         self.0.tracer("kitfleet")
     }
 
-    /// Sends the remaining spans. Spans that the collector does not receive in time are lost.
+    /// Spans that the collector does not receive in time are lost.
     pub async fn end(self) {
         let ended = tokio::task::spawn_blocking(move || self.0.shutdown_with_timeout(PATIENCE)).await;
         if let Ok(Err(error)) = ended {
@@ -60,7 +56,7 @@ impl TraceExporter {
     }
 }
 
-/// Samples root spans: only requests other than probes start a trace.
+/// Only requests other than probes start a trace.
 #[derive(Debug, Clone)]
 struct Roots(Sampler);
 

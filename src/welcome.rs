@@ -1,4 +1,4 @@
-//! Text that `kitfleet up` prints when it is ready: the address, the place of the key, and a first session.
+//! `kitfleet up` prints it when it is ready.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ const FIRST_SESSION: &str = r#"  URL={base_url} KEY=$(cat {key_file})
     sed 's/.*"content":"\([^"]*\)".*/\1/' | base64 -d > screenshot.png
   call -X DELETE "$URL/v1/sessions/$SESSION""#;
 
-/// The greeting. It is the only output that shows a new key.
+/// The only output that shows a new key.
 pub fn text(base_url: &str, key_file: &Path, owner: &Owner) -> String {
     let file = quoted(key_file);
     let key = match owner {
@@ -34,7 +34,6 @@ pub fn text(base_url: &str, key_file: &Path, owner: &Owner) -> String {
     format!("\nKitfleet is ready at {base_url} (documentation: {base_url}/docs)\n\n{key}{example}\n")
 }
 
-/// Quotes a path for a shell.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+".contains(c));

@@ -9,7 +9,6 @@ use tokio::time::timeout;
 
 use crate::ids::AccountId;
 
-/// Semaphore of the process and one semaphore for each account that uses it.
 #[derive(Debug)]
 pub struct AccountSemaphore {
     all: Arc<Semaphore>,
@@ -17,37 +16,29 @@ pub struct AccountSemaphore {
     accounts: Mutex<HashMap<AccountId, Arc<Semaphore>>>,
 }
 
-/// Permits of one request; dropping it returns them.
+/// Dropping it returns the permits.
 #[derive(Debug)]
 pub struct AccountPermit {
     _of_account: OwnedSemaphorePermit,
     _of_all: OwnedSemaphorePermit,
 }
 
-/// Error: no permit became free before the timeout.
 #[derive(Debug, thiserror::Error)]
 #[error("too many of these requests are running; wait for one to end")]
 pub struct AcquireTimeout;
 
 impl AccountSemaphore {
-    /// Creates the semaphore with the number of permits of the process and of each account.
     #[must_use]
     pub fn new(of_all: usize, of_account: usize) -> Self {
         Self { all: Arc::new(Semaphore::new(of_all)), of_account, accounts: Mutex::default() }
     }
 
     /// Acquires one permit for the account and waits for it for at most `patience`.
-    ///
-    /// # Errors
-    /// Returns an error if no permit becomes free in time.
     pub async fn take(&self, account: AccountId, patience: Duration) -> Result<AccountPermit, AcquireTimeout> {
         self.take_many(account, 1, patience).await
     }
 
     /// Acquires `count` permits at once. A count above the limit of an account acquires all permits of the account.
-    ///
-    /// # Errors
-    /// Returns an error if the permits do not become free in time.
     pub async fn take_many(
         &self,
         account: AccountId,
@@ -63,7 +54,7 @@ impl AccountSemaphore {
         timeout(patience, taken).await.map_err(|_| AcquireTimeout)?
     }
 
-    /// Number of requests of the account that wait for permits or hold some.
+    /// Requests that wait for permits or hold some.
     #[must_use]
     pub fn demand(&self, account: AccountId) -> usize {
         let accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);

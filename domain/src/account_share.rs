@@ -1,12 +1,12 @@
-//! Limits how many requests of one account a process runs at a time.
+//! Limits how many requests of one account a process runs at a time; further requests wait.
 //!
-//! A process runs few requests of an account at a time, and further requests wait. Without the limit, an account with
-//! many connections occupies as many PostgreSQL backends, and each statement of every other account waits for them. The
-//! limit is lower while another account sends few requests, so that half of the processors stays free for it. Two accounts
-//! that both send many requests have the full limit: neither would gain from idle processors.
+//! Without the limit, an account with many connections occupies as many PostgreSQL backends, and each statement of
+//! every other account waits for them. The limit is lower while another account sends few requests, so that half of the
+//! processors stays free for it. Two accounts that both send many requests have the full limit: neither would gain from
+//! idle processors.
 //!
 //! Only a request that uses the database or the processor counts. Before a request waits for a browser, for its client
-//! or for another permit, it calls [`release`], so that it does not delay other requests of its account.
+//! or for another permit, it calls [`release`].
 
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
@@ -16,30 +16,27 @@ use std::time::{Duration, Instant};
 use crate::account_semaphore::{AccountPermit, AccountSemaphore};
 use crate::ids::AccountId;
 
-/// Permits of an account for each processor of the machine. A request takes one of them while no other account sends
-/// requests.
+/// A request takes one permit while no other account sends requests.
 const PER_PROCESSOR: usize = 2;
-/// Permits of a request while another account sends few requests: the account then runs at most one request for each two
-/// processors.
+/// Permits of a request while another account sends few: at most one request for each two processors.
 const WHILE_SHARED: usize = 2 * PER_PROCESSOR;
 /// Time after a request during which its account counts as active.
 const ACTIVE_FOR: Duration = Duration::from_secs(2);
-/// Maximum time a request waits. It then runs without a permit, so that slow requests delay others of their account by
-/// no more than this.
+/// A request that waited this long runs without a permit, so that slow requests delay others of their account by no
+/// more than this.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Requests of all accounts, the maximum of a semaphore: the number of connections is limited elsewhere.
+/// The number of connections is limited elsewhere.
 const OF_ALL: usize = tokio::sync::Semaphore::MAX_PERMITS;
 
 tokio::task_local! {
     static HELD: Cell<Option<AccountPermit>>;
 }
 
-/// Requests that run in this process, by account.
 #[derive(Debug)]
 pub struct AccountShares {
     running: AccountSemaphore,
     of_account: usize,
-    /// The two accounts that sent the latest requests, the latest first.
+    /// The latest first.
     latest: Mutex<[Option<(AccountId, Instant)>; 2]>,
 }
 
@@ -69,7 +66,7 @@ impl AccountShares {
         self.of_account.div_ceil(limit)
     }
 
-    /// Records a request. Returns another account that is active, if there is one.
+    /// Returns another account that is active.
     fn other(&self, account: AccountId, now: Instant) -> Option<AccountId> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if !matches!(latest[0], Some((before, _)) if before == account) {
@@ -80,8 +77,7 @@ impl AccountShares {
     }
 }
 
-/// Releases the permit of the current request, which is about to wait for something other than the database. Does
-/// nothing in a task that runs no request.
+/// Call it before waiting for something other than the database. Does nothing in a task that runs no request.
 pub fn release() {
     let _ = HELD.try_with(Cell::take);
 }

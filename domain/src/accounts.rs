@@ -24,7 +24,6 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("accounts")
 };
 
-/// Subscription level of an account. It sets the number of concurrent sessions.
 #[derive(
     Debug,
     Clone,
@@ -58,15 +57,12 @@ pub enum Tier {
     ApiBuilder,
     /// API access with many sessions.
     ApiScale,
-    /// Highest limits.
     Enterprise,
 }
 
 impl Tier {
-    /// All tiers, from the smallest to the largest.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// Names of all tiers in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
     /// Returns true when API keys of the account work (contract: authorization 4).
@@ -75,7 +71,6 @@ impl Tier {
         self != Self::Free
     }
 
-    /// Name of the tier in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -91,7 +86,6 @@ impl FromStr for Tier {
     }
 }
 
-/// State of an account.
 #[derive(
     Debug,
     Clone,
@@ -108,67 +102,50 @@ impl FromStr for Tier {
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum AccountStatus {
-    /// The account can be used.
     Active,
-    /// Staff suspended the account.
     Suspended,
-    /// The account was deleted and cannot be restored.
     Deleted,
 }
 
 impl AccountStatus {
-    /// Names of all states in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Name of the state in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Returns the state with this name in the contract.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::VARIANTS.iter().copied().find(|status| status.name() == name)
     }
 }
 
-/// Account, without its credentials.
 #[derive(Debug, Clone, Serialize)]
 pub struct Account {
     pub id: AccountId,
-    /// E-mail address.
     pub email: String,
-    /// Name of the account owner.
     pub name: String,
-    /// State of the account.
     pub status: AccountStatus,
-    /// Subscription level.
     pub tier: Tier,
     /// Time the account owner verified the e-mail address.
     pub email_verified_at: Option<Timestamp>,
-    /// Time of the sign-up.
     pub created_at: Timestamp,
-    /// Limit of concurrent sessions that replaces the limit of the tier.
     pub concurrent_sessions_limit: Option<i32>,
-    /// Limit of profiles that replaces the limit of the tier.
     pub profiles_limit: Option<i32>,
 }
 
 impl Account {
-    /// Returns the limits that replace those of the tier.
     #[must_use]
     pub fn own_limits(&self) -> OwnLimits {
         OwnLimits::of_columns(self.concurrent_sessions_limit, self.profiles_limit)
     }
 }
 
-/// Limits of one account that replace those of its tier. With `None`, the limit of the tier applies.
+/// `None`: the limit of the tier applies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct OwnLimits {
-    /// Maximum number of concurrent sessions.
     pub concurrent_sessions: Option<u32>,
-    /// Maximum number of profiles.
     pub profiles: Option<u32>,
 }
 
@@ -179,15 +156,11 @@ impl OwnLimits {
     }
 }
 
-/// Change of one limit of an account.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LimitChange {
-    /// Keeps the current limit.
     #[default]
     Unchanged,
-    /// Removes the account's own limit, so that the limit of the tier applies.
     Cleared,
-    /// Sets a limit for this account.
     Own(u32),
 }
 
@@ -209,66 +182,49 @@ pub struct LimitChanges {
 }
 
 impl LimitChanges {
-    /// Removes all limits of the account's own.
     pub const CLEARED: Self = Self { concurrent_sessions: LimitChange::Cleared, profiles: LimitChange::Cleared };
 
-    /// Returns true when no limit changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Name of an account owner. Logs and pages show it, so it contains no control characters.
+/// Logs and pages show it, so it contains no control characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountName(String);
 
 impl AccountName {
     pub(crate) const MAX_CHARS: usize = 120;
 
-    /// # Errors
-    /// Returns an error on field `name` if the name does not have 1 to 120 characters or contains an invisible
-    /// character.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         validation::name(text, Self::MAX_CHARS).map(Self)
     }
 }
 
-/// Values of a new account.
 pub struct NewAccount {
-    /// E-mail address.
     pub email: String,
-    /// Name of the account owner.
     pub name: String,
     /// PHC string of [`NewPassword::hash`](crate::passwords::NewPassword::hash). Without it, the account cannot log in
     /// with a password.
     pub password_hash: Option<String>,
-    /// Subscription level.
     pub tier: Tier,
-    /// True when the e-mail address counts as verified.
     pub verified: bool,
-    /// Network the sign-up came from; `None` when the account was not created by a sign-up.
+    /// `None` when the account was not created by a sign-up.
     pub signup_network: Option<Network>,
 }
 
-/// Reasons why an account is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// A field is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// Another account has the e-mail address.
     #[error("an account with this e-mail address already exists")]
     EmailTaken,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
 /// Inserts the row of an account. [`crate::sign_ups`] creates the rows that belong to it.
-///
-/// # Errors
-/// Returns an error if a field is invalid or another account has the e-mail address.
 pub(crate) async fn create(conn: &mut PgConnection, new: NewAccount) -> Result<AccountId, CreateError> {
     let name = AccountName::parse(&new.name)?;
     let email = EmailAddress::parse(&new.email)?;
@@ -307,9 +263,6 @@ pub async fn find(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option
 }
 
 /// Returns true when the account was created from this network within the given time.
-///
-/// # Errors
-/// Returns an error if a query fails or the account does not exist.
 pub async fn was_signed_up_from(
     conn: &mut PgConnection,
     id: AccountId,
@@ -327,22 +280,15 @@ pub async fn was_signed_up_from(
     .await
 }
 
-/// Filter and page of a list of accounts.
 #[derive(Debug)]
 pub struct Filter<'a> {
-    /// Selects the account with this e-mail address.
     pub email: Option<&'a EmailAddress>,
-    /// Selects accounts on this tier.
     pub tier: Option<Tier>,
-    /// Selects accounts in this state.
     pub status: Option<AccountStatus>,
-    /// Selects accounts that are older than this one.
     pub before: Option<AccountId>,
-    /// Maximum number of accounts.
     pub limit: i64,
 }
 
-/// Lists accounts, the newest first.
 pub async fn list(conn: &mut PgConnection, filter: &Filter<'_>) -> sqlx::Result<Vec<Account>> {
     sqlx::query_as!(
         Account,
@@ -362,8 +308,7 @@ pub async fn list(conn: &mut PgConnection, filter: &Filter<'_>) -> sqlx::Result<
     .await
 }
 
-/// Returns the state of an account and locks its row until the transaction ends. Returns `None` when the account does
-/// not exist.
+/// Locks the row until the transaction ends.
 pub async fn lock_status(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<AccountStatus>> {
     sqlx::query_scalar!(
         r#"select status as "status: AccountStatus" from accounts where id = $1 for no key update"#,
@@ -373,14 +318,13 @@ pub async fn lock_status(conn: &mut PgConnection, id: AccountId) -> sqlx::Result
     .await
 }
 
-/// Returns the oldest account, which belongs to the owner of a local installation.
+/// The oldest account belongs to the owner of a local installation.
 pub async fn first(conn: &mut PgConnection) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!("select id from accounts order by id limit 1").fetch_optional(conn).await
 }
 
-/// Moves an account to another tier and writes `subscription.tier_changed`. Live sessions continue
-/// (contract: accounts 5). Records `giver`, which alone can revoke the tier later. Returns the previous tier, or `None`
-/// when there is no such account.
+/// Writes `subscription.tier_changed`. Live sessions continue (contract: accounts 5). Records `giver`, which alone can
+/// revoke the tier later. Returns the previous tier.
 pub async fn set_tier(
     conn: &mut PgConnection,
     id: AccountId,
@@ -407,14 +351,13 @@ pub async fn set_tier(
     Ok(before)
 }
 
-/// Returns the party that set the tier of an account and can revoke it, if there is one.
+/// The party that set the tier and can revoke it.
 pub async fn tier_giver(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<String>> {
     let giver = sqlx::query_scalar!("select tier_given_by from accounts where id = $1", id as _);
     Ok(giver.fetch_optional(conn).await?.flatten())
 }
 
-/// Suspends an active account, or activates a suspended one. Returns `None` when the account does not exist or is
-/// deleted.
+/// `None` when the account does not exist or is deleted.
 pub async fn set_suspended(conn: &mut PgConnection, id: AccountId, suspended: bool) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!(
         "update accounts set status = case when $2 then 'suspended' else 'active' end, updated_at = now()
@@ -426,9 +369,9 @@ pub async fn set_suspended(conn: &mut PgConnection, id: AccountId, suspended: bo
     .await
 }
 
-/// Locks an account's row in shared mode until the transaction ends. The deletion, the suspension and a password reset
-/// of the account wait for it. A transaction that also locks other rows of the account locks this row first, as those
-/// do. Returns `None` when the account is deleted.
+/// Locks the row in shared mode until the transaction ends. The deletion, the suspension and a password reset of the
+/// account wait for it. A transaction that also locks other rows of the account locks this row first, as those do.
+/// `None` when the account is deleted.
 pub async fn hold(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<LockedAccount>> {
     sqlx::query_as!(
         LockedAccount,
@@ -441,8 +384,8 @@ pub async fn hold(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option
     .await
 }
 
-/// Locks an account's row exclusively until the transaction ends, so that only one transaction at a time counts the
-/// account's objects and creates another. Returns the tier, or `None` when the account is deleted.
+/// Locks the row exclusively until the transaction ends, so that only one transaction at a time counts the account's
+/// objects and creates another. `None` when the account is deleted.
 pub async fn lock(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<Tier>> {
     sqlx::query_scalar!(
         r#"select tier as "tier: Tier" from accounts where id = $1 and status <> 'deleted' for no key update"#,
@@ -452,7 +395,7 @@ pub async fn lock(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option
     .await
 }
 
-/// Does the same as [`lock`] and also returns the account's own limits.
+/// As [`lock`], with the account's own limits.
 pub async fn lock_limits(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<(Tier, OwnLimits)>> {
     let locked = sqlx::query!(
         r#"select tier as "tier: Tier", concurrent_sessions_limit, profiles_limit
@@ -464,18 +407,14 @@ pub async fn lock_limits(conn: &mut PgConnection, id: AccountId) -> sqlx::Result
     Ok(locked.map(|row| (row.tier, OwnLimits::of_columns(row.concurrent_sessions_limit, row.profiles_limit))))
 }
 
-/// Limits of an account before and after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct LimitsChanged {
-    /// Limits before the change.
     pub from: OwnLimits,
-    /// Limits after the change.
     pub to: OwnLimits,
 }
 
-/// Changes the account's own limits and writes `account.limits_changed` if one of them differs. Sessions and profiles
-/// above a lower limit remain. Returns `None` when the account does not exist or is deleted. `conn` must be in a
-/// transaction.
+/// Writes `account.limits_changed` if a limit differs. Sessions and profiles above a lower limit remain. `None` when
+/// the account does not exist or is deleted. `conn` must be in a transaction.
 pub async fn change_limits(
     conn: &mut PgConnection,
     id: AccountId,
@@ -505,26 +444,17 @@ pub async fn change_limits(
     Ok(Some(limits))
 }
 
-/// Columns of an account whose row is locked.
 pub struct LockedAccount {
-    /// State of the account.
     pub status: AccountStatus,
-    /// Subscription level.
     pub tier: Tier,
-    /// Password hash (PHC string).
     pub password_hash: Option<String>,
-    /// True when the account has a second factor.
     pub mfa_enrolled: bool,
 }
 
-/// Columns of an account that a login checks.
 pub struct Login {
     pub id: AccountId,
-    /// Password hash (PHC string).
     pub password_hash: Option<String>,
-    /// State of the account.
     pub status: AccountStatus,
-    /// True when the e-mail address was verified.
     pub verified: bool,
 }
 
@@ -540,8 +470,7 @@ pub async fn find_login(conn: &mut PgConnection, email: &EmailAddress) -> sqlx::
     .await
 }
 
-/// Records that the account's e-mail address was verified. Returns true and writes `account.email_verified` if it was
-/// not verified before.
+/// Returns true and writes `account.email_verified` if the address was not verified before.
 pub async fn verify_email(conn: &mut PgConnection, id: AccountId, origin: &Origin) -> sqlx::Result<bool> {
     let verified = sqlx::query!(
         "update accounts set email_verified_at = now(), updated_at = now()
@@ -559,7 +488,6 @@ pub async fn verify_email(conn: &mut PgConnection, id: AccountId, origin: &Origi
     Ok(true)
 }
 
-/// Replaces the password hash of the account.
 pub(crate) async fn set_password(conn: &mut PgConnection, id: AccountId, password_hash: &str) -> sqlx::Result<()> {
     sqlx::query!("update accounts set password_hash = $2, updated_at = now() where id = $1", id as _, password_hash,)
         .execute(conn)
@@ -586,9 +514,8 @@ pub async fn rename(conn: &mut PgConnection, id: AccountId, name: &AccountName) 
     Ok(renamed.rows_affected() == 1)
 }
 
-/// Marks the account as deleted, frees its e-mail address and removes its password. The caller deletes the account's
-/// other data in the same transaction, in which the account's row stays locked. Returns false when it was already
-/// deleted.
+/// Frees the e-mail address and removes the password. The caller deletes the account's other data in the same
+/// transaction, in which the row stays locked. Returns false when the account was already deleted.
 pub async fn delete(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<bool> {
     let deleted = sqlx::query!(
         "update accounts set status = 'deleted', password_hash = null, updated_at = now()

@@ -5,37 +5,27 @@ use serde_json::Value;
 use crate::ids::{AccountId, ApiKeyId, StaffCredentialId};
 use crate::networks::Network;
 
-/// Actor that caused a change.
 #[derive(Debug, Clone)]
 pub enum Actor {
-    /// Credential of a customer.
     Customer {
-        /// Account the credential belongs to.
         account: AccountId,
-        /// API key; `None` for a web session.
+        /// `None` for a web session.
         key: Option<ApiKeyId>,
-        /// IP address of the client.
         ip_address: Option<String>,
-        /// User agent of the client.
         user_agent: Option<String>,
     },
-    /// Staff credential of the operator.
     Staff(StaffCredentialId),
-    /// The service itself.
     System,
 }
 
-/// Client of a request.
 #[derive(Debug, Clone, Default)]
 pub struct Origin {
-    /// IP address of the client.
     pub ip_address: Option<String>,
-    /// User agent of the client.
     pub user_agent: Option<String>,
 }
 
 impl Origin {
-    /// Returns the network of the client, or `None` when its address is unknown.
+    /// `None` when the address of the client is unknown.
     #[must_use]
     pub fn network(&self) -> Option<Network> {
         self.ip_address.as_deref()?.parse().ok().map(Network::of)
@@ -58,7 +48,6 @@ impl Actor {
         Self::Customer { account, key: None, ip_address, user_agent }
     }
 
-    /// Returns the account of the credential.
     #[must_use]
     pub fn account(&self) -> Option<AccountId> {
         match self {
@@ -67,7 +56,6 @@ impl Actor {
         }
     }
 
-    /// Returns the name of this type of actor in the audit log.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Customer { .. } => "customer",

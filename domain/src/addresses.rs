@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-/// IPv4 space that is not the public internet (IANA special-purpose registry, multicast and class E).
+/// IANA special-purpose registry, multicast and class E.
 static NOT_PUBLIC_V4: LazyLock<Vec<Ipv4Net>> = LazyLock::new(|| {
     parsed(&[
         "0.0.0.0/8",
@@ -33,38 +33,32 @@ static NOT_PUBLIC_V4: LazyLock<Vec<Ipv4Net>> = LazyLock::new(|| {
     ])
 });
 
-/// IPv6 space that is assigned to the public.
 static GLOBAL_UNICAST_V6: LazyLock<Vec<Ipv6Net>> = LazyLock::new(|| parsed(&["2000::/3"]));
 
-/// Exceptions in that space: protocol assignments (including Teredo), documentation, 6to4, and the direct delegation
-/// AS112 service.
+/// Protocol assignments (including Teredo), documentation, 6to4, and the direct delegation AS112 service.
 static NOT_PUBLIC_V6: LazyLock<Vec<Ipv6Net>> =
     LazyLock::new(|| parsed(&["2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"]));
 
-/// Address blocks reserved for documentation. They are not assigned to any network.
 static DOCUMENTATION: LazyLock<Vec<IpNet>> =
     LazyLock::new(|| parsed(&["192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20"]));
 
-/// Rules for the addresses that customers can reach: the public internet by default, with changes by the deployment.
+/// The public internet by default, with changes by the deployment.
 #[derive(Debug, Clone, Default)]
 pub struct Destinations {
-    /// True when addresses that are not public are allowed too.
     pub allow_private: bool,
-    /// Allowed addresses that are not public. An address of the machine itself must be listed alone (as a /32 or /128):
-    /// an allowed network does not include the machine, because the operator allows the network for its other hosts.
+    /// An address of the machine itself must be listed alone (as a /32 or /128): an allowed network does not include
+    /// the machine, because the operator allows the network for its other hosts.
     pub allow: Vec<IpNet>,
-    /// Addresses that are never allowed. This list overrides the others.
+    /// Takes precedence over the other settings.
     pub deny: Vec<IpNet>,
 }
 
 /// Location of an address in relation to the machine that dials it. The address alone does not show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Distance {
-    /// Address of the machine itself.
     Own,
     /// Address in a network that the machine is connected to.
     Near,
-    /// Any other address.
     Far,
 }
 
@@ -81,9 +75,8 @@ impl Destinations {
         self.allow_private || self.allow.iter().any(is_named) || (distance == Distance::Far && is_public(address))
     }
 
-    /// Returns true when a request can contain `address`: an address that can be dialled from far away, or a
-    /// documentation address that is not denied. Documentation addresses are not private; dialling one fails with its
-    /// own error.
+    /// A request can contain an address that can be dialled from far away, or a documentation address that is not
+    /// denied. Dialling a documentation address fails with its own error.
     #[must_use]
     pub fn permit_literal(&self, address: IpAddr) -> bool {
         let is_documentation = DOCUMENTATION.iter().any(|net| net.contains(&reached_by(address)));
@@ -92,7 +85,7 @@ impl Destinations {
     }
 }
 
-/// Returns the address that is dialled: the embedded IPv4 address of an IPv6 address that has one.
+/// An IPv4 address that is embedded in an IPv6 address.
 #[must_use]
 pub fn reached_by(address: IpAddr) -> IpAddr {
     match address {
@@ -101,7 +94,6 @@ pub fn reached_by(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Returns true when `address` belongs to the public internet.
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match reached_by(address) {
@@ -119,8 +111,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         && !NOT_PUBLIC_V6.iter().any(|net| net.contains(&address))
 }
 
-/// Returns the IPv4 address embedded in a mapped address (`::ffff:0:0/96`) or a NAT64 address (`64:ff9b::/96`), which
-/// reach IPv4 hosts.
+/// Mapped (`::ffff:0:0/96`) and NAT64 (`64:ff9b::/96`) addresses reach IPv4 hosts.
 fn carried_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     address.to_ipv4_mapped().or_else(|| match address.segments() {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low))),
@@ -136,7 +127,6 @@ fn parsed<N: std::str::FromStr<Err: std::fmt::Debug>>(nets: &[&str]) -> Vec<N> {
 mod tests {
     use super::{Destinations, Distance, IpNet, is_public};
 
-    /// A request can contain a documentation address, but it is not dialled.
     #[test]
     fn documentation_address_is_permitted_as_literal_only() {
         let open = Destinations::default();

@@ -1,8 +1,8 @@
 //! Agent sessions (contract: agents): browsers driven by natural-language messages, by a human, or by both in turn.
 //!
-//! An agent session owns one driver session. That is an ordinary session: it takes a slot of the account, ends like other
-//! sessions, and accepts operations directly. When the driver session ends, the agent session counts as closed at once. The next
-//! read stores the closing and its audit entry; without a read, a job does so within seconds.
+//! An agent session owns one driver session: an ordinary session, which takes a slot of the account and accepts
+//! operations directly. When it ends, the agent session counts as closed at once. The next read, or a job within
+//! seconds, stores the closing and its audit entry.
 
 pub mod approvals;
 pub mod commands;
@@ -136,34 +136,21 @@ pub(crate) const AREA: Area = Area {
 
 const PURPOSE: &str = "agents";
 
-/// Seals and opens messages, steps and their results.
 #[derive(Debug, Clone)]
 pub struct Sealer(Vault);
 
 impl Sealer {
-    /// Returns a sealer with the deployment's keys, or with a key shared by all processes through the database if none are
-    /// configured.
-    ///
-    /// # Errors
-    /// Returns database errors.
+    /// Without configured keys, all processes share a key through the database.
     pub async fn fetch(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<Self> {
         database::vault(conn, PURPOSE, configured).await.map(Self)
     }
 
-    /// Seals a value that belongs to the turn or step with the id `owner`.
-    ///
-    /// # Errors
-    /// Returns an error if the value cannot be serialized.
     pub fn seal(&self, owner: &str, secret: &impl Serialize) -> sqlx::Result<Vec<u8>> {
         let text = serde_json::to_vec(secret).map_err(|error| sqlx::Error::Encode(error.into()))?;
         Ok(run_blocking(text.len(), || self.0.seal(PURPOSE, owner, &text)))
     }
 
-    /// Opens a value that belongs to the turn or step with the id `owner`.
-    ///
-    /// # Errors
-    /// Returns an error if the value was sealed with a key that this process does not have, or by another version of this
-    /// program.
+    /// Returns an error if this process does not have the key, or another version of this program sealed the value.
     pub fn open<T: DeserializeOwned>(&self, owner: &str, sealed: &[u8]) -> sqlx::Result<T> {
         run_blocking(sealed.len(), || {
             let text = self.0.open(PURPOSE, owner, sealed).map_err(|error| sqlx::Error::Decode(error.into()))?;
@@ -172,39 +159,31 @@ impl Sealer {
     }
 }
 
-/// Job that returns the lane to the AI when the driving human has sent no heartbeat for too long.
+/// Returns the lane to the AI.
 pub const SWEEP_PAIR_HEARTBEATS: ScheduledJob = ScheduledJob { name: "sweep_pair_heartbeats", period: 5 };
 
-/// Job that closes agent sessions whose driver session has ended.
 pub const CLOSE_ENDED: ScheduledJob = ScheduledJob { name: "close_agent_sessions", period: 5 };
 
-/// Maximum length of a message in characters (contract: agents 15).
+/// Characters (contract: agents 15).
 pub const MESSAGE_CHARS: usize = 10_000;
 
-/// Settings of agent sessions that the operator can change.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Time after which a silent human loses the lane.
     pub heartbeat_timeout: Duration,
-    /// Token budget of an agent session that requests none.
     pub default_token_budget: u32,
-    /// Maximum token budget of an agent session.
     pub max_token_budget: u32,
-    /// Maximum number of steps of a turn.
     pub max_steps_per_turn: usize,
-    /// Maximum number of model calls for a message.
     pub max_model_calls_per_turn: u32,
-    /// Maximum monthly spending of an account on the deployment's model key, in cents; `None` is unlimited.
+    /// Cents per account on the deployment's model key; `None` is unlimited.
     pub bundled_monthly_cents: Option<u32>,
-    /// Maximum wait for an element that a message describes in words.
+    /// Wait for an element that a message describes.
     pub locate_timeout: Duration,
-    /// Time after which a turn starts no further step.
     pub turn_timeout: Duration,
-    /// Maximum size of the results of a turn's steps, in bytes of JSON. A larger result is withheld and ends the turn.
+    /// Bytes of JSON. A larger result is withheld and ends the turn.
     pub turn_result_bytes: usize,
-    /// Maximum number of messages of an agent session.
     pub max_turns: u32,
-    /// Maximum stored bytes of an agent session's turns, steps and receipts. At the limit, it accepts no further message.
+    /// Bytes of an agent session's turns, steps and receipts. At the limit, it accepts no further message.
     pub max_transcript_bytes: u64,
 }
 
@@ -226,42 +205,27 @@ impl Default for Settings {
     }
 }
 
-/// An agent session as the API shows it.
 #[derive(Debug, Clone)]
 pub struct AgentSession {
     pub id: AgentSessionId,
-    /// Account that owns it.
     pub account_id: AccountId,
-    /// Driver session.
     pub session_id: SessionId,
-    /// Mode, which determines the possible drivers.
     pub mode: Mode,
-    /// Current driver.
     pub control: Control,
-    /// Current status.
     pub status: AgentStatus,
     pub close_reason: Option<CloseReason>,
-    /// Device that the browser emulates.
     pub archetype: String,
-    /// Profile loaded into the browser.
     pub profile_id: Option<ProfileId>,
-    /// Saved proxy for the browser's traffic. It may have been deleted after the session ended.
+    /// May have been deleted after the session ended.
     pub proxy_id: Option<ProxyId>,
-    /// Label chosen by the customer.
     pub label: Option<String>,
-    /// Maximum number of model tokens.
     pub token_budget: i32,
-    /// Number of model tokens used.
     pub tokens_used: i64,
-    /// Time of creation.
     pub created_at: Timestamp,
-    /// Time of the last change to the row.
     pub updated_at: Timestamp,
-    /// Time it was closed.
     pub destroyed_at: Option<Timestamp>,
 }
 
-/// Possible drivers of an agent session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
@@ -269,7 +233,6 @@ pub struct AgentSession {
 pub enum Mode {
     /// The customer, through operations on the driver session.
     Manual,
-    /// The AI, through messages.
     #[default]
     Ai,
     /// The AI, and a human after a takeover.
@@ -277,40 +240,32 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// All names in the contract.
     pub const NAMES: [&'static str; 3] = ["manual", "ai", "pair"];
 
-    /// Returns the name used in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// Current driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Control {
-    /// The AI. Messages are accepted.
     Ai,
-    /// A human. Messages are rejected.
+    /// Messages are rejected.
     Human,
 }
 
-/// Status of an agent session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum AgentStatus {
-    /// The driver session is live.
     Active,
-    /// It was closed. This is final.
     Closed,
 }
 
 impl AgentStatus {
-    /// Returns the name used in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -323,38 +278,29 @@ impl AgentStatus {
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum CloseReason {
-    /// The customer called DELETE.
     Customer,
-    /// The driver session ended: it errored, was destroyed, or reached its maximum age.
+    /// It errored, was destroyed, or reached its maximum age.
     DriverSessionEnded,
     AccountSuspended,
     AccountDeleted,
 }
 
 impl CloseReason {
-    /// Returns the name used in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// Parameters of a new agent session.
 #[derive(Debug, Clone, Copy)]
 pub struct NewAgentSession {
     pub id: AgentSessionId,
-    /// Account that will own it.
     pub account: AccountId,
-    /// Initial mode.
     pub mode: Mode,
-    /// Maximum number of model tokens.
     pub token_budget: i32,
 }
 
-/// Stores an agent session for a driver session created in the same transaction, and records `agent_session.created`.
-///
-/// # Errors
-/// Returns database errors.
+/// The driver session was created in the same transaction.
 pub async fn create(
     conn: &mut PgConnection,
     new: &NewAgentSession,
@@ -419,9 +365,9 @@ impl From<Row> for AgentSession {
     }
 }
 
-/// Stores pending changes of the account's agent sessions: closes those whose driver session has ended, and takes the lane from
-/// humans who were silent for `patience`. Reads call it first, so that every change a caller sees is in the audit log. Waits for
-/// another transaction that does the same.
+/// Closes agent sessions whose driver session has ended, and takes the lane from humans who were silent for `patience`.
+/// Reads call it first, so that every change a caller sees is in the audit log. Waits for another transaction that does
+/// the same.
 async fn settle(conn: &mut PgConnection, account: AccountId, patience: Duration) -> sqlx::Result<()> {
     let unsettled = sqlx::query_scalar!(
         r#"select exists(select from agent_sessions a left join sessions s on s.id = a.session_id
@@ -457,10 +403,7 @@ async fn settle(conn: &mut PgConnection, account: AccountId, patience: Duration)
     tx.commit().await
 }
 
-/// Returns an agent session of the account by its id. A human who was silent for `patience` no longer drives.
-///
-/// # Errors
-/// Returns database errors.
+/// A human who was silent for `patience` no longer drives.
 pub async fn find(
     conn: &mut PgConnection,
     account: AccountId,
@@ -482,10 +425,6 @@ pub async fn find(
     Ok(row.map(AgentSession::from))
 }
 
-/// Returns true if the account has an agent session with this id.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn exists(conn: &mut PgConnection, account: AccountId, id: AgentSessionId) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select exists(select from agent_sessions where id = $1 and account_id = $2) as "exists!""#,
@@ -496,21 +435,14 @@ pub async fn exists(conn: &mut PgConnection, account: AccountId, id: AgentSessio
     .await
 }
 
-/// Filter for a list of agent sessions.
 #[derive(Debug, Default)]
 pub struct Filter<'a> {
-    /// Only agent sessions with this status.
     pub status: Option<AgentStatus>,
-    /// Only agent sessions with exactly this label.
     pub label: Option<&'a str>,
-    /// Only agent sessions after this one in the order of the list.
     pub after: Option<AgentSessionId>,
 }
 
-/// Returns up to `limit` agent sessions of the account, newest first.
-///
-/// # Errors
-/// Returns database errors.
+/// Newest first.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -538,11 +470,7 @@ pub async fn list(
     Ok(rows.into_iter().map(AgentSession::from).collect())
 }
 
-/// Closes an agent session of the account and records it in the audit log. Returns the driver session, which the caller must end.
-/// Returns `None` if the agent session was already closed or does not exist.
-///
-/// # Errors
-/// Returns database errors.
+/// Returns the driver session, which the caller must end; `None` if the agent session was already closed.
 pub async fn close(
     conn: &mut PgConnection,
     account: AccountId,
@@ -569,10 +497,7 @@ pub async fn close(
     Ok(driver)
 }
 
-/// Closes an agent session of the account if its driver session has ended. Returns true if this call closed it.
-///
-/// # Errors
-/// Returns database errors.
+/// Returns true if this call closed it.
 pub async fn close_if_ended(conn: &mut PgConnection, account: AccountId, id: AgentSessionId) -> sqlx::Result<bool> {
     let ended = sqlx::query_scalar!(
         r#"select not coalesce(s.live, false) as "ended!"
@@ -589,10 +514,6 @@ pub async fn close_if_ended(conn: &mut PgConnection, account: AccountId, id: Age
     Ok(close(conn, account, id, CloseReason::DriverSessionEnded, &Actor::System).await?.is_some())
 }
 
-/// Returns true if [`close_ended`] would close an agent session.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn any_ended(conn: &mut PgConnection) -> sqlx::Result<bool> {
     let ended = sqlx::query_scalar!(
         r#"select exists(select from agent_sessions a where a.status = 'active'
@@ -601,10 +522,7 @@ pub async fn any_ended(conn: &mut PgConnection) -> sqlx::Result<bool> {
     ended.fetch_one(conn).await
 }
 
-/// Closes up to `limit` agent sessions whose driver session has ended, and returns their number. `conn` is in a transaction.
-///
-/// # Errors
-/// Returns database errors.
+/// `conn` is in a transaction.
 pub async fn close_ended(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let ended = sqlx::query!(
         "select a.id, a.account_id from agent_sessions a
@@ -624,9 +542,6 @@ pub async fn close_ended(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u6
 
 /// Closes all agent sessions of a suspended or deleted account. The caller ends the driver sessions together with the account's
 /// other sessions.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn close_of(conn: &mut PgConnection, account: AccountId, reason: CloseReason) -> sqlx::Result<()> {
     let active = sqlx::query_scalar!(
         "select id from agent_sessions where account_id = $1 and status = 'active' order by id for update",
@@ -640,21 +555,14 @@ pub async fn close_of(conn: &mut PgConnection, account: AccountId, reason: Close
     Ok(())
 }
 
-/// The stored bytes of the account's agent sessions have reached their limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the account's agent sessions store {current} bytes; the limit is {limit}")]
 pub struct TooManyBytes {
-    /// Stored bytes.
     pub current: i64,
-    /// Maximum stored bytes.
     pub limit: u64,
 }
 
-/// Checks that the account's agent sessions may store more bytes (contract: agents 38). The caller has locked the account.
-/// Triggers maintain the byte counts, and an index covers them.
-///
-/// # Errors
-/// Returns database errors.
+/// Contract: agents 38. The caller has locked the account. Triggers maintain the byte counts, and an index covers them.
 pub async fn require_room(
     conn: &mut PgConnection,
     account: AccountId,
@@ -672,11 +580,7 @@ pub async fn require_room(
     Ok(if has_room { Ok(()) } else { Err(TooManyBytes { current, limit }) })
 }
 
-/// Deletes a closed agent session with its turns, steps, receipts and idempotency key. Returns `false` if one of its turns is
-/// still running, or if there is no such agent session.
-///
-/// # Errors
-/// Returns database errors.
+/// `false` if one of its turns is still running.
 pub async fn purge_closed(conn: &mut PgConnection, account: AccountId, id: AgentSessionId) -> sqlx::Result<bool> {
     let purged = sqlx::query!(
         "delete from agent_sessions where id = $1 and account_id = $2 and status = 'closed' and turn_id is null",
@@ -688,7 +592,7 @@ pub async fn purge_closed(conn: &mut PgConnection, account: AccountId, id: Agent
     Ok(purged.rows_affected() > 0)
 }
 
-/// Closes the agent sessions of a deleted account. Deletes its receipts, idempotency keys and model spending.
+/// Also deletes receipts, idempotency keys and model spending.
 async fn on_account_delete(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     close_of(&mut *conn, account, CloseReason::AccountDeleted).await?;
     sqlx::query!("delete from agent_message_receipts where account_id = $1", account as _).execute(&mut *conn).await?;

@@ -1,7 +1,7 @@
 //! Limits the bytes of large responses in progress, for each account and for the process (contract: limits 9).
 //!
 //! A response counts from before its rows are read until its last bytes are passed to the connection. Memory beyond the
-//! body, such as sealed rows beside the opened ones, is proportional to the body.
+//! body, such as sealed rows, is proportional to the body.
 
 use std::time::Duration;
 
@@ -9,25 +9,21 @@ use crate::account_semaphore::{AccountPermit, AccountSemaphore, AcquireTimeout};
 use crate::ids::AccountId;
 use crate::limits::Limits;
 
-/// Size up to which a response does not count: there can be one such response for each request.
+/// There can be one such response for each request.
 pub const UNCOUNTED: u64 = 64 * 1024;
-/// Bytes of one permit.
 const PIECE: u64 = 64 * 1024;
-/// Maximum time a response waits for permits.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Semaphore over the bytes of large responses.
 #[derive(Debug)]
 pub struct AnswerBudget(AccountSemaphore);
 
-/// Bytes reserved for one response; dropping it releases them.
+/// Dropping it releases the bytes.
 #[derive(Debug, Default)]
 pub struct Reservation {
     _permit: Option<AccountPermit>,
 }
 
 impl AnswerBudget {
-    /// Creates a budget with these limits.
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         let pieces = |bytes: u64| usize::try_from(bytes / PIECE).unwrap_or(usize::MAX >> 8).max(1);
@@ -35,10 +31,9 @@ impl AnswerBudget {
         Self(AccountSemaphore::new(pieces(limits.answer_bytes), of_account))
     }
 
-    /// Reserves bytes for a response to the account. A response of at most 64 KiB needs no reservation. A response that
-    /// exceeds the account's budget is sent when the account has no other in progress.
+    /// A response of at most 64 KiB needs no reservation. One that exceeds the account's budget is sent when the
+    /// account has no other in progress.
     ///
-    /// # Errors
     /// Returns an error if the bytes do not become free within 10 s.
     pub async fn reserve(&self, account: AccountId, bytes: u64) -> Result<Reservation, AcquireTimeout> {
         self.reserve_within(PATIENCE, account, bytes).await

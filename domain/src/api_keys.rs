@@ -33,13 +33,11 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("api_keys")
 };
 
-/// Maximum length of a key's name, in characters.
 const NAME_CHARS: usize = 120;
 
 /// Maximum number of entries in a list of scopes, above the number of scopes.
 pub const MOST_SCOPES: usize = 64;
 
-/// Right that a credential can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum Scope {
@@ -47,32 +45,23 @@ pub enum Scope {
     Read,
     /// Every `write:*` scope.
     Write,
-    /// Every right.
     AccountOwner,
-    /// Reading the audit log.
     #[strum(serialize = "read:audit")]
     ReadAudit,
-    /// Listing and reading sessions.
     #[strum(serialize = "read:sessions")]
     ReadSessions,
-    /// Creating, controlling and destroying sessions.
     #[strum(serialize = "write:sessions")]
     WriteSessions,
-    /// Listing and reading profiles.
     #[strum(serialize = "read:profiles")]
     ReadProfiles,
-    /// Creating, changing and deleting profiles.
     #[strum(serialize = "write:profiles")]
     WriteProfiles,
-    /// Reading webhook endpoints and deliveries.
     #[strum(serialize = "read:webhooks")]
     ReadWebhooks,
     #[strum(serialize = "read:usage")]
     ReadUsage,
-    /// Reading agent sessions and recipes.
     #[strum(serialize = "read:agents")]
     ReadAgents,
-    /// Controlling agent sessions; creating and deleting recipes.
     #[strum(serialize = "write:agents")]
     WriteAgents,
     /// Legacy name of `account_owner`; only staff can grant it.
@@ -80,19 +69,16 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// All scopes.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// Names of all scopes in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Name of the scope in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Returns true when a credential with this scope has the right `needed`.
+    /// A credential with this scope has the right `needed`.
     #[must_use]
     pub fn satisfies(self, needed: Self) -> bool {
         match self {
@@ -112,13 +98,10 @@ impl FromStr for Scope {
     }
 }
 
-/// Rights of a credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scopes(Vec<Scope>);
 
 impl Scopes {
-    /// # Errors
-    /// Returns an error on field `scopes` if the list is empty, too long or contains an unknown scope.
     pub fn parse<S: AsRef<str>>(names: &[S]) -> Result<Self, Invalid> {
         if names.is_empty() {
             return Err(Invalid::field("scopes", "must not be empty"));
@@ -138,10 +121,7 @@ impl Scopes {
         if errors.is_empty() { Ok(Self(scopes)) } else { Err(Invalid(errors)) }
     }
 
-    /// Parses the scopes of a customer's credential, each of which `granted_by` must have.
-    ///
-    /// # Errors
-    /// Returns an error on `scopes` if only staff can grant one of them, or `granted_by` does not have it.
+    /// `granted_by` must have each of the scopes.
     pub fn grantable<S: AsRef<str>>(names: &[S], granted_by: &Self) -> Result<Self, Invalid> {
         let scopes = Self::parse(names)?;
         let mut rules = Rules::default();
@@ -159,24 +139,22 @@ impl Scopes {
         Ok(scopes)
     }
 
-    /// Parses the scopes of a row. Ignores unknown names, which another version of this program may have written.
+    /// Ignores names that another version of this program may have written.
     pub(crate) fn stored(names: &[String]) -> Self {
         Self(names.iter().filter_map(|name| name.parse().ok()).collect())
     }
 
-    /// Returns the scopes of a signed-in account owner: every right.
     #[must_use]
     pub fn account_owner() -> Self {
         Self(vec![Scope::AccountOwner])
     }
 
-    /// Returns true when one of the scopes satisfies `needed`.
+    /// One of the scopes satisfies `needed`.
     #[must_use]
     pub fn satisfy(&self, needed: Scope) -> bool {
         self.0.iter().any(|scope| scope.satisfies(needed))
     }
 
-    /// Names of the scopes in the contract.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.0.iter().map(|scope| scope.name().to_owned()).collect()
@@ -189,91 +167,68 @@ impl Serialize for Scopes {
     }
 }
 
-/// Type of an API key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum KeyKind {
-    /// Ordinary key. It does not work on the free tier.
+    /// Does not work on the free tier.
     Customer,
-    /// Key of a desktop app. On the free tier it works for some routes.
+    /// Works for some routes on the free tier.
     Device,
 }
 
-/// API key without its secret.
 #[derive(Debug, Clone, Serialize)]
 pub struct ApiKey {
     pub id: ApiKeyId,
-    /// Account the key acts for.
     pub account_id: AccountId,
-    /// Name chosen by the customer.
     pub name: String,
     pub scopes: Vec<String>,
     /// First characters of the secret.
     pub key_prefix: String,
-    /// Account that created the key; `None` when staff did.
+    /// `None` when staff did.
     pub created_by_account_id: Option<AccountId>,
-    /// Time the key was created.
     pub created_at: Timestamp,
-    /// Time of the last use, accurate to about a minute.
+    /// Accurate to about a minute.
     pub last_used_at: Option<Timestamp>,
-    /// Time the key expires.
     pub expires_at: Option<Timestamp>,
-    /// Time the key was revoked.
     pub revoked_at: Option<Timestamp>,
 }
 
-/// Values of a new key.
 #[derive(Debug)]
 pub struct NewKey<'a> {
     pub name: &'a str,
     pub scopes: &'a Scopes,
-    /// Type of the key.
     pub kind: KeyKind,
-    /// Time the key expires.
     pub expires_at: Option<Timestamp>,
 }
 
 impl<'a> NewKey<'a> {
-    /// Values of an ordinary key that does not expire.
     #[must_use]
     pub fn customer(name: &'a str, scopes: &'a Scopes) -> Self {
         Self { name, scopes, kind: KeyKind::Customer, expires_at: None }
     }
 }
 
-/// Reasons why a key is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum MintError {
-    /// A field is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The account does not exist.
     #[error("the account does not exist")]
     NoAccount,
-    /// The caller is no longer an admin of the account's team.
     #[error("this operation requires the role admin in the owner's team")]
     NotAdmin,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Reasons why an account cannot have another key.
 #[derive(Debug, thiserror::Error)]
 pub enum RoomError {
-    /// The account has the maximum number of keys.
     #[error("the account has {0} active API keys, the maximum; revoke a key first")]
     Full(u32),
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Checks that the account has fewer than `most` active keys. It takes no lock, so keys created at the same time are
-/// not counted: this limit need not be exact.
-///
-/// # Errors
-/// Returns an error if the account has `most` keys or more, or a query fails.
+/// Takes no lock, so keys created at the same time are not counted: this limit need not be exact.
 pub async fn require_room(conn: &mut PgConnection, account: AccountId, most: u32) -> Result<(), RoomError> {
     let count = sqlx::query_scalar!(
         r#"select count(*) as "count!" from api_keys
@@ -285,10 +240,7 @@ pub async fn require_room(conn: &mut PgConnection, account: AccountId, most: u32
     if count < i64::from(most) { Ok(()) } else { Err(RoomError::Full(most)) }
 }
 
-/// Checks the name of a key and returns it trimmed.
-///
-/// # Errors
-/// Returns an error on field `name` if the name does not have 1 to 120 characters or contains control characters.
+/// Returns the name trimmed.
 pub fn check_name(name: &str) -> Result<&str, Invalid> {
     let name = name.trim();
     let mut rules = Rules::default();
@@ -298,12 +250,8 @@ pub fn check_name(name: &str) -> Result<&str, Invalid> {
     Ok(name)
 }
 
-/// Creates a key for `account` and writes `api_key.minted`. It locks the account's row, so that a deletion of the
-/// account finds the key, and the membership of a team member who creates the key.
-///
-/// # Errors
-/// Returns an error if the name does not have 1 to 120 characters, `expires_at` has passed, the caller is no longer an
-/// admin of the account's team, or a query fails.
+/// Writes `api_key.minted`. Locks the account's row, so that a deletion of the account finds the key, and the
+/// membership of a team member who creates the key.
 pub async fn mint(
     conn: &mut PgConnection,
     account: AccountId,
@@ -328,24 +276,22 @@ pub async fn mint(
     Ok((key, secret))
 }
 
-/// Creator of a key. A member who leaves the account's team loses the keys they created.
+/// A member who leaves the account's team loses the keys they created.
 #[derive(Debug, Clone, Copy)]
 enum KeyMaker {
     Account(AccountId),
     Staff,
 }
 
-/// Returns the caller as the creator of a key and locks their team membership until the transaction ends. Returns
-/// `None` when the caller is neither the account owner nor an admin of the team.
+/// Locks the team membership until the transaction ends. `None`: neither the account owner nor an admin of the team.
 async fn hold_maker(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<Option<KeyMaker>> {
     let Some(maker) = actor.account() else { return Ok(Some(KeyMaker::Staff)) };
     let may = maker == account || roles::hold(conn, account, maker).await? == Some(Role::Admin);
     Ok(may.then_some(KeyMaker::Account(maker)))
 }
 
-/// Returns the creator of a key's successor. A member who rotates a key becomes the creator of the new one. If the
-/// account owner rotates a member's key, that member remains the creator, so that a rotation does not extend the life
-/// of a key beyond the membership.
+/// A member who rotates a key becomes the creator of the new one. If the owner rotates a member's key, that member
+/// remains the creator, so that the key does not outlive the membership.
 async fn hold_maker_of_successor(
     conn: &mut PgConnection,
     account: AccountId,
@@ -405,7 +351,7 @@ async fn insert(
     .await
 }
 
-/// Gives the key of a device a secret, which the caller shows for the first time, and removes the key's expiry.
+/// Gives a device's key a secret, shown for the first time, and removes its expiry.
 pub(crate) async fn hand_over(conn: &mut PgConnection, id: ApiKeyId, tier: Tier) -> sqlx::Result<Secret> {
     let secret = Secret::generate(KeyKind::Device, tier);
     sqlx::query!(
@@ -419,7 +365,6 @@ pub(crate) async fn hand_over(conn: &mut PgConnection, id: ApiKeyId, tier: Tier)
     Ok(secret)
 }
 
-/// Lists up to `limit` keys of the account after the given id, the newest first, including revoked keys.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -438,7 +383,6 @@ pub async fn list(
     .await
 }
 
-/// Returns one of the account's keys.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: ApiKeyId) -> sqlx::Result<Option<ApiKey>> {
     sqlx::query_as!(
         ApiKey,
@@ -451,31 +395,22 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: ApiKeyId) -> 
     .await
 }
 
-/// Reasons why a key is not rotated.
 #[derive(Debug, thiserror::Error)]
 pub enum RotateError {
-    /// The account has no such key.
     #[error("the key does not exist")]
     NoKey,
     /// The key was revoked or has expired.
     #[error("the key was revoked or has expired")]
     Worthless,
-    /// The key already has a successor.
     #[error("the key was already rotated")]
     RotatedBefore,
-    /// The caller is no longer an admin of the account's team.
     #[error("this operation requires the role admin in the owner's team")]
     NotAdmin,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Creates a successor of a key and writes `api_key.rotated`. The old key works for `grace` and then expires.
-///
-/// # Errors
-/// Returns an error if the key cannot be rotated, the caller is no longer an admin of the account's team, or a query
-/// fails.
+/// Writes `api_key.rotated`. The old key works for `grace` and then expires.
 pub async fn rotate(
     conn: &mut PgConnection,
     account: AccountId,
@@ -525,8 +460,7 @@ pub async fn rotate(
     Ok((key, secret))
 }
 
-/// Revokes a key permanently and writes `api_key.revoked` to the audit log and the events. A second call changes
-/// nothing. Returns false when the account has no such key.
+/// Writes `api_key.revoked` to the audit log and the events. A second call changes nothing.
 pub async fn revoke(conn: &mut PgConnection, account: AccountId, id: ApiKeyId, actor: &Actor) -> sqlx::Result<bool> {
     let revoked = sqlx::query!(
         r#"update api_keys set revoked_at = now() where id = $1 and account_id = $2 and revoked_at is null
@@ -549,14 +483,13 @@ pub async fn revoke(conn: &mut PgConnection, account: AccountId, id: ApiKeyId, a
     Ok(true)
 }
 
-/// Revokes a key of any account like [`revoke`]. Returns false when the key does not exist.
+/// As [`revoke`], for any account.
 pub async fn revoke_any(conn: &mut PgConnection, id: ApiKeyId, actor: &Actor) -> sqlx::Result<bool> {
     let owner = sqlx::query_scalar!("select account_id from api_keys where id = $1", id as _);
     let Some(owner) = owner.fetch_optional(&mut *conn).await? else { return Ok(false) };
     revoke(conn, owner, id, actor).await
 }
 
-/// Revokes all keys of an account, each like [`revoke`].
 pub async fn revoke_all(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
     let revoked = sqlx::query!(
         r#"update api_keys set revoked_at = now() where account_id = $1 and revoked_at is null
@@ -571,8 +504,7 @@ pub async fn revoke_all(conn: &mut PgConnection, account: AccountId, actor: &Act
     Ok(())
 }
 
-/// Revokes all active keys on `account` that `maker` created, and writes their events. The caller writes the audit log.
-/// Returns the ids of the revoked keys.
+/// Writes the events; the caller writes the audit log.
 pub(crate) async fn revoke_made_by(
     conn: &mut PgConnection,
     account: AccountId,
@@ -620,24 +552,18 @@ async fn publish_revoked(
     Ok(())
 }
 
-/// Stored state of a key that authenticates a request.
 #[derive(Debug, Clone)]
 pub struct KeyRecord {
     pub id: ApiKeyId,
-    /// Account the key acts for.
     pub account_id: AccountId,
-    /// Team member who created the key.
     pub maker: Option<roles::TeamMaker>,
-    /// Type of the key.
     pub kind: KeyKind,
     pub scopes: Scopes,
-    /// True when the key was revoked or its creator left the team.
+    /// Also true when its creator left the team.
     pub revoked: bool,
-    /// True when the key has expired.
     pub expired: bool,
     /// State of the account, or of the key's creator when only that account is not active.
     pub account_status: AccountStatus,
-    /// Subscription level of the account.
     pub tier: Tier,
 }
 
@@ -671,7 +597,6 @@ pub async fn find_by_secret(conn: &mut PgConnection, secret: &Secret) -> sqlx::R
     }))
 }
 
-/// Records that these keys were used.
 pub async fn touch(conn: &mut PgConnection, ids: &[ApiKeyId]) -> sqlx::Result<()> {
     let ids: Vec<_> = ids.iter().map(ApiKeyId::as_uuid).collect();
     // Skip rows locked by other transactions: those keys are in use anyway, and waiting could end in a deadlock.

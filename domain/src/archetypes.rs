@@ -1,5 +1,5 @@
-//! Catalogue of the devices that a session can emulate (contract: archetypes). The entries are data in
-//! `archetypes.json` beside this file, so adding a device changes no code.
+//! Catalogue of the devices that a session can emulate (contract: archetypes). The entries are in `archetypes.json`
+//! beside this file, so adding a device changes no code.
 
 use std::sync::LazyLock;
 
@@ -7,22 +7,17 @@ use serde::Deserialize;
 
 use crate::validation::Invalid;
 
-/// Device with its operating system and browser.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Archetype {
     /// Value of `archetype` in requests.
     pub id: String,
-    /// Label shown to people.
     pub display_label: String,
-    /// Name of the device.
     pub device: String,
-    /// Version of iOS or iPadOS.
     pub ios_version: String,
     pub safari_version: String,
     /// Group of devices with the same canvas output.
     pub canvas_family: String,
-    /// Availability to customers.
     pub status: ArchetypeStatus,
     /// `navigator.userAgent`
     pub user_agent: String,
@@ -38,28 +33,21 @@ pub struct Archetype {
     pub max_touch_points: u32,
 }
 
-/// Width and height in CSS pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Size {
-    /// Horizontal size.
     pub width: u32,
-    /// Vertical size.
     pub height: u32,
 }
 
-/// Availability of an archetype to customers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 pub enum ArchetypeStatus {
-    /// Default archetype.
     Launch,
-    /// Available, but not the default.
     Available,
 }
 
 impl ArchetypeStatus {
-    /// Name of the status in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -70,7 +58,6 @@ static CATALOGUE: LazyLock<Vec<Archetype>> = LazyLock::new(|| {
     serde_json::from_str(include_str!("archetypes.json")).expect("a test parses the catalogue that is compiled in")
 });
 
-/// Returns all archetypes that customers can choose.
 #[must_use]
 pub fn all() -> &'static [Archetype] {
     &CATALOGUE
@@ -81,8 +68,6 @@ pub fn find(id: &str) -> Option<&'static Archetype> {
     CATALOGUE.iter().find(|archetype| archetype.id == id)
 }
 
-/// # Errors
-/// Returns an error on `archetype` if there is no archetype with this id.
 pub fn check(id: &str) -> Result<(), Invalid> {
     find(id).map(drop).ok_or_else(|| Invalid::field("archetype", "must be an id of GET /v1/archetypes"))
 }

@@ -1,8 +1,6 @@
-//! Declaration of an area: its tables and the retention of their rows, the mails it sends, its metrics and scheduled
-//! jobs, and the data it deletes with an account.
+//! Declaration of an area.
 //!
-//! Each area has an [`Area`] beside its code, and [`crate::areas`] lists them. Code that works on all areas reads that
-//! list, so a new area needs no change elsewhere.
+//! Code that works on all areas reads the list in [`crate::areas`], so a new area needs no change elsewhere.
 
 use futures_util::future::BoxFuture;
 use sqlx::PgConnection;
@@ -16,33 +14,27 @@ use crate::retention::Terms;
 /// An area of the domain. Only its code writes its tables.
 #[derive(Debug, Clone, Copy)]
 pub struct Area {
-    /// Name of the area's module.
     pub name: &'static str,
     /// Tables without a retention term, each with the reason (contract: retention 1).
     pub kept: &'static [(&'static str, &'static str)],
-    /// Purges of the area's other tables.
     pub purges: &'static [Purge],
     /// Bound of each table's size (contract: limits 8). `docs/quotas.md` has the same list.
     pub bounds: &'static [(&'static str, Bound)],
     /// Actions the area writes to the audit log (contract: audit-log 11).
     pub actions: &'static [&'static str],
-    /// Mails the area sends ([`crate::emails::Template`]).
     pub mails: &'static [&'static str],
-    /// Metrics that the area's code emits.
     pub metrics: &'static [&'static dyn MetricDeclaration],
     /// Jobs that workers run for the area at fixed intervals.
     pub chains: &'static [ScheduledJob],
     /// Functions that delete the area's data of an account that is being deleted.
     pub losses: &'static [OnAccountDelete],
-    /// Functions that delete data which must remain until the account's sessions have ended, because it serves to
-    /// report their end.
+    /// Run after the account's sessions have ended, because the data serves to report their end.
     pub last_losses: &'static [OnAccountDelete],
-    /// Columns sealed by the vault. A rotation of the deployment's key reseals these and no others.
+    /// A rotation of the deployment's key reseals these columns and no others.
     pub sealed: &'static [Sealed],
 }
 
 impl Area {
-    /// Creates an area without tables, mails, metrics or jobs.
     #[must_use]
     pub const fn named(name: &'static str) -> Self {
         Self {
@@ -60,7 +52,6 @@ impl Area {
         }
     }
 
-    /// Returns the tables that only this area writes.
     pub fn tables(&self) -> impl Iterator<Item = &'static str> {
         let purged = self.purges.iter().map(|purge| purge.table);
         purged.chain(self.kept.iter().map(|(table, _)| *table))
@@ -78,59 +69,48 @@ pub enum Bound {
     Operator(&'static str),
 }
 
-/// Purge of the rows of a table that have passed their term.
+/// Purges with the same name run together.
 #[derive(Debug, Clone, Copy)]
 pub struct Purge {
-    /// Name in metrics and for operators. Purges with the same name run together.
     pub arm: &'static str,
-    /// Name of the table.
     pub table: &'static str,
-    /// Function that deletes the rows.
     pub purge: PurgeRows,
     /// Function that counts the remaining rows past their term, for tables whose backlog is reported.
     pub left: Option<CountRows>,
 }
 
 impl Purge {
-    /// Creates a purge of `table` in the group `arm`.
     #[must_use]
     pub const fn new(arm: &'static str, table: &'static str, purge: PurgeRows) -> Self {
         Self { arm, table, purge, left: None }
     }
 
-    /// Adds a function that counts the remaining rows past their term.
     #[must_use]
     pub const fn counting(self, left: CountRows) -> Self {
         Self { left: Some(left), ..self }
     }
 }
 
-/// Deletes rows past their term, up to a limit. Returns the number of deleted rows, which is 0 when no row is due or
-/// another process deletes them.
+/// Returns the number of deleted rows, which is 0 when no row is due or another process deletes them.
 pub type PurgeRows = for<'a> fn(&'a mut PgConnection, &'a Terms, i64) -> BoxFuture<'a, sqlx::Result<u64>>;
 
-/// Counts rows past their term.
 pub type CountRows = for<'a> fn(&'a mut PgConnection, &'a Terms) -> BoxFuture<'a, sqlx::Result<u64>>;
 
-/// Deletes data of an account in the transaction that deletes the account, whose row is locked. The actor is the one
-/// that deletes the account.
+/// Runs in the transaction that deletes the account, whose row is locked. The actor is the one that deletes the
+/// account.
 pub type OnAccountDelete = for<'a> fn(&'a mut PgConnection, AccountId, &'a Actor) -> BoxFuture<'a, sqlx::Result<()>>;
 
-/// Job that one of the workers runs at a fixed interval. The worker crate implements it.
+/// The worker crate implements it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScheduledJob {
-    /// Name in metrics and for operators.
     pub name: &'static str,
-    /// Interval between runs, in seconds.
     pub period: i32,
 }
 
-/// Sealed columns of one table.
 #[derive(Debug, Clone, Copy)]
 pub struct Sealed {
     /// Kind of secret, as `kitfleet key rotate-sealing` reports it.
     pub kind: &'static str,
-    /// Name of the table.
     pub table: &'static str,
     /// Column of the primary key that is a UUID.
     pub id: &'static str,
@@ -138,19 +118,15 @@ pub struct Sealed {
     pub part: Option<&'static str>,
     /// Purpose that the vault derives a key for.
     pub purpose: &'static str,
-    /// True when a key in `server_secrets` seals the columns if the deployment has no key of its own
-    /// ([`crate::database::vault`]).
+    /// Without a key of the deployment, a key in `server_secrets` seals the columns ([`crate::database::vault`]).
     pub has_shared_key: bool,
     /// Columns, each with the owner its secrets are bound to.
     pub columns: &'static [(&'static str, SecretOwner)],
 }
 
-/// Primary key of a row with a sealed column.
 #[derive(Debug, Clone)]
 pub struct RowKey {
-    /// Value of [`Sealed::id`].
     pub id: Uuid,
-    /// Value of [`Sealed::part`].
     pub part: Option<String>,
 }
 

@@ -16,8 +16,8 @@ use crate::{
     teams, usage, web_sessions, webhooks, workers,
 };
 
-/// Every area. An area whose rows refer to another area's rows comes before it. A purge therefore deletes no row that
-/// is still referenced, and an account's deletion removes dependent objects first.
+/// An area whose rows refer to another area's rows comes before it: a purge deletes no row that is still referenced,
+/// and an account's deletion removes dependent objects first.
 static ALL: [Area; 30] = [
     live::AREA,
     audit::AREA,
@@ -51,7 +51,7 @@ static ALL: [Area; 30] = [
     database::AREA,
 ];
 
-/// Returns all actions of the audit log, a closed set (contract: audit-log 11).
+/// A closed set (contract: audit-log 11).
 pub fn actions() -> impl Iterator<Item = &'static str> {
     ALL.iter().flat_map(|area| area.actions).copied()
 }
@@ -61,35 +61,31 @@ pub fn find_action(name: &str) -> Option<&'static str> {
     actions().find(|action| *action == name)
 }
 
-/// Returns the jobs that workers run at fixed intervals.
 pub fn chains() -> impl Iterator<Item = ScheduledJob> {
     ALL.iter().flat_map(|area| area.chains).copied()
 }
 
-/// Returns the metrics that areas emit.
 pub fn metrics() -> impl Iterator<Item = &'static dyn MetricDeclaration> {
     ALL.iter().flat_map(|area| area.metrics).copied()
 }
 
-/// Returns the tables that are not purged by age, each with the reason.
+/// Each table has a reason.
 pub fn kept() -> impl Iterator<Item = (&'static str, &'static str)> {
     ALL.iter().flat_map(|area| area.kept).copied()
 }
 
-/// Returns the columns sealed by the vault.
 pub fn sealed() -> impl Iterator<Item = &'static Sealed> {
     ALL.iter().flat_map(|area| area.sealed)
 }
 
-/// Purges that run together under one name.
+/// They run together under one name.
 #[derive(Debug)]
 pub struct PurgeGroup {
-    /// Name in metrics and for operators.
     pub name: &'static str,
     purges: Vec<Purge>,
 }
 
-/// Returns all purges (contract: retention 1). Tables with references come before the tables they refer to.
+/// Tables with references come before the tables they refer to (contract: retention 1).
 #[must_use]
 pub fn arms() -> Vec<PurgeGroup> {
     let mut arms: IndexMap<_, Vec<_>> = IndexMap::new();
@@ -106,13 +102,12 @@ impl PurgeGroup {
         &self.purges
     }
 
-    /// Returns the tables that the group purges.
     pub fn tables(&self) -> impl Iterator<Item = &'static str> {
         self.purges.iter().map(|purge| purge.table)
     }
 }
 
-/// Deletes all credentials and the stored data of an account that is being deleted.
+/// Credentials and stored data.
 pub async fn on_account_delete(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
     for loss in ALL.iter().flat_map(|area| area.losses) {
         loss(&mut *conn, account, actor).await?;

@@ -1,5 +1,4 @@
-//! Audit log (contract: audit-log 2). It is append-only, and an entry is written in the transaction of the change it
-//! records. [`log`] reads it.
+//! Audit log (contract: audit-log 2): append-only, and written in the transaction of the change.
 
 pub mod changes;
 pub mod log;
@@ -49,18 +48,15 @@ const WRITTEN_ROWS: Counter<2> = Counter::new(
     ]
 });
 
-/// Change to record.
 #[derive(Debug)]
 pub struct Entry {
     /// One of the actions of the area that writes the entry.
     pub action: &'static str,
-    /// Resource that changed.
     pub target: Option<String>,
-    /// Details of the change.
     pub payload: Value,
 }
 
-/// Row of the audit log, which a statement or [`record`] inserts.
+/// A statement or [`record`] inserts it.
 #[derive(Debug)]
 pub struct AuditRow {
     /// Argument of the database function `write_audit`: all columns except the time.
@@ -70,7 +66,6 @@ pub struct AuditRow {
 }
 
 impl AuditRow {
-    /// Creates a row of `account`'s log.
     #[must_use]
     pub fn new(account: AccountId, actor: &Actor, entry: Entry) -> Self {
         let (by_account, by_key, ip_address, user_agent) = match actor {
@@ -98,14 +93,12 @@ impl AuditRow {
         Self { columns, actor: actor.kind(), action }
     }
 
-    /// Increments the metric of written rows.
     pub fn count(&self) {
         let prefix = self.action.split('.').next().unwrap_or_default();
         WRITTEN_ROWS.with([prefix, self.actor]).increment(1);
     }
 }
 
-/// Writes a row to `account`'s log.
 pub async fn record(conn: &mut PgConnection, account: AccountId, actor: &Actor, entry: Entry) -> sqlx::Result<()> {
     let row = AuditRow::new(account, actor, entry);
     sqlx::query_scalar!("select write_audit($1)", row.columns).fetch_one(conn).await?;

@@ -39,15 +39,13 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("billing")
 };
 
-/// Currency of all prices.
 pub const CURRENCY: &str = "usd";
 
-/// Price of a month of each tier, in cents. A tier without a price cannot be bought.
+/// Cents for a month. A tier without a price cannot be bought.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prices(pub BTreeMap<Tier, u32>);
 
 impl Prices {
-    /// Returns the price of a month of `tier`, in cents.
     #[must_use]
     pub fn of(&self, tier: Tier) -> Option<u32> {
         self.0.get(&tier).copied()

@@ -1,7 +1,7 @@
 //! Runs work whose duration depends on a customer's input without blocking other tasks.
 //!
-//! A thread of the runtime runs the next ready task, which includes the renewal of the worker's lease, so no task may
-//! occupy it for long. Work that takes time in proportion to input from a customer or to a page's content goes through
+//! A thread of the runtime also runs tasks such as the renewal of the worker's lease, so no task may occupy it for
+//! long. Work that takes time in proportion to input from a customer or to a page's content goes through
 //! [`run_blocking`].
 
 use std::io;
@@ -15,10 +15,11 @@ use tokio::task::block_in_place;
 
 use crate::machine::run_when_idle;
 
-/// Size up to which work runs in place. It takes less time than moving the thread's other tasks.
+/// Up to this size, work takes less time than moving the thread's other tasks.
 const SMALL: usize = 64 * 1024;
 
-/// Runs work on about `bytes` bytes. If it is large, the other tasks of this thread first move to another thread.
+/// `bytes` is the approximate size of the input. If it is large, the other tasks of this thread first move to another
+/// thread.
 pub fn run_blocking<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     let has_others = Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
     if bytes > SMALL && has_others { block_in_place(work) } else { work() }
@@ -26,9 +27,6 @@ pub fn run_blocking<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
 
 /// Runs work on a separate thread with idle priority, for work that takes longer than the tasks of a thread can wait.
 /// The work continues when the caller is cancelled, so `work` must own the permits that limit it.
-///
-/// # Errors
-/// Returns an error if the machine cannot create a thread, or the work panics.
 pub async fn run_idle<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let (done, result) = oneshot::channel();
     // A thread of the runtime's pool would delay the exit of the process.
@@ -41,8 +39,7 @@ pub async fn run_idle<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + 
     result.await.map_err(io::Error::other)
 }
 
-/// Returns the length of a value as JSON. It counts the bytes during serialization and does not store them. Returns
-/// `usize::MAX` for a value that cannot be serialized.
+/// Counts during serialization without storing the bytes. `usize::MAX` for a value that cannot be serialized.
 #[must_use]
 pub fn json_bytes(value: &impl Serialize) -> usize {
     let mut counter = Counter(0);
@@ -62,8 +59,7 @@ impl io::Write for Counter {
     }
 }
 
-/// Estimates the length of a value as JSON. It stops counting once the value is large enough for [`run_blocking`] to
-/// move other tasks.
+/// An estimate, which stops once the value is large enough for [`run_blocking`] to move other tasks.
 #[must_use]
 pub fn weight(value: &Value) -> usize {
     let mut bytes = 0;

@@ -1,8 +1,7 @@
-//! Model access of customers (contract: byok): with their own keys at model providers, or with the deployment's key if
-//! they consent.
+//! Model access of customers (contract: byok), with their own keys or, if they consent, with the deployment's.
 //!
-//! A key is sealed before it reaches the database, and only with the deployment's own sealing key. A sealing key stored
-//! in the same database would not protect keys that customers pay for.
+//! A key is sealed before it reaches the database, only with the deployment's own sealing key: one stored in the same
+//! database would not protect keys that customers pay for.
 
 use std::fmt;
 use std::time::Duration;
@@ -50,13 +49,10 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("byok")
 };
 
-/// Job that mails the owners of old keys.
 pub const REMIND_OF_KEYS: ScheduledJob = ScheduledJob { name: "remind_byok_keys", period: 3_600 };
 
-/// Purpose for which the vault derives the sealing key.
 const PURPOSE: &str = "byok";
 
-/// Model provider.
 #[derive(
     Debug,
     Clone,
@@ -74,9 +70,7 @@ const PURPOSE: &str = "byok";
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Provider {
-    /// Anthropic, with its Messages API.
     Anthropic,
-    /// OpenAI, with its Responses API.
     Openai,
 }
 
@@ -84,13 +78,11 @@ impl Provider {
     /// All providers, in the order in which an account's keys are preferred.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// Name in routes, the audit log and the database.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Name of the company.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -100,19 +92,17 @@ impl Provider {
     }
 }
 
-/// Key at a model provider. It is sent in an HTTP header, so it contains no character that could end one.
+/// Sent in an HTTP header, so it contains no character that could end one.
 #[derive(Clone)]
 pub struct ProviderKey(String);
 
 impl ProviderKey {
-    /// Minimum and maximum length, in characters.
+    /// Minimum and maximum, in characters.
     pub const CHARS: (usize, usize) = (8, 512);
 
-    /// Parses a key as a customer pasted it, without the white space around it (contract: byok 2).
+    /// Ignores white space around the key (contract: byok 2).
     ///
-    /// # Errors
-    /// Returns an error on field `key` if the key is too short or too long, or contains a character that is not
-    /// printable ASCII. The message does not contain the key.
+    /// An error does not contain the key.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let key = text.trim();
         let mut rules = Rules::default();
@@ -144,12 +134,9 @@ fn owner(account: AccountId, provider: &str) -> String {
     format!("{account} {provider}")
 }
 
-/// Key as it is stored.
 #[derive(Debug)]
 pub struct SealedKey {
-    /// Account the key belongs to.
     pub account: AccountId,
-    /// Provider that issued the key.
     pub provider: Provider,
     sealed: Vec<u8>,
 }
@@ -159,16 +146,13 @@ impl SealedKey {
         Self { account, provider, sealed }
     }
 
-    /// # Errors
-    /// Returns an error if the key was sealed with a key that this process does not have.
     pub fn open(&self, vault: &Vault) -> Result<ProviderKey, UnsealError> {
         let opened = vault.open(PURPOSE, &owner(self.account, self.provider.name()), &self.sealed)?;
         String::from_utf8(opened).map(ProviderKey).map_err(|_| UnsealError)
     }
 }
 
-/// Stores a key for the account, replaces its previous key and writes `account.byok_provider_key_set`. Returns false
-/// when the account is deleted.
+/// Replaces the previous key and writes `account.byok_provider_key_set`. Returns false when the account is deleted.
 pub async fn set_key(
     conn: &mut PgConnection,
     account: AccountId,
@@ -196,7 +180,7 @@ pub async fn set_key(
     Ok(true)
 }
 
-/// Deletes the account's key, and writes `account.byok_provider_key_cleared` if there was one.
+/// Writes `account.byok_provider_key_cleared` if there was a key.
 pub async fn clear_key(
     conn: &mut PgConnection,
     account: AccountId,
@@ -215,7 +199,6 @@ pub async fn clear_key(
     audit::record(conn, account, actor, entry).await
 }
 
-/// Returns the account's key, if it has one.
 pub async fn find_key(
     conn: &mut PgConnection,
     account: AccountId,
@@ -231,16 +214,12 @@ pub async fn find_key(
     Ok(sealed.map(|sealed| SealedKey::new(account, provider, sealed)))
 }
 
-/// Keys and consent with which models can be called for an account.
 #[derive(Debug)]
 pub struct ModelAccess {
-    /// The account's own keys.
     pub keys: Vec<SealedKey>,
-    /// True when the account consents to the use of the deployment's key.
     pub consented: bool,
 }
 
-/// Returns the keys and the consent of the account.
 pub async fn means(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<ModelAccess> {
     let rows = sqlx::query!(
         r#"select exists(select from bundled_llm_consents where account_id = $1) as "consented!",
@@ -255,35 +234,29 @@ pub async fn means(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<
     Ok(ModelAccess { keys: keys.collect(), consented })
 }
 
-/// Result of testing a key at its provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum TestOutcome {
-    /// The key works.
     Ok,
     /// The key is invalid or lacks a permission.
     Invalid,
     /// The quota of the key is exceeded or not paid.
     QuotaExceeded,
-    /// The provider's response shows nothing about the key.
     Unknown,
 }
 
 impl TestOutcome {
-    /// All results.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// Names of all results in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Name in the contract, the audit log and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// Writes `account.byok_provider_key_tested` with the result.
+/// Writes `account.byok_provider_key_tested`.
 pub async fn note_test(
     conn: &mut PgConnection,
     account: AccountId,
@@ -296,8 +269,7 @@ pub async fn note_test(
     audit::record(conn, account, actor, entry).await
 }
 
-/// Stores whether the account consents to the use of the deployment's key, and writes
-/// `account.bundled_llm_consent_changed` if that changed. Returns false when the account is deleted.
+/// Writes `account.bundled_llm_consent_changed` if the consent changed. Returns false when the account is deleted.
 pub async fn set_consent(
     conn: &mut PgConnection,
     account: AccountId,
@@ -322,18 +294,15 @@ pub async fn set_consent(
     Ok(true)
 }
 
-/// Key that should be replaced.
 #[derive(Debug)]
 pub struct OldKey {
-    /// Account the key belongs to.
     pub account: AccountId,
-    /// Provider that issued the key.
     pub provider: Provider,
     pub age_seconds: i64,
 }
 
-/// Claims keys that are older than `age` for a reminder (contract: byok 8). Each key is claimed once, by the first
-/// transaction that locks its row and commits. Keys of accounts that are not active are left out.
+/// Claims keys older than `age` for a reminder (contract: byok 8). Each key is claimed once. Keys of accounts that are
+/// not active are left out.
 pub async fn take_old_keys(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<Vec<OldKey>> {
     sqlx::query_as!(
         OldKey,
@@ -354,7 +323,7 @@ pub async fn take_old_keys(conn: &mut PgConnection, age: Duration, limit: i64) -
     .await
 }
 
-/// Returns the age of the oldest key in use, in seconds; 0 when there is none.
+/// 0 when there is none.
 pub async fn oldest_key_seconds(conn: &mut PgConnection) -> sqlx::Result<f64> {
     sqlx::query_scalar!(
         r#"select coalesce(extract(epoch from now() - min(set_at)), 0)::float8 as "seconds!" from byok_keys where lost_at is null"#
@@ -383,7 +352,6 @@ async fn purge_lost(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx:
     Ok(purged.rows_affected())
 }
 
-/// Counts the keys that [`purge_lost`] would delete.
 async fn count_lost(conn: &mut PgConnection, age: Duration) -> sqlx::Result<u64> {
     let count = sqlx::query_scalar!(
         r#"select count(*) as "count!" from byok_keys where lost_at < now() - make_interval(secs => $1)"#,

@@ -1,6 +1,6 @@
 //! Challenges (contract: challenges): checks that pages use to find out whether the visitor is a person.
 //!
-//! The service detects challenges; it neither solves nor evades them. A detected challenge pauses its session
+//! The service neither solves nor evades challenges. A detected challenge pauses its session
 //! ([`crate::sessions::pauses`]).
 
 use std::time::Duration;
@@ -58,7 +58,6 @@ pub enum ChallengeType {
     RecaptchaV3,
     /// `hCaptcha`'s checkbox or image selection.
     Hcaptcha,
-    /// Arkose Labs' puzzle.
     ArkoseFuncaptcha,
     /// `GeeTest`'s slider.
     Geetest,
@@ -68,37 +67,28 @@ pub enum ChallengeType {
     Perimeterx,
     /// Akamai's waiting page.
     Akamai,
-    /// Imperva's challenge page.
     Imperva,
-    /// Kasada's challenge page.
     Kasada,
-    /// The challenge page of AWS WAF.
     AwsWaf,
     /// A challenge of an unknown system, such as the site's own.
     Generic,
 }
 
 impl ChallengeType {
-    /// All types.
     pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
-    /// Names of all types in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Returns the name used in the contract and the database.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// A challenge detected on a page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// System that presents the challenge.
     pub kind: ChallengeType,
-    /// Confidence of the detection, 0 to 1.
     pub confidence: f64,
-    /// Evidence for the detection. Contains only fixed phrases and host names, no text of the page.
+    /// Contains only fixed phrases and host names, no text of the page.
     pub detail: String,
 }
 
@@ -106,49 +96,34 @@ pub struct Finding {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ChallengeState {
     pub challenge_id: ChallengeId,
-    /// System that presents the challenge.
     #[serde(rename = "type")]
     pub kind: ChallengeType,
-    /// Time of the detection.
     pub detected_at: Timestamp,
 }
 
-/// Reason why a challenge ended and its session continued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum ChallengeOutcome {
-    /// The account owner reported it solved.
     Resolved,
-    /// The page no longer shows it.
     Disappeared,
 }
 
-/// A stored challenge.
 #[derive(Debug, Clone)]
 pub struct Challenge {
     pub id: ChallengeId,
-    /// Session whose browser showed the challenge.
     pub session_id: SessionId,
-    /// System that presents the challenge.
     pub kind: ChallengeType,
-    /// Confidence of the detection, 0 to 1.
     pub confidence: f64,
-    /// Evidence for the detection.
     pub detail: String,
-    /// Time of the detection.
     pub detected_at: Timestamp,
-    /// Outcome. `None` while the challenge is open, and when its session ended first.
+    /// `None` while the challenge is open, and when its session ended first.
     pub outcome: Option<ChallengeOutcome>,
-    /// Time of the outcome.
     pub ended_at: Option<Timestamp>,
 }
 
-/// Stores a challenge and records the event `session.challenge_detected`. Runs in the transaction that pauses the session.
-///
-/// # Errors
-/// Returns database errors.
+/// Records `session.challenge_detected`. Runs in the transaction that pauses the session.
 pub async fn record(
     conn: &mut PgConnection,
     account: AccountId,
@@ -172,10 +147,6 @@ pub async fn record(
     Ok(())
 }
 
-/// Returns a challenge of the session by its id.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn find(conn: &mut PgConnection, session: SessionId, id: ChallengeId) -> sqlx::Result<Option<Challenge>> {
     sqlx::query_as!(
         Challenge,
@@ -189,10 +160,7 @@ pub async fn find(conn: &mut PgConnection, session: SessionId, id: ChallengeId) 
     .await
 }
 
-/// Ends a challenge that is still open, and returns the time. Returns `None` if the challenge had already ended.
-///
-/// # Errors
-/// Returns database errors.
+/// `None` if the challenge had already ended.
 pub async fn end(conn: &mut PgConnection, id: ChallengeId, how: ChallengeOutcome) -> sqlx::Result<Option<Timestamp>> {
     sqlx::query_scalar!(
         r#"update challenges set outcome = $2, ended_at = now() where id = $1 and outcome is null
@@ -204,7 +172,7 @@ pub async fn end(conn: &mut PgConnection, id: ChallengeId, how: ChallengeOutcome
     .await
 }
 
-/// Increments the metric for a detection (`None`) or an outcome. Call it after the transaction has committed.
+/// A detection (`None`) or an outcome. Call it after the transaction has committed.
 pub fn count(kind: ChallengeType, outcome: Option<ChallengeOutcome>) {
     CHALLENGES.with([kind.name(), named(outcome)]).increment(1);
 }

@@ -13,32 +13,14 @@ pub use crate::roles::TeamMaker;
 use crate::timestamp::Timestamp;
 use crate::web_sessions;
 
-/// Credential behind a bearer token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Credential {
-    /// API key.
-    Key {
-        id: ApiKeyId,
-        /// Type of the key.
-        kind: KeyKind,
-    },
-    /// Token of a web session.
-    WebSession {
-        id: WebSessionId,
-        /// Time since the last proof of a second factor.
-        proof_age: Option<Duration>,
-    },
-    /// OAuth access token.
-    OauthToken {
-        /// Client the token was issued to.
-        client: OauthClientId,
-        /// Time the token expires.
-        expires_at: Timestamp,
-    },
+    Key { id: ApiKeyId, kind: KeyKind },
+    WebSession { id: WebSessionId, proof_age: Option<Duration> },
+    OauthToken { client: OauthClientId, expires_at: Timestamp },
 }
 
 impl Credential {
-    /// Returns the id of the API key, if the credential is one.
     #[must_use]
     pub fn api_key(&self) -> Option<ApiKeyId> {
         match self {
@@ -47,7 +29,6 @@ impl Credential {
         }
     }
 
-    /// Returns the id of the web session, if the credential is one.
     #[must_use]
     pub fn web_session(&self) -> Option<WebSessionId> {
         match self {
@@ -57,7 +38,7 @@ impl Credential {
     }
 }
 
-/// Credential as columns of a row that was requested with it, so that its rights can be checked again later.
+/// The rights of a row's request can then be checked again later.
 #[derive(Default)]
 pub(crate) struct CredentialColumns {
     pub key: Option<Uuid>,
@@ -80,24 +61,17 @@ impl CredentialColumns {
     }
 }
 
-/// Identity and rights of a known bearer token.
 #[derive(Debug, Clone)]
 pub struct Bearer {
-    /// Credential behind the token.
     pub credential: Credential,
-    /// Account the token acts for.
     pub account_id: AccountId,
-    /// Team member who created the key; `None` when the credential belongs to the account itself.
+    /// `None` when the credential belongs to the account itself.
     pub maker: Option<TeamMaker>,
-    /// Scopes of the credential.
     pub scopes: Scopes,
-    /// True when the credential was revoked.
     pub revoked: bool,
-    /// True when the credential has expired.
     pub expired: bool,
     /// State of the account, or of the key's creator when only that account is not active.
     pub account_status: AccountStatus,
-    /// Subscription level of the account.
     pub tier: Tier,
 }
 

@@ -5,21 +5,21 @@ use rand::Rng;
 /// Digits and letters without I, L, O and U.
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
-/// Returns `length` random characters of five bits each.
+/// Each character has five bits.
 #[must_use]
 pub fn random(length: usize) -> String {
     let mut rng = rand::rng();
     (0..length).map(|_| char::from(ALPHABET[rng.random_range(0..ALPHABET.len())])).collect()
 }
 
-/// Formats a code for display: two halves joined by a hyphen.
+/// Two halves joined by a hyphen.
 #[must_use]
 pub fn shown(code: &str) -> String {
     let (first, second) = code.split_at(code.len() / 2);
     format!("{first}-{second}")
 }
 
-/// Normalizes a typed code: upper case, without separators, and with O, I and L replaced by the digits they resemble.
+/// Upper case, without separators, and with O, I and L replaced by the digits they resemble.
 #[must_use]
 pub fn normalized(typed: &str) -> String {
     let characters = typed.chars().filter(|c| !c.is_whitespace() && *c != '-');

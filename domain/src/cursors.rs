@@ -9,41 +9,33 @@ use uuid::Uuid;
 use crate::ids::AccountId;
 use crate::validation::Invalid;
 
-/// Signs and verifies cursors. All replicas use the same key.
+/// All replicas use the same key.
 #[derive(Clone)]
 pub struct CursorSigner {
     key: Vec<u8>,
 }
 
-/// List that a cursor belongs to.
 #[derive(Debug, Clone, Copy)]
 pub struct CursorScope<'a> {
-    /// Account the list belongs to.
     pub account: AccountId,
-    /// Name of the list.
     pub list: &'static str,
-    /// Filters of the list. A cursor is not valid with other filters.
+    /// A cursor is not valid with other filters.
     pub filters: &'a [Option<&'a str>],
 }
 
 impl CursorSigner {
-    /// Creates a signer with this key.
     #[must_use]
     pub fn new(key: Vec<u8>) -> Self {
         Self { key }
     }
 
-    /// Returns a cursor that continues after `last`.
     #[must_use]
     pub fn sign(&self, scope: CursorScope<'_>, last: Uuid) -> String {
         let tag = self.mac(scope, last).finalize().into_bytes();
         URL_SAFE_NO_PAD.encode([last.as_bytes().as_slice(), &tag].concat())
     }
 
-    /// Returns the id after which the list continues.
-    ///
-    /// # Errors
-    /// Returns an error on field `cursor` if the signature is wrong or the cursor belongs to another list.
+    /// The list continues after this id.
     pub fn read(&self, scope: CursorScope<'_>, cursor: &str) -> Result<Uuid, Invalid> {
         let invalid = || Invalid::field("cursor", "must be a cursor of this list");
         let bytes = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| invalid())?;

@@ -19,23 +19,22 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("database")
 };
 
-/// Migrations of this project. `kitfleet-jobs` first runs those of apalis. Migrations that only a newer version knows
-/// are ignored, because a process of this version may start during the rollout of that version or after its rollback.
+/// `kitfleet-jobs` first runs the migrations of apalis. Migrations that only a newer version knows are ignored, because
+/// a process of this version may start during the rollout of that version or after its rollback.
 pub static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let mut migrations = sqlx::migrate!("../migrations");
     migrations.set_ignore_missing(true);
     migrations
 });
 
-/// Idle time up to which a connection counts as alive without a check.
+/// A connection that was idle for less counts as alive without a check.
 const MAX_IDLE_WITHOUT_CHECK: Duration = Duration::from_secs(1);
 
-/// Delay before a statement is repeated.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// Settings of each connection. The server ends an idle transaction, which would keep rows locked and old row versions
-/// alive, after 60 s. It detects a lost client after about a minute, so that the client's transaction ends too. JIT
-/// compilation is off: statements are short, and compiling one takes longer than running it while it holds locks.
+/// The server ends an idle transaction, which would keep rows locked and old row versions alive, after 60 s, and
+/// detects a lost client after about a minute. JIT compilation is off: statements are short, and compiling one takes
+/// longer than running it while it holds locks.
 const SESSION: [(&str, &str); 5] = [
     ("jit", "off"),
     ("idle_in_transaction_session_timeout", "60s"),
@@ -44,17 +43,14 @@ const SESSION: [(&str, &str); 5] = [
     ("tcp_keepalives_count", "3"),
 ];
 
-/// Opens a pool of `size` connections. A request that gets no connection within 5 s fails.
+/// A request that gets no connection within 5 s fails.
 ///
 /// Code that can be cancelled must begin a transaction with [`begin`].
-///
-/// # Errors
-/// Returns an error if the database cannot be reached.
 pub async fn connect(options: PgConnectOptions, size: u32) -> sqlx::Result<PgPool> {
     pool_options(size).connect_with(watched(options)).await
 }
 
-/// Adds the settings with which the server ends idle transactions and detects lost clients.
+/// The server ends idle transactions and detects lost clients.
 #[must_use]
 pub fn watched(options: PgConnectOptions) -> PgConnectOptions {
     options.options(SESSION)
@@ -63,8 +59,8 @@ pub fn watched(options: PgConnectOptions) -> PgConnectOptions {
 /// Begins a transaction, safely even if the caller is cancelled.
 ///
 /// When the pool's own `begin` is cancelled midway, it returns a connection with an open transaction to the pool, and
-/// the next user's commit has no effect. Here it runs in a separate task, which completes and rolls back an abandoned
-/// transaction. The API runs each handler in a separate task, so handlers do not need this function.
+/// the next user's commit has no effect. Here a separate task completes and rolls back an abandoned transaction. The
+/// API runs each handler in a separate task, so handlers do not need this function.
 pub async fn begin(db: &PgPool) -> sqlx::Result<PgTransaction<'static>> {
     let db = db.clone();
     let begun = tokio::spawn(async move { db.begin().await });
@@ -72,8 +68,8 @@ pub async fn begin(db: &PgPool) -> sqlx::Result<PgTransaction<'static>> {
     begun.await.unwrap_or(Err(sqlx::Error::WorkerCrashed))
 }
 
-/// Returns true when the same statement can succeed later: the database is down, full, busy or in recovery, another
-/// transaction conflicted, or all connections of the pool are in use. No other error is worth a retry.
+/// The database is down, full, busy or in recovery, another transaction conflicted, or all connections of the pool are
+/// in use. No other error is worth a retry.
 #[must_use]
 pub fn is_transient(error: &sqlx::Error) -> bool {
     match error {
@@ -95,11 +91,7 @@ pub fn is_transient(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Retries until the attempt succeeds or fails with an error that is not transient. `what` names the action in log
-/// lines.
-///
-/// # Errors
-/// Returns the first error that is not transient.
+/// Stops at an error that is not transient. `what` names the action in log lines.
 pub async fn persist<T, F>(what: &str, attempt: impl Fn() -> F) -> sqlx::Result<T>
 where
     F: Future<Output = sqlx::Result<T>>,
@@ -116,7 +108,6 @@ where
     }
 }
 
-/// Returns the options of every pool of this project.
 #[must_use]
 pub fn pool_options(size: u32) -> PgPoolOptions {
     PgPoolOptions::new()
@@ -140,26 +131,18 @@ pub fn pool_options(size: u32) -> PgPoolOptions {
         })
 }
 
-/// Applies the migrations that the database lacks.
-///
-/// # Errors
-/// Returns an error if a migration fails.
 pub async fn migrate(conn: &mut PgConnection) -> Result<(), MigrateError> {
     MIGRATIONS.run_direct(None, conn, false).await
 }
 
-/// Schema of the database in comparison with this program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SchemaState {
-    /// The database lacks migrations.
     Older,
-    /// The database has the same migrations.
     Current,
     /// The database has migrations that this program does not know.
     Newer,
 }
 
-/// Compares the schema of the database with this program's migrations.
 pub async fn schema(conn: &mut PgConnection) -> sqlx::Result<SchemaState> {
     let newest = MIGRATIONS.iter().map(|migration| migration.version).max();
     let applied: Option<i64> =
@@ -171,20 +154,15 @@ pub async fn schema(conn: &mut PgConnection) -> sqlx::Result<SchemaState> {
     })
 }
 
-/// Applied migration that does not match this program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MigrationFault {
-    /// Version, the first part of its file name.
     pub version: i64,
-    /// Description, the rest of its file name.
     pub description: String,
     pub kind: MigrationFaultKind,
 }
 
-/// Kind of a [`MigrationFault`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MigrationFaultKind {
-    /// The migration was not applied completely.
     Failed,
     /// The text of the migration differs from that of this program.
     Changed,
@@ -215,7 +193,6 @@ pub async fn clock_skew(conn: &mut PgConnection) -> sqlx::Result<f64> {
     Ok(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64() - database_time)
 }
 
-/// Returns the shared secret with this name and creates it on first use.
 pub async fn server_secret(conn: &mut PgConnection, name: &str) -> sqlx::Result<Vec<u8>> {
     let mut tx = conn.begin().await?;
     sqlx::query!(
@@ -231,12 +208,10 @@ pub async fn server_secret(conn: &mut PgConnection, name: &str) -> sqlx::Result<
     Ok(value)
 }
 
-/// Returns the shared secret with this name, if there is one.
 pub async fn find_server_secret(conn: &mut PgConnection, name: &str) -> sqlx::Result<Option<Vec<u8>>> {
     sqlx::query_scalar!("select value from server_secrets where name = $1", name).fetch_optional(conn).await
 }
 
-/// Stores a shared secret, unless one with this name exists.
 pub async fn add_server_secret(conn: &mut PgConnection, name: &str, value: &[u8]) -> sqlx::Result<()> {
     sqlx::query!("insert into server_secrets (name, value) values ($1, $2) on conflict do nothing", name, value)
         .execute(conn)
@@ -244,7 +219,6 @@ pub async fn add_server_secret(conn: &mut PgConnection, name: &str, value: &[u8]
     Ok(())
 }
 
-/// Stores a shared secret and replaces one with the same name.
 pub async fn replace_server_secret(conn: &mut PgConnection, name: &str, value: &[u8]) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into server_secrets (name, value) values ($1, $2)

@@ -1,8 +1,8 @@
 //! Credentials for desktop apps (contract: devices). The app shows a code, a signed-in user enters the code, and the
 //! app fetches its key.
 //!
-//! The key is created when the user agrees, but its secret is generated when the app fetches it. Therefore only the app
-//! knows the secret, and nothing stores it. Until then the key has a discarded secret and an expiry.
+//! The key is created when the user agrees, but its secret is generated when the app fetches it, so only the app knows
+//! it. Until then the key has a discarded secret and an expiry.
 
 use std::time::Duration;
 
@@ -26,12 +26,11 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("devices")
 };
 
-/// Length of the code that users type: 40 bits, valid for minutes.
+/// 40 bits, valid for minutes.
 const USER_CODE_CHARS: usize = 8;
 /// Name of the key of an app without a label.
 const UNNAMED: &str = "Desktop app";
 
-/// Request of an app.
 #[derive(Debug)]
 pub struct NewDevice {
     state: String,
@@ -39,8 +38,6 @@ pub struct NewDevice {
 }
 
 impl NewDevice {
-    /// # Errors
-    /// Returns an error on `state` or `client_label` if its length or its characters are invalid.
     pub fn parse(state: &str, client_label: Option<&str>, limits: &Limits) -> Result<Self, Invalid> {
         let client_label = client_label.map(str::trim).filter(|label| !label.is_empty());
         let mut rules = Rules::default();
@@ -55,16 +52,13 @@ impl NewDevice {
     }
 }
 
-/// Codes of a new request.
 #[derive(Debug)]
 pub struct Initiated {
-    /// Secret code with which the app fetches its key.
+    /// The app fetches its key with it.
     pub code: Token,
-    /// Code that the app shows to the user.
     pub user_code: String,
 }
 
-/// Stores the request of an app.
 pub async fn initiate(
     conn: &mut PgConnection,
     new: &NewDevice,
@@ -93,22 +87,17 @@ pub async fn initiate(
     }
 }
 
-/// Request of an app as the approving user sees it.
 #[derive(Debug)]
 pub struct PendingDevice {
-    /// Nonce of the app, which the approval must repeat.
+    /// The approval must repeat it.
     pub state: String,
-    /// Name that the app sent.
     pub client_label: Option<String>,
-    /// IP address of the app.
     pub ip_address: Option<String>,
-    /// Time of the request.
     pub created_at: Timestamp,
-    /// Time the request expires.
     pub expires_at: Timestamp,
 }
 
-/// Returns the request with this user code, in any spelling.
+/// Accepts the code in any spelling.
 pub async fn find_waiting(conn: &mut PgConnection, user_code: &str) -> sqlx::Result<Option<PendingDevice>> {
     sqlx::query_as!(
         PendingDevice,
@@ -120,28 +109,19 @@ pub async fn find_waiting(conn: &mut PgConnection, user_code: &str) -> sqlx::Res
     .await
 }
 
-/// Reasons why an app gets no credential.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// No pending request has this code.
     #[error("no device waits for this code")]
     NoDevice,
-    /// The request has another `state`.
     #[error("the state does not match the state of the device's request")]
     OtherState,
-    /// The key could not be created.
     #[error(transparent)]
     Mint(#[from] MintError),
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Creates the key for the request with `user_code`. The app must fetch it within `held_for`. Returns the name that the
-/// app sent.
-///
-/// # Errors
-/// Returns an error if no pending request has this code and state, or a query fails.
+/// The app must fetch the key within `held_for`. Returns the name that the app sent.
 pub async fn bind(
     conn: &mut PgConnection,
     (account, actor): (AccountId, &Actor),
@@ -176,22 +156,18 @@ pub async fn bind(
     Ok(row.client_label)
 }
 
-/// Response to an app that fetches its key.
 #[derive(Debug)]
 pub enum Exchange {
-    /// No user has approved the request yet.
     Pending,
-    /// The key, which is returned once.
+    /// The key is returned once.
     Bound {
         key: Secret,
-        /// Account the key acts for.
         account: AccountId,
     },
     /// The request expired or was already completed.
     Expired,
 }
 
-/// Returns the app's key, once.
 pub async fn exchange(conn: &mut PgConnection, code: &str, state: &str) -> sqlx::Result<Exchange> {
     let row = sqlx::query!(
         "select id, state, status, api_key_id from device_authorizations
@@ -225,8 +201,7 @@ pub async fn exchange(conn: &mut PgConnection, code: &str, state: &str) -> sqlx:
     Ok(Exchange::Bound { key: secret, account: owner.id })
 }
 
-/// Deletes up to `limit` requests that expired more than a day ago (contract: retention 7). During that day, the app
-/// receives the reason for the refusal. Returns the number of deleted requests.
+/// An expired row is kept for a day (contract: retention 7), in which the app receives the reason for the refusal.
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from device_authorizations where id in (

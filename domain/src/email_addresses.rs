@@ -1,9 +1,6 @@
-//! E-mail addresses.
-//!
 //! An address is kept as it was written, in Unicode's composed form and with the host in its DNS form. Two addresses
-//! are the same mailbox when their keys (compatibility form, lower case) are equal. The standard allows a mail server
-//! to distinguish `Ada@` from `ada@`. In practice no server does, and many people type their own address in a different
-//! case.
+//! are the same mailbox when their keys (compatibility form, lower case) are equal: the standard allows a mail server
+//! to distinguish `Ada@` from `ada@`, but no server does, and many people type their own address in a different case.
 
 use std::fmt;
 
@@ -13,7 +10,6 @@ use url::Host;
 
 use crate::validation::Invalid;
 
-/// Valid e-mail address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmailAddress {
     text: String,
@@ -21,8 +17,6 @@ pub struct EmailAddress {
 }
 
 impl EmailAddress {
-    /// # Errors
-    /// Returns an error on field `email` if the text is not an address that mail can be sent to.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         Self::read(text).ok_or_else(|| Invalid::field("email", "must be an e-mail address"))
     }
@@ -44,13 +38,12 @@ impl EmailAddress {
         (is_safe && Syntax::parse_with_options(&text, options).is_ok()).then_some(Self { text, key })
     }
 
-    /// Returns the address that mail is sent to.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Returns the key, which is equal for all spellings of a mailbox.
+    /// Equal for all spellings of a mailbox.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key

@@ -1,11 +1,9 @@
 //! Mails to customers (contract: emails): the queue, the results of attempts, and the preferences of customers.
 //!
-//! A mail is stored as a row before it is sent. The code that requests a mail inserts the row in the transaction of its
-//! reason. A worker claims the mail, renders it and sends it, and the row remains until the last attempt. If the row
-//! contains an address instead of an account, the worker looks up the account. A request therefore takes the same time
-//! and the same statements whether or not an account has that address. A mail for an invite goes to the invited
-//! address, which may have no account (`teams::invites`). A mail for a subscriber of the status page goes to that
-//! subscriber's address.
+//! A mail is a row, inserted in the transaction of its reason. A worker claims it, renders it and sends it. If the row
+//! contains an address instead of an account, the worker looks up the account, so that a request takes the same time
+//! and statements whether or not an account has that address. A mail for an invite (`teams::invites`) or for a
+//! subscriber of the status page goes to their address, which may have no account.
 
 mod preferences;
 
@@ -47,28 +45,27 @@ const EMAILS_SENT: Counter<2> = Counter::new(
     templates.flat_map(|template| Outcome::ALL.iter().map(move |outcome| [template.name(), outcome.name()])).collect()
 });
 
-/// Job that enqueues mails due for another attempt, and mails whose worker died.
+/// Also takes mails whose worker died.
 pub const SEND_DUE: ScheduledJob = ScheduledJob { name: "send_due_emails", period: 5 };
 
-/// Time after which a mail without a link is no longer sent.
 pub const NOTICE_GOOD_FOR: Duration = Duration::from_hours(48);
 
-/// Member that marks the verification mail of a sign-up, in the mail's details and in the subject of its link. Any
-/// caller can request another verification mail.
+/// Marks the verification mail of a sign-up, in the mail's details and in the subject of its link. Any caller can
+/// request another verification mail.
 pub const SIGNUP: &str = "signup";
-/// Member of the details of a requested verification mail: the network of the request.
+/// Member of the details of a verification mail: the network of the request.
 pub const REQUESTED_FROM: &str = "requested_from";
 
-/// Member of a mail's details with the subject that several mails share ([`let_rest`]).
+/// Member of the details: the subject that several mails share ([`let_rest`]).
 pub const SUBJECT: &str = "incident_id";
 
-/// Time a mail waits for the job enqueued with it, before another job is enqueued.
+/// Wait for the job enqueued with the mail, before another is enqueued.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Maximum duration of an attempt. After that, the worker counts as lost.
+/// After that, the worker counts as lost.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// Delays between the attempts of a mail: ten attempts in about a day. A mail that expires earlier has fewer attempts.
+/// Ten attempts in about a day. A mail that expires earlier has fewer.
 const PAUSES: [Duration; 9] = [
     Duration::from_secs(10),
     Duration::from_mins(1),
@@ -81,44 +78,27 @@ const PAUSES: [Duration; 9] = [
     Duration::from_hours(8),
 ];
 
-/// Template of a mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Template {
-    /// Link to verify the e-mail address.
     VerifyEmail,
-    /// Link to sign in.
     MagicLink,
-    /// Link to set a new password.
     ResetPassword,
     /// Link to connect an account at an identity provider.
     ConfirmSignIn,
-    /// Greeting after the e-mail address was verified.
     Welcome,
-    /// The account's first session is ready.
     SessionSuccessFirst,
-    /// The account's first session failed.
     SessionFailedFirst,
-    /// The account moved to another tier.
     TierChanged,
-    /// Invitation to a team.
     TeamInvite,
-    /// The secret of a webhook endpoint is old.
     WebhookSecretReminder,
-    /// The previous secret of a webhook endpoint will soon stop signing.
     WebhookSecretGraceExpiring,
-    /// A key at a model provider is old.
     ByokKeyReminder,
-    /// A subscription was paid.
     PaymentReceipt,
-    /// A payment for a subscription failed.
     PaymentFailed,
-    /// A payment for a subscription is due soon.
     RenewalReminder,
-    /// Request to confirm a subscription to the status page.
     StatusConfirm,
-    /// Confirmation of a subscription to the status page.
     StatusSubscribed,
     IncidentPosted,
     IncidentUpdated,
@@ -126,16 +106,13 @@ pub enum Template {
 }
 
 impl Template {
-    /// All templates.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// Name in metrics, files and the database.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Returns the event type with which a customer can opt out of this mail, if there is one.
     #[must_use]
     pub fn event_type(self) -> Option<EventType> {
         match self {
@@ -162,7 +139,6 @@ impl Template {
         }
     }
 
-    /// Returns the purpose of the link in the mail, if it has one that belongs to the account.
     #[must_use]
     pub fn purpose(self) -> Option<Purpose> {
         match self {
@@ -190,30 +166,22 @@ impl Template {
     }
 }
 
-/// Recipient of a mail.
 #[derive(Debug, Clone, Copy)]
 pub enum Recipient<'a> {
-    /// Known account.
     Account(AccountId),
-    /// Account with this address, if there is one.
     Address(&'a EmailAddress),
-    /// Address that this invite was sent to.
     Invitee(InviteId),
-    /// Subscriber of the status page.
     Subscriber(SubscriberId),
 }
 
-/// Mail that waits in the queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Queued {
-    /// Mail id.
     pub id: EmailId,
-    /// Time the mail and its link expire.
     pub expires_at: Timestamp,
 }
 
-/// Inserts the row of a mail. The caller must enqueue its job (`kitfleet_jobs::emails::send`); otherwise the mail waits
-/// until [`take_due`] finds it. Returns `None` for a mail that is sent only once and was queued before.
+/// The caller must enqueue the job (`kitfleet_jobs::emails::send`); otherwise the mail waits until [`take_due`] finds
+/// it. `None` for a mail that is sent only once and was queued before.
 pub async fn queue(
     conn: &mut PgConnection,
     template: Template,
@@ -248,8 +216,8 @@ pub async fn queue(
     Ok(expires_at.map(|expires_at| Queued { id, expires_at }))
 }
 
-/// Inserts a mail to each of these subscribers. The mails are due immediately and are enqueued in batches like all due
-/// mails ([`take_due`]), so that many of them do not delay other mails.
+/// The mails are due immediately and are enqueued in batches ([`take_due`]), so that many of them do not delay other
+/// mails.
 pub async fn queue_for_subscribers(
     conn: &mut PgConnection,
     template: Template,
@@ -273,8 +241,7 @@ pub async fn queue_for_subscribers(
     Ok(())
 }
 
-/// Claims mails that are due: their job or worker was lost, or they wait for another attempt. The caller must enqueue a
-/// job for each.
+/// Claims mails whose job or worker was lost, or that wait for another attempt. The caller must enqueue a job for each.
 pub async fn take_due(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<EmailId>> {
     sqlx::query_scalar!(
         r#"update emails set status = 'queued', next_attempt_at = now() + make_interval(secs => $1)
@@ -288,7 +255,6 @@ pub async fn take_due(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<E
     .await
 }
 
-/// Returns true when [`take_due`] would claim a mail.
 pub async fn any_due(conn: &mut PgConnection) -> sqlx::Result<bool> {
     let due = sqlx::query_scalar!(
         r#"select exists(select from emails where status <> 'done' and next_attempt_at <= now()) as "due!""#
@@ -296,33 +262,23 @@ pub async fn any_due(conn: &mut PgConnection) -> sqlx::Result<bool> {
     due.fetch_one(conn).await
 }
 
-/// Attempt to send a mail.
 #[derive(Debug)]
 pub struct Attempt {
-    /// Mail id.
     pub id: EmailId,
-    /// Number of the attempt, from 1.
     pub number: i32,
-    /// Time the attempt began.
     pub started_at: Timestamp,
-    /// Template of the mail.
     pub template: Template,
-    /// Values for the template.
     pub details: Value,
-    /// Time the mail was queued.
     pub created_at: Timestamp,
-    /// Time the mail and its link expire.
     pub expires_at: Timestamp,
-    /// Invite that the mail contains.
     pub invite: Option<InviteId>,
-    /// Subscriber of the status page the mail goes to.
     pub subscriber: Option<SubscriberId>,
     account: Option<AccountId>,
     email_key: Option<String>,
 }
 
-/// Begins an attempt, which counts as lost when it takes longer than its lease. Returns `None` when the mail is not
-/// queued: another worker has claimed it or it is done.
+/// The attempt counts as lost when it takes longer than its lease. `None`: another worker has claimed the mail or it is
+/// done.
 pub async fn claim(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<Option<Attempt>> {
     sqlx::query_as!(
         Attempt,
@@ -338,21 +294,17 @@ pub async fn claim(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<Option<
     .await
 }
 
-/// Account that would receive a mail.
 #[derive(Debug)]
 pub struct Reader {
     pub account: AccountId,
-    /// E-mail address.
     pub email: String,
-    /// State of the account.
     pub status: AccountStatus,
-    /// True when the e-mail address was verified.
     pub verified: bool,
-    /// True unless the customer opted out of mails of this type.
+    /// Did not opt out of mails of this type.
     pub opted_in: bool,
 }
 
-/// Returns the account that would receive the mail, or `None` when no account has the address.
+/// `None` when no account has the address.
 pub async fn reader(conn: &mut PgConnection, attempt: &Attempt) -> sqlx::Result<Option<Reader>> {
     sqlx::query_as!(
         Reader,
@@ -368,12 +320,10 @@ pub async fn reader(conn: &mut PgConnection, attempt: &Attempt) -> sqlx::Result<
     .await
 }
 
-/// Result of an attempt, as `service_email_send_total` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 #[sqlx(type_name = "text", rename_all = "kebab-case")]
 pub enum Outcome {
-    /// The provider accepted the mail.
     Ok,
     /// The provider has not approved the sender yet.
     PendingApproval,
@@ -381,35 +331,28 @@ pub enum Outcome {
     InactiveRecipient,
     /// The account is not active and gets no mail.
     AccountInactive,
-    /// The provider or the mail server rejected the request as invalid.
     InvalidRequest,
-    /// The provider's rate limit was reached.
     RateLimited,
-    /// The connection failed or was closed.
     Transport,
-    /// Any other result.
     Unknown,
 }
 
 impl Outcome {
-    /// All results.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// Name in metrics and the database.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Returns true when another attempt can succeed.
     #[must_use]
     pub fn is_transient(self) -> bool {
         matches!(self, Self::RateLimited | Self::Transport | Self::Unknown)
     }
 }
 
-/// Ends an attempt with a result. After a transient error the mail waits for its next attempt, unless it would expire
-/// before. Changes nothing when the attempt already counts as lost.
+/// After a transient error the mail waits for its next attempt, unless it would expire before. Changes nothing when the
+/// attempt already counts as lost.
 pub async fn finish(conn: &mut PgConnection, attempt: &Attempt, outcome: Outcome) -> sqlx::Result<()> {
     let pause = usize::try_from(attempt.number - 1).ok().and_then(|made| PAUSES.get(made));
     let pause = pause.filter(|_| outcome.is_transient()).map(Duration::as_secs_f64);
@@ -435,16 +378,14 @@ pub async fn finish(conn: &mut PgConnection, attempt: &Attempt, outcome: Outcome
 /// Treatment of a mail that would follow a similar one too soon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepeatPolicy {
-    /// The mail is sent now.
     None,
-    /// The mail waits until it can be sent.
     Waits,
-    /// A newer mail is queued, which contains the content of this one and more.
+    /// A newer mail is queued, which includes the content of this one.
     Superseded,
 }
 
-/// Delays a mail to a subscriber for `interval` after the last mail with the same template and subject ([`SUBJECT`])
-/// was sent, or while such a mail is being sent. A delayed mail expires `interval` after it is due, at the earliest.
+/// Waits for `interval` after the last mail with the same template and subject ([`SUBJECT`]), and while such a mail is
+/// being sent. A delayed mail expires `interval` after it is due, at the earliest.
 pub async fn let_rest(conn: &mut PgConnection, attempt: &Attempt, interval: Duration) -> sqlx::Result<RepeatPolicy> {
     let others = sqlx::query!(
         r#"with until as (
@@ -475,7 +416,6 @@ pub async fn let_rest(conn: &mut PgConnection, attempt: &Attempt, interval: Dura
     })
 }
 
-/// Ends a mail without sending it.
 pub async fn discard(conn: &mut PgConnection, attempt: &Attempt) -> sqlx::Result<()> {
     sqlx::query!(
         "update emails set status = 'done', done_at = now() where id = $1 and status = 'sending' and attempts = $2",
@@ -487,7 +427,6 @@ pub async fn discard(conn: &mut PgConnection, attempt: &Attempt) -> sqlx::Result
     Ok(())
 }
 
-/// Cancels a queued mail permanently.
 pub async fn cancel(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<()> {
     sqlx::query!("update emails set status = 'done', done_at = now() where id = $1 and status = 'queued'", id as _)
         .execute(conn)
@@ -495,7 +434,7 @@ pub async fn cancel(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Returns true when a mail is no longer waiting: it was sent or abandoned, or its row was deleted.
+/// Sent, abandoned or deleted.
 pub async fn has_ended(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select not exists(select from emails where id = $1 and status <> 'done') as "ended!""#,
@@ -505,8 +444,7 @@ pub async fn has_ended(conn: &mut PgConnection, id: EmailId) -> sqlx::Result<boo
     .await
 }
 
-/// Deletes mails that were done longer ago than `age`, except those that are sent only once. Returns the number of
-/// deleted mails.
+/// Keeps mails that are sent only once.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from emails where id = any(array(

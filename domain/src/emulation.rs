@@ -1,8 +1,7 @@
-//! Emulation of a session (contract: sessions 28 to 38): language, time zone, position, appearance, extra headers, and conditions
-//! of the network.
+//! Emulation of a session (contract: sessions 28 to 38).
 //!
-//! Values of extra headers are secrets. They are removed from everything that is stored in clear
-//! ([`Emulation::take_header_values`]), and no description of a session has them ([`Emulation::state`]).
+//! Values of extra headers are secrets: they are removed from everything that is stored in clear
+//! ([`Emulation::take_header_values`]) and from descriptions of a session ([`Emulation::state`]).
 
 mod headers;
 
@@ -16,11 +15,8 @@ use crate::validation::{Invalid, Rules};
 /// Language of a browser whose session names none.
 pub const DEFAULT_LOCALE: &str = "en-US";
 
-/// Maximum length of a language tag in characters.
 const LOCALE_CHARS: usize = 35;
-/// Maximum number of blocked hosts.
 const BLOCKED_HOSTS: usize = 100;
-/// Maximum length of a host name in characters.
 const HOST_CHARS: usize = 253;
 
 /// Position that the Geolocation API reports
@@ -102,43 +98,28 @@ fn null_is_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D
 /// Emulation as a request names it. An absent member has its default.
 #[derive(Debug, Default)]
 pub struct EmulationParams {
-    /// Language tag.
     pub locale: Option<String>,
-    /// Name of a time zone.
     pub timezone: Option<String>,
-    /// Position.
     pub geolocation: Option<Geolocation>,
-    /// Color scheme.
     pub color_scheme: Option<ColorScheme>,
-    /// Orientation.
     pub orientation: Option<Orientation>,
-    /// Headers added to requests.
     pub extra_headers: Option<Vec<ExtraHeader>>,
-    /// True to cut the browser off from the network.
     pub offline: Option<bool>,
-    /// Requests that are not sent.
     pub block: Option<Block>,
 }
 
-/// Emulation of a session.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Emulation {
-    /// Language tag; `None` for [`DEFAULT_LOCALE`].
     pub locale: Option<String>,
-    /// Name of the time zone; `None` for that of the worker.
+    /// `None` for that of the worker.
     pub timezone: Option<String>,
-    /// Position; `None` denies pages the position.
+    /// `None` denies pages the position.
     pub geolocation: Option<Geolocation>,
-    /// Color scheme.
     pub color_scheme: ColorScheme,
-    /// Orientation.
     pub orientation: Orientation,
-    /// Headers added to requests.
     pub extra_headers: Vec<ExtraHeader>,
-    /// True while the browser is cut off from the network.
     pub offline: bool,
-    /// Requests that are not sent.
     pub block: Block,
 }
 
@@ -177,10 +158,6 @@ impl Default for EmulationState {
 }
 
 impl Emulation {
-    /// Validates and normalizes the emulation that a request names.
-    ///
-    /// # Errors
-    /// On `locale`, `timezone`, `geolocation`, `extra_headers` or `block`, or a member of them.
     pub fn parse(params: EmulationParams) -> Result<Self, Invalid> {
         let mut rules = Rules::default();
         let locale = params.locale.as_deref().map(parse_locale).transpose();
@@ -205,13 +182,12 @@ impl Emulation {
         })
     }
 
-    /// Language of the browser.
     #[must_use]
     pub fn locale(&self) -> &str {
         self.locale.as_deref().unwrap_or(DEFAULT_LOCALE)
     }
 
-    /// `Accept-Language`, as Safari sends it for one preferred language: the tag, and then the language alone.
+    /// As Safari sends it for one preferred language: the tag, and then the language alone.
     #[must_use]
     pub fn accept_language(&self) -> String {
         let tag = self.locale();
@@ -227,7 +203,7 @@ impl Emulation {
         ExtraHeader::take_values(&mut self.extra_headers)
     }
 
-    /// Puts back the values that [`Self::take_header_values`] removed.
+    /// Counterpart of [`Self::take_header_values`].
     pub fn restore_header_values(&mut self, values: Vec<String>) {
         ExtraHeader::restore_values(&mut self.extra_headers, values);
     }
@@ -249,7 +225,6 @@ impl Emulation {
 }
 
 impl EmulationState {
-    /// Approximate number of bytes that the customer has put into it.
     #[must_use]
     pub fn weight(&self) -> usize {
         let headers: usize = self.extra_headers.iter().map(HeaderState::weight).sum();
@@ -258,8 +233,6 @@ impl EmulationState {
 }
 
 impl Geolocation {
-    /// # Errors
-    /// On `geolocation.latitude`, `geolocation.longitude` or `geolocation.accuracy`.
     pub fn check(self) -> Result<(), Invalid> {
         let mut rules = Rules::default();
         let Self { latitude, longitude, accuracy } = self;
@@ -271,10 +244,6 @@ impl Geolocation {
 }
 
 impl Block {
-    /// Validates and normalizes the hosts.
-    ///
-    /// # Errors
-    /// On `block.hosts` or one of its items.
     pub fn parse(self) -> Result<Self, Invalid> {
         let mut rules = Rules::default();
         let is_few = self.hosts.len() <= BLOCKED_HOSTS;
@@ -298,7 +267,6 @@ impl Block {
     }
 }
 
-/// Returns a host in the form that URLs have it, or `None` if it is not one.
 fn parse_host(text: &str) -> Option<String> {
     if text.contains('*') || text.chars().count() > HOST_CHARS {
         return None;

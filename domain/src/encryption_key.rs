@@ -1,8 +1,7 @@
 //! Check of the configured encryption key against the key that the deployment's secrets are sealed with.
 //!
-//! The first process that has a key seals a probe and stores it. Every process opens the probe with its own keys. A
-//! process whose keys do not open it cannot open the secrets of customers either, and no other process opens the
-//! secrets that it seals.
+//! The first process that has a key seals a probe and stores it. A process whose keys do not open the probe cannot open
+//! the secrets of customers either, and no other process opens the secrets that it seals.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,24 +13,19 @@ use crate::area::Sealed;
 use crate::vault::Vault;
 use crate::{areas, database};
 
-/// Name of the probe in `server_secrets`.
 const PROBE: &str = "encryption_key_probe";
 const PURPOSE: &str = "probe";
 const OWNER: &str = "deployment";
-/// Maximum number of rows of a table that are examined when no probe is stored.
+/// Rows of a table that are examined when no probe is stored.
 const SAMPLE: u32 = 1_000;
 
-/// Result of the check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::IntoStaticStr, strum::VariantNames)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum KeyStatus {
-    /// The current key sealed the probe.
     Ok,
-    /// A retired key opens the probe: the deployment's key is being changed, or this process does not have the new key
-    /// yet.
+    /// The deployment's key is being changed, or this process does not have the new key yet.
     Retired,
-    /// No key is configured and no secret is sealed with one.
     None,
     /// No key is configured, but secrets are sealed with one.
     Missing,
@@ -40,16 +34,13 @@ pub enum KeyStatus {
 }
 
 impl KeyStatus {
-    /// Names of all results in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Returns true when the process can open the deployment's secrets.
     #[must_use]
     pub fn is_usable(self) -> bool {
         matches!(self, Self::Ok | Self::Retired | Self::None)
     }
 
-    /// Description for logs, commands and problem documents.
     #[must_use]
     pub fn description(self) -> &'static str {
         match self {
@@ -84,26 +75,20 @@ pub async fn check(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx:
     })
 }
 
-/// Latest result of the check in a process that repeats it. A rotation of the key can change the result while the
-/// process runs.
+/// A rotation of the key can change the result while the process runs.
 #[derive(Debug, Default)]
 pub struct KeyWatch(Mutex<Option<(Instant, KeyStatus)>>);
 
 impl KeyWatch {
-    /// Interval between checks.
     const CHECK_AFTER: Duration = Duration::from_secs(30);
-    /// Timeout of a check.
     const WITHIN: Duration = Duration::from_secs(1);
 
-    /// Latest result; `None` before the first check.
+    /// `None` before the first check.
     pub fn latest(&self) -> Option<KeyStatus> {
         self.get().map(|(_, status)| status)
     }
 
     /// Checks the keys and stores the result.
-    ///
-    /// # Errors
-    /// Returns an error if a query fails. The previous result then remains.
     pub async fn check(&self, conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<KeyStatus> {
         let status = check(conn, configured).await?;
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), status));
@@ -127,7 +112,7 @@ impl KeyWatch {
     }
 }
 
-/// Checks the keys. If there is no probe and the configured key is not known to be wrong, stores a probe first.
+/// Stores a probe if there is none and the configured key is not known to be wrong.
 pub async fn register(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<KeyStatus> {
     let status = check(&mut *conn, configured).await?;
     let Some(vault) = configured.filter(|_| status == KeyStatus::Ok) else { return Ok(status) };
@@ -141,12 +126,9 @@ pub async fn replace_probe(conn: &mut PgConnection, vault: &Vault) -> sqlx::Resu
     database::replace_server_secret(conn, PROBE, &vault.seal(PURPOSE, OWNER, b"kitfleet")).await
 }
 
-/// Number of secrets of one kind that none of the configured keys opens.
 #[derive(Debug, Clone, Copy)]
 pub struct UnopenableKind {
-    /// Kind of secret ([`Sealed::kind`]).
     pub kind: &'static str,
-    /// Number of secrets.
     pub count: u64,
 }
 
@@ -177,8 +159,8 @@ pub async fn count_unopenable(
     Ok(kinds)
 }
 
-/// Returns whether there are secrets that only a key of the deployment can have sealed, and whether the configured keys
-/// open at least one row of the sample.
+/// Whether only a key of the deployment can have sealed some secrets, and whether the configured keys open at least one
+/// row of the sample.
 async fn sample(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<(bool, bool)> {
     let columns = || {
         let own = areas::sealed().filter(|sealed| !sealed.has_shared_key);

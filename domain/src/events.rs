@@ -18,59 +18,49 @@ pub(crate) const AREA: Area = Area {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames)]
 pub enum EventType {
-    /// A live session was destroyed.
     #[strum(serialize = "session.completed")]
     SessionCompleted,
     #[strum(serialize = "session.failed")]
     SessionFailed,
     #[strum(serialize = "api_key.revoked")]
     ApiKeyRevoked,
-    /// The proxy of a session reported its capabilities.
     #[strum(serialize = "session.egress_capability_changed")]
     SessionEgressCapabilityChanged,
     #[strum(serialize = "crypto.order.paid")]
     CryptoOrderPaid,
-    /// A crypto order was not paid.
     #[strum(serialize = "crypto.order.failed")]
     CryptoOrderFailed,
-    /// A page required a challenge, such as a CAPTCHA.
     #[strum(serialize = "session.challenge_detected")]
     SessionChallengeDetected,
-    /// The state of a session could not be saved to its profile.
     #[strum(serialize = "session.profile_save_failed")]
     SessionProfileSaveFailed,
-    /// Test event, sent on request. Endpoints cannot subscribe to it.
+    /// Endpoints cannot subscribe to it.
     #[strum(serialize = "test.ping")]
     TestPing,
 }
 
 impl EventType {
-    /// All types.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// Names of all types in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Types that an endpoint can subscribe to.
     pub const SUBSCRIBABLE: &'static [Self] = match Self::ALL {
         [subscribable @ .., Self::TestPing] => subscribable,
         _ => panic!("the ping comes last"),
     };
 
-    /// Name of the type in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Names of the types that an endpoint can subscribe to.
     #[must_use]
     pub fn subscribable_names() -> Vec<&'static str> {
         Self::SUBSCRIBABLE.iter().map(|event| event.name()).collect()
     }
 }
 
-/// Writes an event of `account` and its deliveries. Returns the event's id.
+/// Also writes the deliveries.
 pub async fn record(conn: &mut PgConnection, account: AccountId, event: EventType, data: Value) -> sqlx::Result<Uuid> {
     let id = Uuid::now_v7();
     sqlx::query_scalar!("select write_event($1, $2, $3, $4)", id, account as _, event.name(), data)

@@ -1,7 +1,7 @@
 //! Files of a session: uploads to its pages, and downloads from them (contract: files).
 //!
-//! The bytes of a file are in no row. An API process passes them to the session's worker, or receives them from there, over
-//! the connection that also carries live views. [`access`] describes the right to such a transfer.
+//! The bytes of a file are in no row: an API process exchanges them with the session's worker over the connection that
+//! also carries live views. [`access`] describes the right to such a transfer.
 
 pub mod access;
 
@@ -14,28 +14,22 @@ use crate::ids::DownloadId;
 use crate::timestamp::Timestamp;
 use crate::validation::{Invalid, Rules, join_path};
 
-/// Maximum number of files in an upload.
 pub const MOST_FILES: usize = 10;
 
-/// Maximum size of all files in an upload, in bytes.
 pub const MOST_UPLOAD_BYTES: usize = 16 * 1024 * 1024;
 
-/// Maximum number of characters in a name that a caller gives to a file.
 const NAME_CHARS: usize = 4_096;
 
-/// Maximum number of characters in a media type that a caller gives to a file.
 const MEDIA_TYPE_CHARS: usize = 255;
 
-/// Maximum number of files that are attached to a session.
 pub const MOST_ATTACHED: usize = 20;
 
-/// Maximum size of all files that are attached to a session, in bytes.
 pub const MOST_ATTACHED_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Maximum length of a file name in bytes, which is that of Linux file systems.
+/// Limit of Linux file systems.
 const NAME_BYTES: usize = 255;
 
-/// Maximum length of an extension that is kept when a name is truncated, in bytes.
+/// An extension of at most this length is kept when a name is truncated.
 const EXTENSION_BYTES: usize = 32;
 
 /// Name of a file without a usable name.
@@ -53,7 +47,7 @@ const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
 pub struct FileName(String);
 
 impl FileName {
-    /// Makes a name out of any text, which a page, a server or a caller has chosen. Of a path only the last part counts.
+    /// A page, a server or a caller has chosen the text. Of a path only the last part counts.
     #[must_use]
     pub fn of(text: &str) -> Self {
         let last = text.rsplit(['/', '\\']).next().unwrap_or_default();
@@ -65,7 +59,6 @@ impl FileName {
         Self(if name.is_empty() { NAMELESS.to_owned() } else { name })
     }
 
-    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -84,7 +77,7 @@ impl fmt::Display for FileName {
     }
 }
 
-/// True for control characters, marks of direction, and characters without a width. Joiners of letters and emoji are kept.
+/// Control characters, marks of direction, and characters without a width. Joiners of letters and emoji are kept.
 fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(
@@ -102,7 +95,6 @@ fn is_hidden(character: char) -> bool {
         )
 }
 
-/// True for a name of a device on Windows.
 fn is_reserved(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or_default().trim_end().to_lowercase();
     let is_port = |prefix: &str| {
@@ -112,7 +104,7 @@ fn is_reserved(name: &str) -> bool {
     DEVICES.contains(&stem.as_str()) || is_port("com") || is_port("lpt")
 }
 
-/// Truncates a name to [`NAME_BYTES`], keeps its extension, and removes dots and spaces at its end.
+/// Keeps the extension, and removes dots and spaces at the end.
 fn truncate(name: &str) -> String {
     let trim = |text: &str| text.trim_end_matches(|end: char| end == '.' || end.is_whitespace()).to_owned();
     let name = trim(name);
@@ -126,12 +118,10 @@ fn truncate(name: &str) -> String {
     trim(&format!("{}{extension}", &stem[..end]))
 }
 
-/// File that a caller gives to a page. It is in memory only.
+/// Exists in memory only.
 #[derive(Clone)]
 pub struct UploadedFile {
-    /// Name that the page sees.
     pub name: FileName,
-    /// Content of the file.
     pub content: Vec<u8>,
 }
 
@@ -143,11 +133,8 @@ impl fmt::Debug for UploadedFile {
 }
 
 impl UploadedFile {
-    /// Parses a file that is at the path `field` of a request. A browser derives the media type from the name, so
-    /// `content_type` has no other effect than to be checked.
-    ///
-    /// # Errors
-    /// On `name` or `content_type` of the file.
+    /// `field` is the path in the request. A browser derives the media type from the name, so `content_type` is only
+    /// checked.
     pub fn parse(name: &str, content_type: Option<&str>, content: Vec<u8>, field: &str) -> Result<Self, Invalid> {
         let mut rules = Rules::default();
         rules.length(name, 1, NAME_CHARS, &join_path(field, "name"));
@@ -160,7 +147,7 @@ impl UploadedFile {
     }
 }
 
-/// True for a type and a subtype, with any parameters (RFC 9110, section 8.3.1).
+/// RFC 9110, section 8.3.1.
 #[must_use]
 pub fn is_media_type(text: &str) -> bool {
     let is_token = |token: &str| {
@@ -217,7 +204,6 @@ pub struct Download {
 }
 
 impl Download {
-    /// Returns the members that results of operations have.
     #[must_use]
     pub fn reference(&self) -> DownloadRef {
         DownloadRef { id: self.id, file_name: self.file_name.clone() }

@@ -2,8 +2,8 @@
 //! provider.
 //!
 //! A provider verifies an e-mail address, but the account here with that address may belong to another person, or its
-//! owner may not trust the provider. An identity therefore signs in to an account only when it is linked. It is linked
-//! when the account is created through it, or by a link in a mail to the account.
+//! owner may not trust the provider. An identity signs in only to an account that was created through it, or linked to
+//! it by a link in a mail to the account.
 
 use std::time::Duration;
 
@@ -30,17 +30,14 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("identities")
 };
 
-/// Sign-in that starts at a provider.
 pub struct Flow<'a> {
-    /// Name of the provider in the configuration.
     pub provider: &'a str,
-    /// State parameter, which the provider returns.
     pub state: &'a Token,
     /// Token in a cookie of the browser that starts the sign-in.
     pub browser: &'a Token,
-    /// Nonce that the provider includes in its signed token.
+    /// The provider includes it in its signed token.
     pub nonce: &'a str,
-    /// PKCE verifier, which proves to the provider that the same client fetches the result.
+    /// Proves to the provider that the same client fetches the result.
     pub pkce_verifier: &'a str,
 }
 
@@ -60,18 +57,14 @@ pub async fn start(conn: &mut PgConnection, flow: Flow<'_>, good_for: Duration) 
     Ok(())
 }
 
-/// Sign-in that returned from the provider.
 pub struct ReturnedSignIn {
-    /// Nonce passed to [`start`].
     pub nonce: String,
-    /// PKCE verifier passed to [`start`].
     pub pkce_verifier: String,
-    /// Time by the database's clock.
     pub now: Timestamp,
 }
 
-/// Completes a sign-in at a provider. Returns `None` when it started in another browser or for another provider, was
-/// completed before, or expired. Of several concurrent callers, one receives it.
+/// `None` when the sign-in started in another browser or for another provider, was completed before, or expired. Of
+/// several concurrent callers, one receives it.
 pub async fn finish(
     conn: &mut PgConnection,
     provider: &str,
@@ -91,33 +84,25 @@ pub async fn finish(
     .await
 }
 
-/// User whose identity a provider verified.
 #[derive(Debug)]
 pub struct ProviderUser<'a> {
-    /// Name of the provider in the configuration.
     pub provider: &'a str,
-    /// Permanent id of the user at the provider.
     pub subject: &'a str,
-    /// E-mail address, if the provider verified one.
     pub email: Option<&'a EmailAddress>,
-    /// Name of the user, if the provider sends one.
     pub name: Option<&'a str>,
 }
 
-/// Account that a user signs in to.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SignInTarget {
-    /// Account that the identity is linked to.
     Linked(AccountId),
-    /// Account that was created for this sign-in.
     New(AccountId),
-    /// Account that has the same address but no link to the identity.
+    /// Has the same address but no link to the identity.
     Unlinked(AccountId),
-    /// No account: the identity is not linked and has no address.
+    /// The identity is not linked and has no address.
     Unknown,
 }
 
-/// Finds or creates the account that a user signs in to. The address of a new account counts as verified.
+/// The address of a new account counts as verified.
 pub async fn arrive(conn: &mut PgConnection, visitor: &ProviderUser<'_>) -> Result<SignInTarget, CreateError> {
     loop {
         // The address must be looked up first. An account is created together with its link, so a transaction that sees
@@ -154,15 +139,14 @@ pub async fn arrive(conn: &mut PgConnection, visitor: &ProviderUser<'_>) -> Resu
     }
 }
 
-/// Returns the account that an identity is linked to.
 async fn find(conn: &mut PgConnection, provider: &str, subject: &str) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!("select account_id from identities where provider = $1 and subject = $2", provider, subject,)
         .fetch_optional(conn)
         .await
 }
 
-/// Links an identity to an account. Returns false when it is linked to another account, or the account is deleted. The
-/// row of the account stays locked, so that a concurrent deletion finds the link.
+/// Returns false when the identity is linked to another account, or the account is deleted. The row of the account
+/// stays locked, so that a concurrent deletion finds the link.
 pub async fn link(conn: &mut PgConnection, account: AccountId, provider: &str, subject: &str) -> sqlx::Result<bool> {
     let linked = sqlx::query!(
         "insert into identities (provider, subject, account_id)
@@ -178,14 +162,12 @@ pub async fn link(conn: &mut PgConnection, account: AccountId, provider: &str, s
     Ok(linked.rows_affected() > 0)
 }
 
-/// Removes all identities of an account that is being deleted.
 async fn unlink_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from identities where account_id = $1", account as _).execute(conn).await?;
     Ok(())
 }
 
-/// Returns the name of a new account: the name from the provider without invalid characters, or the part of the address
-/// before the @.
+/// The name from the provider without invalid characters, or the part of the address before the @.
 fn name_of(provided: Option<&str>, email: &EmailAddress) -> String {
     let name: String = provided.unwrap_or_default().nfc().filter(|c| !c.is_control()).collect();
     let cut: String = name.trim().chars().take(AccountName::MAX_CHARS).collect();
@@ -194,8 +176,7 @@ fn name_of(provided: Option<&str>, email: &EmailAddress) -> String {
     if name.is_empty() { local.to_owned() } else { name.to_owned() }
 }
 
-/// Deletes up to `limit` sign-ins that expired more than a day ago (contract: retention 7). Returns the number of
-/// deleted rows.
+/// Deletes sign-ins that expired more than a day ago (contract: retention 7).
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from identity_flows where state_hash in (

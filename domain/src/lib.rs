@@ -1,7 +1,7 @@
 //! Types, rules and SQL of Kitfleet: one file for each area, listed in [`areas`].
 //!
 //! Types check their rules when they are parsed. SQL is in functions that take a connection, so that the caller decides
-//! the extent of a transaction. This crate does not depend on HTTP, jobs or browsers.
+//! the extent of a transaction.
 
 pub mod account_semaphore;
 pub mod account_share;

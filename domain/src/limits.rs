@@ -11,13 +11,9 @@ pub const MOST_RESULT_BYTES: usize = 15 * 1024 * 1024;
 /// Limits of requests and results. [`Limits::default`] has the contract's values.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Concurrent sessions of one account, by its tier.
     pub concurrent_sessions: ConcurrentSessions,
-    /// Characters in the label of a session.
     pub label_chars: usize,
-    /// Creates that wait for a browser, in one process.
     pub waiting_creates: usize,
-    /// Creates of one account that wait for a browser, in one process.
     pub waiting_creates_per_account: usize,
     /// Bytes of a session's metadata, serialized as JSON.
     pub metadata_bytes: usize,
@@ -25,23 +21,17 @@ pub struct Limits {
     pub type_text_chars: usize,
     /// Milliseconds between typed keys.
     pub type_delay_ms: u64,
-    /// Characters in a key with its modifiers.
     pub press_key_chars: usize,
-    /// Shortest timeout of an operation.
     pub min_timeout: Duration,
-    /// Longest timeout of an operation.
     pub max_timeout: Duration,
     /// Longest `time` condition of a wait.
     pub max_time_wait: Duration,
-    /// Extractions in one batch.
     pub extractions: usize,
     /// Characters in the name of an extraction, a sub-field or an attribute.
     pub extraction_name_chars: usize,
-    /// Sub-fields of a list.
     pub sub_extractions: usize,
-    /// Matches of a list. A longer list is refused and not truncated, so that a list is always complete.
+    /// A longer list is refused and not truncated, so that a list is always complete.
     pub list_matches: usize,
-    /// Characters in a CSS selector.
     pub selector_chars: usize,
     /// Characters in a name, label or text of a locator, and in an option.
     pub locator_chars: usize,
@@ -60,7 +50,6 @@ pub struct Limits {
     pub title_chars: usize,
     /// Characters in a search query and in each credential of a login.
     pub query_chars: usize,
-    /// Default timeout of search and login.
     pub default_form_timeout: Duration,
     /// Longest `timeout_seconds` of search and login.
     pub max_form_timeout: Duration,
@@ -77,11 +66,8 @@ pub struct Limits {
     pub archetypes_max_age: Duration,
     /// Names in the header `x-service-unknown-fields`.
     pub unknown_fields: usize,
-    /// Characters in each of these names.
     pub unknown_field_chars: usize,
-    /// Default number of entries in a page of a list.
     pub page_default: u32,
-    /// Maximum number of entries in a page of a list.
     pub page_max: u32,
     /// Bytes of customer data after which a page of a list ends early.
     pub page_bytes: usize,
@@ -91,15 +77,10 @@ pub struct Limits {
     pub answer_bytes: u64,
     /// Values and member names in a request body of a caller without a credential.
     pub open_body_values: usize,
-    /// Values and member names in any other request body.
     pub body_values: usize,
-    /// Rows in an export of the audit log.
     pub audit_export_rows: u32,
-    /// Default number of days in a usage series.
     pub usage_days_default: u32,
-    /// Maximum number of days in a usage series.
     pub usage_days_max: u32,
-    /// Profiles of one account, by its tier.
     pub profiles: Profiles,
     /// Profiles of an enterprise account (contract: limits 3).
     pub enterprise_profiles: u32,
@@ -117,26 +98,18 @@ pub struct Limits {
     pub refused_creates: u32,
     /// Configuration changes of an account per hour, each of which the audit log keeps.
     pub audited_changes_per_hour: NonZeroU32,
-    /// Recipes of one account.
     pub recipes: u32,
     pub recipe_steps: u32,
     /// Bytes of a recipe's steps with the typed values, serialized as JSON.
     pub recipe_bytes: usize,
-    /// Characters in the label of a recipe.
     pub recipe_label_chars: usize,
-    /// Characters in the description of a recipe.
     pub recipe_description_chars: usize,
-    /// Saved proxies of one account.
     pub proxies: u32,
-    /// Active API keys of one account.
     pub api_keys: u32,
-    /// OAuth clients of one account.
     pub oauth_clients: u32,
-    /// Minimum length of a password, in characters.
     pub password_min_chars: usize,
-    /// Maximum length of a password, in characters: longer than any typed password and still cheap to hash.
+    /// Longer than any typed password and still cheap to hash.
     pub password_max_chars: usize,
-    /// Recovery codes in a batch.
     pub recovery_codes: usize,
     /// Periods that the clock of an authenticator app can be off.
     pub totp_drift_periods: u16,
@@ -144,40 +117,27 @@ pub struct Limits {
     pub challenge_guesses: u32,
     /// Wrong codes of an account within a window.
     pub mfa_guesses: u32,
-    /// Length of that window.
     pub mfa_guess_window: Duration,
-    /// Minimum length of a desktop app's nonce, in characters.
     pub device_state_min_chars: usize,
-    /// Maximum length of a desktop app's nonce, in characters.
     pub device_state_max_chars: usize,
     /// Characters in the label of a desktop app.
     pub device_label_chars: usize,
-    /// Characters in the name of a team.
     pub team_name_chars: usize,
     /// Webhook endpoints of an account that are not disabled.
     pub webhook_endpoints: u32,
     /// Event types an endpoint can subscribe to.
     pub webhook_events: usize,
-    /// Characters in the description of an endpoint.
     pub webhook_description_chars: usize,
 }
 
-/// Profiles of an account by its tier, except [`Tier::Enterprise`].
 #[derive(Debug, Clone)]
 pub struct Profiles {
-    /// [`Tier::Free`]
     pub free: u32,
-    /// [`Tier::SoloManual`]
     pub solo_manual: u32,
-    /// [`Tier::TeamManual`]
     pub team_manual: u32,
-    /// [`Tier::AgencyManual`]
     pub agency_manual: u32,
-    /// [`Tier::ApiStarter`]
     pub api_starter: u32,
-    /// [`Tier::ApiBuilder`]
     pub api_builder: u32,
-    /// [`Tier::ApiScale`]
     pub api_scale: u32,
 }
 
@@ -201,13 +161,11 @@ pub const MOST_OWN_SESSIONS: u32 = 10_000;
 pub const MOST_OWN_PROFILES: u32 = 1_000_000;
 
 impl Limits {
-    /// Returns the account's limit of concurrent sessions.
     #[must_use]
     pub fn sessions_of(&self, tier: Tier, own: OwnLimits) -> u32 {
         own.concurrent_sessions.unwrap_or_else(|| self.concurrent_sessions.of(tier))
     }
 
-    /// Returns the account's limit of profiles.
     #[must_use]
     pub fn profiles_of(&self, tier: Tier, own: OwnLimits) -> u32 {
         own.profiles.unwrap_or_else(|| self.profiles_of_tier(tier))
@@ -227,29 +185,19 @@ impl Limits {
     }
 }
 
-/// Concurrent sessions of an account by its tier.
 #[derive(Debug, Clone)]
 pub struct ConcurrentSessions {
-    /// [`Tier::Free`]
     pub free: u32,
-    /// [`Tier::SoloManual`]
     pub solo_manual: u32,
-    /// [`Tier::TeamManual`]
     pub team_manual: u32,
-    /// [`Tier::AgencyManual`]
     pub agency_manual: u32,
-    /// [`Tier::ApiStarter`]
     pub api_starter: u32,
-    /// [`Tier::ApiBuilder`]
     pub api_builder: u32,
-    /// [`Tier::ApiScale`]
     pub api_scale: u32,
-    /// [`Tier::Enterprise`]
     pub enterprise: u32,
 }
 
 impl ConcurrentSessions {
-    /// Returns the limit of an account by its tier.
     #[must_use]
     pub fn of(&self, tier: Tier) -> u32 {
         match tier {

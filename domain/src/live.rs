@@ -1,8 +1,8 @@
 //! Access to a session's live view (contract: live 24 to 28).
 //!
-//! A ticket is valid for one connection: the worker that runs the browser marks it used. The row stays, because it records the
-//! credential that the viewer was admitted with. If that credential is revoked, or its account may no longer see the session, the
-//! viewer is disconnected.
+//! A ticket is valid for one connection. The row of a used ticket stays, because it records the credential that the
+//! viewer was admitted with: if that is revoked, or its account may no longer see the session, the viewer is
+//! disconnected.
 
 pub mod driving;
 pub mod links;
@@ -52,61 +52,44 @@ pub(crate) const AREA: Area = Area {
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Role {
-    /// May watch.
     #[default]
     Viewer,
-    /// May watch, and may act while a human has control.
+    /// May also act while a human has control.
     Controller,
 }
 
 impl Role {
-    /// All roles.
     pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
-    /// Names of all roles in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Returns the name used in the contract and in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Parses a role.
-    ///
-    /// # Errors
-    /// Returns an error on field `role` if the text names no role.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let known = Self::ALL.iter().copied().find(|role| role.name() == text);
         known.ok_or_else(|| Invalid::field("role", "must be viewer or controller"))
     }
 }
 
-/// Parameters of a new ticket.
 #[derive(Debug)]
 pub struct NewTicket<'a> {
     /// Session to watch. It belongs to the acting account, or to an account whose team the acting account is on.
     pub session: SessionId,
-    /// Role of the viewer.
     pub role: Role,
-    /// Name of the client. An agent session uses it to identify the human who drives.
+    /// Identifies the human who drives an agent session.
     pub client_id: Option<&'a str>,
-    /// True when the viewer may change who drives the agent session.
+    /// May change who drives the agent session.
     pub takes_over: bool,
-    /// Account that requests the ticket.
     pub acting: AccountId,
-    /// IP address and user agent of the request.
     pub origin: Origin,
-    /// Credential of the request.
     pub credential: Credential,
-    /// Time the ticket is valid.
     pub ttl: Duration,
 }
 
-/// Creates a ticket and returns it with its expiry. Returns `None` if the session has ended.
-///
-/// # Errors
-/// Returns database errors.
+/// `None` if the session has ended.
 pub async fn issue(conn: &mut PgConnection, new: &NewTicket<'_>) -> sqlx::Result<Option<(Token, Timestamp)>> {
     let ticket = Token::generate();
     let by = CredentialColumns::of(new.credential);
@@ -135,10 +118,7 @@ pub async fn issue(conn: &mut PgConnection, new: &NewTicket<'_>) -> sqlx::Result
     Ok(expires_at.map(|at| (ticket, at)))
 }
 
-/// Returns whether the session of a valid ticket is still live. Returns `None` if the ticket is not valid for this session.
-///
-/// # Errors
-/// Returns database errors.
+/// Returns whether the session is still live; `None` if the ticket is not valid for it.
 pub async fn look_at(conn: &mut PgConnection, session: SessionId, ticket: &str) -> sqlx::Result<Option<bool>> {
     sqlx::query_scalar!(
         r#"select s.live as "live!" from live_tickets t join sessions s on s.id = t.session_id
@@ -153,21 +133,13 @@ pub async fn look_at(conn: &mut PgConnection, session: SessionId, ticket: &str) 
 /// A viewer who used a ticket.
 #[derive(Debug, Clone)]
 pub struct Admission {
-    /// Id of the ticket.
     pub id: Uuid,
-    /// Role of the viewer.
     pub role: Role,
-    /// Name of the viewer's client, if the ticket has one.
     pub client_id: Option<String>,
-    /// True when the viewer may change who drives the agent session.
     pub takes_over: bool,
 }
 
-/// Marks a ticket as used, on the worker that runs the session. Returns `None` if the ticket is not valid for the session on this
-/// worker.
-///
-/// # Errors
-/// Returns database errors.
+/// `None` if the ticket is not valid for the session on this worker.
 pub async fn use_up(
     conn: &mut PgConnection,
     session: SessionId,
@@ -191,17 +163,14 @@ pub async fn use_up(
     Ok(withdrawn(conn, &[admission.id]).await?.is_empty().then_some(admission))
 }
 
-/// Returns those of the given admissions that are no longer valid. An admission loses its validity in these cases:
+/// The given admissions that are no longer valid:
 ///
 /// * The account was suspended.
 /// * The credential was revoked, has expired or does not work on the free tier (contract: authorization 4).
 /// * The acting account has not been an admin of the owner's team continuously since the admission.
 /// * The viewer came through a link that was revoked or has expired.
 ///
-/// The end of the session does not count: its browser closes soon, and its viewers receive the reason.
-///
-/// # Errors
-/// Returns database errors.
+/// Not after the end of the session: its browser closes soon, and its viewers receive the reason.
 pub async fn withdrawn(conn: &mut PgConnection, admissions: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     let holding = sqlx::query_scalar!(
         r#"select t.id as "id!" from live_tickets t left join live_links l on l.id = t.link_id
@@ -215,9 +184,8 @@ pub async fn withdrawn(conn: &mut PgConnection, admissions: &[Uuid]) -> sqlx::Re
     Ok(admissions.iter().copied().filter(|id| !holding.contains(id)).collect())
 }
 
-/// Deletes up to `limit` expired tickets and returns the number of deleted rows. An unused ticket, and a ticket issued through a
-/// link, is deleted as soon as it expires; other tickets are kept for one more day. A used ticket is kept while its session is
-/// live.
+/// An unused ticket, and a ticket issued through a link, is deleted as soon as it expires. Others are kept for one more
+/// day, and while their session is live.
 async fn purge(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from live_tickets where id = any(array(

@@ -41,20 +41,16 @@ pub(crate) const AREA: Area = Area {
 
 const PURPOSE: &str = "livekit";
 
-/// Validity of a token. It limits the time to join; a participant who has joined stays.
+/// Time to join: a participant who has joined stays.
 pub const TOKEN_TTL: Duration = Duration::from_mins(10);
 
-/// Description of a node, as staff enter it.
 pub struct NewMacNode<'a> {
-    /// Name of the node. Registering an existing name replaces that node.
+    /// Registering an existing name replaces that node.
     pub name: &'a str,
-    /// Address of the node's LiveKit server: `wss://…`.
     pub livekit_url: &'a str,
-    /// API key of that server that tokens are signed with.
     pub api_key: &'a str,
-    /// Secret of the API key.
     pub api_secret: &'a str,
-    /// Maximum number of simultaneous rooms. `None` is unlimited.
+    /// `None` is unlimited.
     pub capacity: Option<i32>,
 }
 
@@ -66,10 +62,7 @@ pub struct CheckedMacNode<'a> {
 }
 
 impl<'a> NewMacNode<'a> {
-    /// Validates the description.
-    ///
-    /// # Errors
-    /// Returns an error on each field that breaks a rule. No message repeats the secret.
+    /// No message repeats the secret.
     pub fn check(self) -> Result<CheckedMacNode<'a>, Invalid> {
         const MOST: usize = 255;
         let mut rules = Rules::default();
@@ -98,21 +91,15 @@ impl<'a> NewMacNode<'a> {
     }
 }
 
-/// A registered node.
 #[derive(Debug)]
 pub struct MacNode {
     pub id: MacNodeId,
     pub name: String,
-    /// Address of the node's LiveKit server.
     pub livekit_url: String,
-    /// Time of the registration.
     pub created_at: Timestamp,
 }
 
-/// Registers a node, or replaces the node of the same name (contract: livekit 1). Returns true with a new node.
-///
-/// # Errors
-/// Returns database errors.
+/// Replaces the node of the same name (contract: livekit 1). Returns true with a new node.
 pub async fn register(
     conn: &mut PgConnection,
     node: &CheckedMacNode<'_>,
@@ -148,7 +135,6 @@ pub async fn register(
 /// The node that hosts an agent session's room.
 pub struct AgentRoom {
     node: MacNodeId,
-    /// Address of the node's LiveKit server.
     pub livekit_url: String,
     api_key: String,
     secret: Vec<u8>,
@@ -169,7 +155,6 @@ impl Machine {
     }
 }
 
-/// Reason why an agent session has no room.
 #[derive(Debug, thiserror::Error)]
 pub enum NoRoom {
     /// No node has a free room, or there is no node.
@@ -178,17 +163,12 @@ pub enum NoRoom {
     /// The API secret cannot be opened: that of the assigned node, or those of all nodes with a free room.
     #[error(transparent)]
     Unreadable(#[from] UnsealError),
-    /// The database failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Returns the node that hosts the agent session's room, and assigns one if needed. Of the nodes with a free room and an API
-/// secret that opens, it picks the least loaded relative to its capacity (contract: livekit 6). A node whose secret does not open
-/// gets no rooms, because this process could not issue tokens for them.
-///
-/// # Errors
-/// Returns an error if no node has a free room and a secret that this process can open, or if the database fails.
+/// Assigns a node if needed: the least loaded relative to its capacity (contract: livekit 6). A node whose secret does
+/// not open gets no rooms, because this process could not issue tokens for them.
 pub async fn place(
     conn: &mut PgConnection,
     session: AgentSessionId,
@@ -250,11 +230,9 @@ async fn find_room(conn: &mut PgConnection, session: AgentSessionId) -> sqlx::Re
     .await
 }
 
-/// A signed token for a room.
 pub struct RoomToken(String);
 
 impl RoomToken {
-    /// Returns the token's text.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -298,7 +276,7 @@ impl AgentRoom {
     }
 }
 
-/// Builds a JSON Web Token (RFC 7519), signed with HMAC SHA-256.
+/// RFC 7519, signed with HMAC SHA-256.
 fn signed(claims: &impl Serialize, secret: &[u8]) -> String {
     let part = |value: &serde_json::Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let claims = serde_json::to_value(claims).unwrap_or_default();

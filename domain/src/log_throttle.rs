@@ -1,6 +1,6 @@
-//! Rate-limited log lines for loops: a repeated failure is logged once a minute.
+//! A repeated failure is logged once a minute.
 //!
-//! A loop that retries five times a second could otherwise fill a disk with log lines, for example about a full disk.
+//! A loop that retries five times a second could otherwise fill a disk, for example with lines about a full disk.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// Minimum interval between two lines of one cause.
 const PAUSE: Duration = Duration::from_mins(1);
 
-/// Throttle of one log line. It is a local of the loop or a `static` beside it.
+/// A local of the loop or a `static` beside it.
 #[derive(Debug)]
 pub struct LogThrottle(Mutex<Option<LastLine>>);
 
@@ -19,7 +19,7 @@ struct LastLine {
 }
 
 impl LogThrottle {
-    /// Creates a throttle that logs the first line at once.
+    /// The first line is logged at once.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "a default is not const, and these are statics")]
     pub const fn new() -> Self {

@@ -14,56 +14,47 @@ pub use self::memory::Memory;
 /// On a small disk, the free space can be as low as this fraction of the disk (one twentieth).
 const FLOOR_SHARE: u64 = 20;
 
-/// Increase of the nice value of a low-priority thread; 19 is the maximum. On a contended core, the thread then gets a
-/// few percent of the time of a thread with normal priority.
+/// 19 is the maximum. On a contended core, the thread then gets a few percent of the time of a thread with normal
+/// priority.
 const NICENESS: i32 = 19;
 
-/// Space on a disk, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct DiskSpace {
-    /// Space that can still be written.
     pub left: u64,
     all: u64,
 }
 
 impl DiskSpace {
-    /// Returns the space on the disk that contains `folder`.
-    ///
-    /// # Errors
-    /// Returns an error if the folder does not exist or the file system cannot be queried.
     pub fn on(folder: &Path) -> io::Result<Self> {
         let disk = rustix::fs::statvfs(folder)?;
         let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
         Ok(Self { left: bytes(disk.f_bavail), all: bytes(disk.f_blocks) })
     }
 
-    /// Returns the bytes that must stay free: `floor`, or one twentieth of a small disk.
+    /// `floor`, or one twentieth of a small disk.
     #[must_use]
     pub fn floor(&self, floor: u64) -> u64 {
         floor.min(self.all / FLOOR_SHARE)
     }
 
-    /// Returns true when less space is free than must stay free.
     #[must_use]
     pub fn is_below(&self, floor: u64) -> bool {
         self.left < self.floor(floor)
     }
 }
 
-/// Gives this thread the lowest normal priority. On Linux, the nice value belongs to the thread.
+/// On Linux, the nice value belongs to the thread.
 ///
-/// # Errors
-/// Returns an error if the system refuses. The thread then keeps its priority.
+/// After an error the thread keeps its priority.
 pub fn yield_to_others() -> io::Result<()> {
     rustix::process::nice(NICENESS)?;
     Ok(())
 }
 
-/// Runs this thread only when no other thread needs its core. A waking thread of normal priority gets the core at once;
-/// from a thread that only has a higher nice value it gets the core after some milliseconds.
+/// Waits while another thread needs the core. A waking thread of normal priority gets the core at once; from a thread
+/// that only has a higher nice value it gets the core after some milliseconds.
 ///
-/// # Errors
-/// Returns an error if the system refuses. The thread then keeps its priority.
+/// After an error the thread keeps its priority.
 pub fn run_when_idle() -> io::Result<()> {
     let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy).map_err(io::Error::other)

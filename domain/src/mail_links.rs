@@ -16,21 +16,16 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("mail_links")
 };
 
-/// Purpose of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Purpose {
-    /// Verifies the e-mail address.
     VerifyEmail,
-    /// Signs in.
     MagicLink,
-    /// Allows a new password to be set.
     ResetPassword,
-    /// Connects an account at an identity provider.
     ConfirmSignIn,
 }
 
-/// Creates the account's link for this purpose. The previous link stops working.
+/// The previous link stops working.
 pub async fn issue(
     conn: &mut PgConnection,
     account: AccountId,
@@ -66,17 +61,14 @@ pub async fn issue_for(
     issue(conn, account, purpose, None, expires_at).await
 }
 
-/// Content of a link that was used.
 #[derive(Debug)]
 pub struct RedeemedLink {
-    /// Account the link belongs to.
     pub account: AccountId,
-    /// Subject passed to [`issue`].
     pub subject: Option<Value>,
 }
 
-/// Uses a link and locks its account's row against concurrent uses. Returns `None` when the link is unknown, expired or
-/// already used, or the account is deleted. Of several concurrent callers, one receives the link.
+/// Locks the account's row against concurrent uses. `None` when the link is unknown, expired or already used, or the
+/// account is deleted. Of several concurrent callers, one receives the link.
 pub async fn follow(conn: &mut PgConnection, purpose: Purpose, token: &str) -> sqlx::Result<Option<RedeemedLink>> {
     let hash = tokens::hash(token);
     // Lock the account's row first, in the same order as changes of the account, which lock its links next.
@@ -102,7 +94,7 @@ pub async fn follow(conn: &mut PgConnection, purpose: Purpose, token: &str) -> s
     Ok(row.map(|row| RedeemedLink { account: row.account_id, subject: row.subject }))
 }
 
-/// Returns true when [`follow`] would succeed, for callers that must do expensive work before.
+/// [`follow`] would succeed. For callers that must do expensive work before.
 pub async fn is_good(conn: &mut PgConnection, purpose: Purpose, token: &str) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select exists(select from mail_links where token_hash = $1 and purpose = $2 and expires_at > now()) as "good!""#,
@@ -113,14 +105,12 @@ pub async fn is_good(conn: &mut PgConnection, purpose: Purpose, token: &str) -> 
     .await
 }
 
-/// Deletes all links of an account, so that none works any more.
 pub async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from mail_links where account_id = $1", account as _).execute(conn).await?;
     Ok(())
 }
 
-/// Deletes up to `limit` links that expired more than a day ago (contract: retention 7). During that day, a caller with
-/// the link receives the reason for the refusal. Returns the number of deleted links.
+/// An expired row is kept for a day (contract: retention 7), in which a caller with the link receives the reason for the refusal.
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from mail_links where token_hash in (

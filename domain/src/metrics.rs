@@ -1,23 +1,20 @@
 //! Declarations of metrics (contract: operators 3 to 7).
 //!
-//! A metric is declared once, as a constant in the module that emits it. Its area ([`crate::area::Area`]) lists it, or the
-//! array `METRICS` of its crate. The process registers all of them when it installs its recorder.
+//! A metric is a constant in the module that emits it. Its area ([`crate::area::Area`]) lists it, or the array
+//! `METRICS` of its crate. The process registers all of them when it installs its recorder.
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use ::metrics::Label;
 
-/// A counter with `N` labels.
 pub type Counter<const N: usize = 0> = Metric<::metrics::Counter, N>;
 
-/// A gauge with `N` labels.
 pub type Gauge<const N: usize = 0> = Metric<::metrics::Gauge, N>;
 
-/// A histogram with `N` labels.
 pub type Histogram<const N: usize = 0> = Metric<::metrics::Histogram, N>;
 
-/// A metric with `N` labels. Label values come from closed sets: no account, key or address is a label.
+/// Label values come from closed sets: no account, key or address is a label.
 #[derive(Debug)]
 pub struct Metric<S, const N: usize> {
     name: &'static str,
@@ -30,8 +27,7 @@ pub struct Metric<S, const N: usize> {
 }
 
 impl<S, const N: usize> Metric<S, N> {
-    /// Declares a metric with the names of its labels. The name begins with `service_` and ends with the unit; the help text
-    /// is published.
+    /// The name begins with `service_` and ends with the unit; the help text is published.
     #[must_use]
     pub const fn new(name: &'static str, help: &'static str, labels: [&'static str; N]) -> Self {
         Self { name, help, labels, known: Vec::new, is_from_database: false, series: PhantomData }
@@ -45,8 +41,7 @@ impl<S, const N: usize> Metric<S, N> {
         self
     }
 
-    /// Marks a gauge that is read from the database. While the database cannot be read, a scrape omits the gauge, because its
-    /// last value is outdated.
+    /// While the database cannot be read, a scrape omits such a gauge, because its last value is outdated.
     #[must_use]
     pub const fn read_from_database(mut self) -> Self {
         self.is_from_database = true;
@@ -55,7 +50,6 @@ impl<S, const N: usize> Metric<S, N> {
 }
 
 impl<S> Metric<S, 0> {
-    /// Makes the metric exist at zero from the start.
     #[must_use]
     pub const fn starting_at_zero(self) -> Self {
         self.starting_with(|| vec![[]])
@@ -72,19 +66,15 @@ impl<S: Series, const N: usize> Metric<S, N> {
 }
 
 impl<S: Series> Metric<S, 0> {
-    /// Returns the only series of a metric without labels.
     #[must_use]
     pub fn series(&self) -> S {
         S::of(self.name, Vec::new())
     }
 }
 
-/// A declared metric of any kind, with any number of labels.
 pub trait MetricDeclaration: fmt::Debug + Send + Sync {
-    /// Returns the published name.
     fn name(&self) -> &'static str;
 
-    /// Returns true for a gauge that is read from the database.
     fn is_from_database(&self) -> bool;
 
     /// Describes the metric to the recorder, and creates the series that exist from the start.
@@ -108,16 +98,12 @@ impl<S: Series, const N: usize> MetricDeclaration for Metric<S, N> {
     }
 }
 
-/// Series of a metric: a name with one value for each label.
 pub trait Series: fmt::Debug + Sized + 'static {
-    /// Describes the metric to the recorder.
     fn describe(name: &'static str, help: &'static str);
 
-    /// Returns the series of a metric with these labels.
     #[must_use]
     fn of(name: &'static str, labels: Vec<Label>) -> Self;
 
-    /// Creates the series at zero.
     fn start(&self);
 }
 

@@ -1,7 +1,7 @@
 //! Second factors (contract: mfa): a sealed TOTP secret and hashed recovery codes.
 //!
-//! A transaction that checks a proof locks the factor's row until it ends. Therefore only one of several callers with
-//! the same code succeeds, and wrong guesses of all callers count together.
+//! A transaction that checks a proof locks the factor's row: only one of several callers with the same code succeeds,
+//! and wrong guesses of all callers count together.
 
 pub mod challenges;
 mod recovery_codes;
@@ -55,14 +55,11 @@ pub(crate) const AREA: Area = Area {
 /// Purpose for which the vault derives the sealing key.
 const PURPOSE: &str = "mfa";
 
-/// State of an account's second factor.
 #[derive(Debug)]
 pub struct Status {
-    /// Time of the enrolment; `None` when the account has no second factor.
+    /// `None` when the account has no second factor.
     pub enrolled_at: Option<Timestamp>,
-    /// Time the factor was last used.
     pub last_used_at: Option<Timestamp>,
-    /// Number of unused recovery codes.
     pub unused_recovery_codes: i64,
 }
 
@@ -80,24 +77,20 @@ pub async fn status(conn: &mut PgConnection, account: AccountId) -> sqlx::Result
     Ok(row.unwrap_or(Status { enrolled_at: None, last_used_at: None, unused_recovery_codes: 0 }))
 }
 
-/// Returns true when the account has a second factor.
 pub async fn is_enrolled(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<bool> {
     Ok(status(conn, account).await?.enrolled_at.is_some())
 }
 
-/// Errors of second factors other than a wrong proof.
 #[derive(Debug, thiserror::Error)]
 pub enum MfaError {
     /// The secret was sealed with a key that this process does not have.
     #[error(transparent)]
     Sealed(#[from] UnsealError),
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Gives the account a new secret, which is pending until one of its codes is verified. Returns `None` when the account
-/// already has a factor.
+/// The secret is pending until one of its codes is verified. `None` when the account already has a factor.
 pub async fn enroll(conn: &mut PgConnection, account: AccountId, vault: &Vault) -> sqlx::Result<Option<Enrollment>> {
     let enrollment = Enrollment::generate();
     let row = sqlx::query_scalar!(
@@ -116,14 +109,12 @@ pub async fn enroll(conn: &mut PgConnection, account: AccountId, vault: &Vault) 
     Ok(row.map(|email| enrollment.labelled(email)))
 }
 
-/// Reasons why a code does not complete an enrolment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotVerified {
     /// The code is wrong, or no secret is pending. A pending secret remains.
     Wrong,
-    /// The account has made too many wrong guesses; contains the time to wait.
+    /// Contains the time to wait.
     TooMany(Duration),
-    /// The account already has a factor.
     Enrolled,
 }
 
@@ -132,11 +123,7 @@ pub struct Verified {
     sealed_secret: Vec<u8>,
 }
 
-/// Checks a code against the pending secret and marks it as used. Counts a wrong code, so the caller must commit in
-/// either case.
-///
-/// # Errors
-/// Returns an error if the secret cannot be opened or a query fails.
+/// Counts a wrong code, so the caller must commit in either case.
 pub async fn verify(
     conn: &mut PgConnection,
     account: AccountId,
@@ -163,8 +150,7 @@ pub async fn verify(
     }
 }
 
-/// Completes the enrolment of a verified secret and writes `account.mfa_enrolled`. Returns false when the secret was
-/// replaced or a factor is already enrolled.
+/// Writes `account.mfa_enrolled`. Returns false when the secret was replaced or a factor is already enrolled.
 pub async fn complete(
     conn: &mut PgConnection,
     account: AccountId,
@@ -189,8 +175,7 @@ pub async fn complete(
     Ok(true)
 }
 
-/// Removes the account's second factor and writes `account.mfa_disabled`. Returns false when there is none; a pending
-/// secret is then deleted.
+/// Writes `account.mfa_disabled`. Returns false when there is no factor; a pending secret is then deleted.
 pub async fn disable(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<bool> {
     if !forget(conn, account).await? {
         return Ok(false);
@@ -200,7 +185,7 @@ pub async fn disable(conn: &mut PgConnection, account: AccountId, actor: &Actor)
     Ok(true)
 }
 
-/// Removes the account's second factor. Returns false when there was none or it was pending.
+/// Returns false when there was none or it was pending.
 pub async fn forget(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<bool> {
     let enrolled = sqlx::query_scalar!(
         r#"delete from mfa_factors where account_id = $1 returning enrolled_at is not null as "enrolled!""#,
@@ -211,7 +196,6 @@ pub async fn forget(conn: &mut PgConnection, account: AccountId) -> sqlx::Result
     Ok(enrolled == Some(true))
 }
 
-/// Replaces the recovery codes. Returns false when the account has no second factor.
 pub async fn regenerate(conn: &mut PgConnection, account: AccountId, batch: &Batch) -> sqlx::Result<bool> {
     let enrolled = sqlx::query_scalar!(
         "select account_id from mfa_factors where account_id = $1 and enrolled_at is not null for update",
@@ -225,7 +209,6 @@ pub async fn regenerate(conn: &mut PgConnection, account: AccountId, batch: &Bat
     Ok(enrolled.is_some())
 }
 
-/// Returns the salt of the account's recovery codes, or `None` when the account has no second factor.
 pub async fn recovery_salt(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<Vec<u8>>> {
     let salt = sqlx::query_scalar!(
         "select recovery_salt from mfa_factors where account_id = $1 and enrolled_at is not null",
@@ -236,78 +219,60 @@ pub async fn recovery_salt(conn: &mut PgConnection, account: AccountId) -> sqlx:
     Ok(salt.flatten())
 }
 
-/// Proof of a second factor.
 pub enum Proof<'a> {
-    /// Code of an authenticator app.
     Totp {
-        /// Six digits.
         code: &'a str,
-        /// Vault that opens the secret.
         vault: &'a Vault,
     },
-    /// Recovery code.
     Recovery {
         /// Hash of the code with the account's salt.
         hash: &'a [u8],
     },
 }
 
-/// Type of second factor that was used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum Via {
-    /// Code of an authenticator app.
     Totp,
-    /// Recovery code.
     Recovery,
 }
 
 impl Via {
-    /// Name of the type in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// Result of checking a proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The proof is correct and is now used.
+    /// The proof is now used.
     Proven(Via),
-    /// The proof is wrong.
     Wrong,
     /// The proof was used before.
     UsedBefore,
-    /// The account has made too many wrong guesses; contains the time to wait.
+    /// Contains the time to wait.
     TooMany(Duration),
-    /// The account has no second factor.
     NotEnrolled,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct GuessLimits {
-    /// Wrong guesses allowed within a window.
     pub allowed: u32,
-    /// Length of a window.
     pub window: Duration,
     /// Periods that a clock can be off.
     pub drift: u16,
 }
 
 impl GuessLimits {
-    /// Returns the configured limits.
     #[must_use]
     pub fn of(limits: &Limits) -> Self {
         Self { allowed: limits.mfa_guesses, window: limits.mfa_guess_window, drift: limits.totp_drift_periods }
     }
 }
 
-/// Checks a proof. Marks a correct one as used and counts a wrong one, so the caller must commit in either case. A
-/// recovery code writes `account.recovery_code_used`.
-///
-/// # Errors
-/// Returns an error if the secret cannot be opened or a query fails.
+/// Marks a correct proof as used and counts a wrong one, so the caller must commit in either case. A recovery code
+/// writes `account.recovery_code_used`.
 pub async fn judge(
     conn: &mut PgConnection,
     account: AccountId,
@@ -353,11 +318,9 @@ pub async fn judge(
     Ok(Verdict::Proven(via))
 }
 
-/// Factor whose row is locked.
 struct Factor {
     enrolled: bool,
     sealed_secret: Vec<u8>,
-    /// Wrong guesses in the current window.
     wrong_guesses: i32,
     window_left: Duration,
     /// Seconds since 1970 by the database's clock.
@@ -420,7 +383,7 @@ async fn count_wrong_guess(conn: &mut PgConnection, account: AccountId, window: 
     Ok(())
 }
 
-/// Records the time step of an accepted code. Returns false when a code of this step was accepted before.
+/// Returns false when a code of this time step was accepted before.
 async fn use_step(conn: &mut PgConnection, account: AccountId, step: i64) -> sqlx::Result<bool> {
     // Codes of steps this old are no longer accepted, so the rows are not needed.
     sqlx::query!("delete from totp_steps where account_id = $1 and step < $2::bigint - 100", account as _, step)

@@ -5,13 +5,12 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// Network of a client: the /24 of an IPv4 address or the /48 of an IPv6 address.
+/// The /24 of an IPv4 address or the /48 of an IPv6 address.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::Type)]
 #[sqlx(transparent)]
 pub struct Network(String);
 
 impl Network {
-    /// Returns the network of an address.
     #[must_use]
     pub fn of(address: IpAddr) -> Self {
         let address = address.to_canonical();

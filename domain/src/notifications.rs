@@ -1,9 +1,9 @@
-//! Notifications of changes to an account's objects, for clients that follow them (contract: notifications).
+//! Changes to an account's objects, for clients that follow them (contract: notifications).
 //!
 //! The transaction of a change writes its notification without a number. A reader assigns the numbers later, under the
-//! lock of the account's reader row. Every notification with a number was committed before a higher number was
-//! assigned, so a client that has read up to a number has missed none below it. The change itself waits for no lock of
-//! the account.
+//! lock of the account's reader row. So a notification with a number was committed before a higher number was assigned,
+//! and a client that has read up to a number has missed none below it. The change itself waits for no lock of the
+//! account.
 
 use std::time::Duration;
 
@@ -31,18 +31,15 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("notifications")
 };
 
-/// Channel that announces notifications without a number. The payload is the account's id without its prefix.
+/// The payload is the account's id without its prefix.
 pub const CHANNEL: &str = "notifications";
 
-/// Time after which a stream that its process did not renew counts as closed.
+/// A stream that its process did not renew for this time counts as closed.
 pub const STREAM_LEASE: Duration = Duration::from_secs(30);
 
-/// Limits of streams and retention of notifications.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Maximum number of open streams of an account.
     pub max_streams: u32,
-    /// Time notifications are kept.
     pub retention: Duration,
 }
 
@@ -52,58 +49,41 @@ impl Default for Settings {
     }
 }
 
-/// Change of one of the account's objects.
 #[derive(Debug)]
 pub struct Notification {
-    /// Number, higher than those of all notifications that readers of the account received before.
+    /// Higher than those of all notifications that readers of the account received before.
     pub number: i64,
-    /// Type of the event.
     pub event: String,
-    /// Details, as an object.
     pub data: Box<RawValue>,
-    /// Time of the event.
     pub created_at: Timestamp,
 }
 
-/// Position from which a stream continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamPosition {
     /// Position after this number; no notification was missed.
     Behind(i64),
-    /// Position after this number, the highest: earlier notifications may have been missed.
+    /// After this number, the highest; earlier notifications may have been missed.
     Reset(i64),
 }
 
-/// Position that a client requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartPosition {
-    /// Only new notifications.
     Now,
-    /// Notifications after this number; `None` if the client sent something other than a number of the account.
+    /// `None` if the client sent something other than a number of the account.
     After(Option<i64>),
 }
 
-/// Reasons why a stream is not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The account has the maximum number of open streams.
     #[error("the account has reached its limit of {limit} notification streams; close a stream first")]
-    TooMany {
-        /// Maximum number of streams.
-        limit: u32,
-    },
-    /// The account is deleted.
+    TooMany { limit: u32 },
     #[error("the account does not exist any more")]
     NoAccount,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Opens a stream of the account (contract: notifications 3, 7, 9) and returns the position where it begins.
-///
-/// # Errors
-/// Returns an error if the account has too many streams or is deleted, or a query fails.
+/// Contract: notifications 3, 7, 9. Returns the position where the stream begins.
 pub async fn open_stream(
     conn: &mut PgConnection,
     account: AccountId,
@@ -151,8 +131,8 @@ pub async fn open_stream(
     })
 }
 
-/// Returns the number in `since` if no notification after it was missed: the account's changes have been recorded since
-/// then, and the notifications after it are still kept.
+/// Returns the number in `since` if the account's changes have been recorded since then, and the notifications after it
+/// are still kept.
 async fn find_position(
     conn: &mut PgConnection,
     account: AccountId,
@@ -174,8 +154,8 @@ async fn find_position(
     .map(Option::flatten)
 }
 
-/// Records the account's changes as notifications for the retention time from now (contract: notifications 7). Returns
-/// false when the account is deleted.
+/// Records changes for the retention time from now (contract: notifications 7). Returns false when the account is
+/// deleted.
 async fn record_changes(conn: &mut PgConnection, account: AccountId, retention: Duration) -> sqlx::Result<bool> {
     let recorded = sqlx::query!(
         "insert into notification_readers (account_id, until)
@@ -189,13 +169,11 @@ async fn record_changes(conn: &mut PgConnection, account: AccountId, retention: 
     Ok(recorded.rows_affected() == 1)
 }
 
-/// Assigns numbers to the account's notifications without one and returns the highest number. Returns `None` when no
-/// client has requested the account's notifications yet.
+/// Returns the highest number; `None` when no client has requested the account's notifications yet.
 pub async fn number(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<i64>> {
     sqlx::query_scalar!("select number_notifications($1)", account as _).fetch_one(conn).await
 }
 
-/// Returns up to `limit` notifications with numbers above `after`, the oldest first.
 pub async fn read_after(
     conn: &mut PgConnection,
     account: AccountId,
@@ -215,7 +193,7 @@ pub async fn read_after(
     rows.into_iter().map(Row::read).collect()
 }
 
-/// Lists the account's notifications below a number, the newest first (contract: notifications 8).
+/// The newest first (contract: notifications 8).
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -254,12 +232,9 @@ impl Row {
     }
 }
 
-/// Progress of the notifications of an account with open streams.
 #[derive(Debug)]
 pub struct Progress {
-    /// Account of the notifications.
     pub account: AccountId,
-    /// Highest assigned number.
     pub highest: i64,
     /// True when there are notifications without a number.
     pub waiting: bool,
@@ -278,7 +253,6 @@ pub async fn progress(conn: &mut PgConnection, accounts: &[AccountId]) -> sqlx::
     .await
 }
 
-/// Extends the lease of these open streams.
 pub async fn renew_streams(
     conn: &mut PgConnection,
     streams: &[NotificationStreamId],
@@ -301,7 +275,6 @@ pub async fn renew_streams(
     Ok(())
 }
 
-/// Deletes these streams, which are closed.
 pub async fn close_streams(conn: &mut PgConnection, streams: &[NotificationStreamId]) -> sqlx::Result<()> {
     sqlx::query!("delete from notification_streams where id = any($1)", streams as _).execute(conn).await?;
     Ok(())
@@ -312,7 +285,6 @@ async fn on_account_delete(conn: &mut PgConnection, account: AccountId) -> sqlx:
     Ok(())
 }
 
-/// Deletes up to `limit` notifications that are older than `age`. Returns the number of deleted notifications.
 async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from notifications where place = any(array(
@@ -326,7 +298,6 @@ async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Resu
     Ok(purged.rows_affected())
 }
 
-/// Deletes up to `limit` streams whose process died. Returns the number of deleted streams.
 async fn purge_streams(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from notification_streams where id = any(array(

@@ -31,23 +31,16 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("oauth")
 };
 
-/// Program that obtains access tokens with its own credentials.
 #[derive(Debug, Clone)]
 pub struct Client {
-    /// Client id, which the client sends as `client_id`.
+    /// Sent as `client_id`.
     pub id: OauthClientId,
-    /// Name chosen by the account owner.
     pub name: String,
-    /// Scopes that its tokens can have.
     pub scopes: Scopes,
-    /// Time the client was created.
     pub created_at: Timestamp,
 }
 
-/// Checks the name of a client and returns it trimmed.
-///
-/// # Errors
-/// Returns an error on field `name` if the name does not have 1 to 120 characters or contains control characters.
+/// Returns the name trimmed.
 pub fn check_name(name: &str) -> Result<&str, Invalid> {
     let name = name.trim();
     let mut rules = Rules::default();
@@ -57,12 +50,9 @@ pub fn check_name(name: &str) -> Result<&str, Invalid> {
     Ok(name)
 }
 
-/// Creates a client of `account`. The account's row is locked, so that concurrent calls count each other's clients.
-/// Only the hash of the secret is stored. A team member must not create a client, because it would remain after the end
-/// of the membership, unlike a key. The route that creates clients therefore ignores the account header.
-///
-/// # Errors
-/// Returns an error if the name does not have 1 to 120 characters, the account has `most` clients, or a query fails.
+/// The account's row is locked, so that concurrent calls count each other's clients. A team member must not create a
+/// client, because it would remain after the end of the membership, unlike a key: the route that creates clients
+/// ignores the account header.
 pub async fn create_client(
     conn: &mut PgConnection,
     account: AccountId,
@@ -96,24 +86,18 @@ pub async fn create_client(
     Ok((Client { id, name: name.to_owned(), scopes, created_at }, secret))
 }
 
-/// Reasons why a client is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateClientError {
-    /// A field is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The account has the maximum number of clients.
     #[error("the account has {0} OAuth clients, the maximum")]
     TooMany(u32),
-    /// The account does not exist.
     #[error("the account does not exist")]
     NoAccount,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Lists the active clients of `account`, the newest first.
 pub async fn list_clients(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<Client>> {
     sqlx::query!(
         "select id, name, scopes, created_at from oauth_clients where account_id = $1 and revoked_at is null order by id desc",
@@ -124,8 +108,7 @@ pub async fn list_clients(conn: &mut PgConnection, account: AccountId) -> sqlx::
     .await
 }
 
-/// Revokes a client and all its tokens immediately. Returns false when the account has no such client. A second call
-/// changes nothing.
+/// Also revokes all tokens immediately. A second call changes nothing.
 pub async fn delete_client(conn: &mut PgConnection, account: AccountId, id: OauthClientId) -> sqlx::Result<bool> {
     let row = sqlx::query!(
         "update oauth_clients set revoked_at = coalesce(revoked_at, now()) where id = $1 and account_id = $2",
@@ -137,7 +120,7 @@ pub async fn delete_client(conn: &mut PgConnection, account: AccountId, id: Oaut
     Ok(row.rows_affected() > 0)
 }
 
-/// Revokes all clients of an account that is being deleted, as [`delete_client`] does.
+/// As [`delete_client`], for an account that is being deleted.
 async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!(
         "update oauth_clients set revoked_at = now() where account_id = $1 and revoked_at is null",
@@ -165,7 +148,6 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     Ok(purged.rows_affected())
 }
 
-/// Client that authenticated with its secret.
 #[derive(Debug)]
 pub struct Authenticated {
     id: OauthClientId,
@@ -173,8 +155,7 @@ pub struct Authenticated {
     account_status: AccountStatus,
 }
 
-/// Returns the client with this id and secret. Returns `None` for an unknown client, a wrong secret, and a client whose
-/// account is deleted. An unknown client takes the same steps as a wrong secret.
+/// `None` also for a client whose account is deleted. An unknown client takes the same steps as a wrong secret.
 pub async fn authenticate(conn: &mut PgConnection, id: &str, secret: &str) -> sqlx::Result<Option<Authenticated>> {
     let id = id.parse().unwrap_or_else(|_| OauthClientId::from(Uuid::nil()));
     let row = sqlx::query!(
@@ -195,19 +176,17 @@ pub async fn authenticate(conn: &mut PgConnection, id: &str, secret: &str) -> sq
     }))
 }
 
-/// Access token in clear text. Only its hash is stored. Its prefix distinguishes it from other bearer tokens.
+/// Only its hash is stored. Its prefix distinguishes it from other bearer tokens.
 #[derive(Clone)]
 pub struct AccessToken(String);
 
 impl AccessToken {
-    /// Prefix of every access token.
     pub const PREFIX: &str = "svc_oauth_";
 
     fn generate() -> Self {
         Self(format!("{}{}", Self::PREFIX, Token::generate().reveal()))
     }
 
-    /// Returns the token, which is shown once.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -221,9 +200,6 @@ impl fmt::Debug for AccessToken {
 }
 
 /// Issues a token to `client` for `lifetime`, with the scopes it requests or otherwise with all of its scopes.
-///
-/// # Errors
-/// Returns an error if the account is suspended, the client does not have a requested scope, or a query fails.
 pub async fn issue_token(
     conn: &mut PgConnection,
     client: &Authenticated,
@@ -251,44 +227,31 @@ pub async fn issue_token(
     Ok((token, scopes))
 }
 
-/// Returns the scopes in `requested` if a client with `scopes` has all of them. A broad scope includes the narrow scopes
-/// that it satisfies.
+/// `None` if `scopes` do not satisfy all of them. A broad scope includes the narrow scopes that it satisfies.
 fn narrowed(scopes: &Scopes, requested: &str) -> Option<Scopes> {
     let names: Vec<_> = requested.split(' ').filter(|name| !name.is_empty()).collect();
     Scopes::grantable(&names, scopes).ok()
 }
 
-/// Reasons why no token is issued.
 #[derive(Debug, thiserror::Error)]
 pub enum IssueError {
-    /// Staff suspended the client's account.
     #[error("the account of the client is suspended")]
     Suspended,
-    /// A requested scope is unknown or was not granted to the client.
     #[error("the scope is unknown or was not granted to the client")]
     Scope,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Stored state of an access token that authenticates a request.
 #[derive(Debug, Clone)]
 pub struct TokenRecord {
-    /// Client the token was issued to.
     pub client_id: OauthClientId,
-    /// Account of the client.
     pub account_id: AccountId,
     pub scopes: Scopes,
-    /// Time the token expires.
     pub expires_at: Timestamp,
-    /// True when the token has expired.
     pub expired: bool,
-    /// True when the client was revoked.
     pub revoked: bool,
-    /// State of the account.
     pub account_status: AccountStatus,
-    /// Subscription level of the account.
     pub tier: Tier,
 }
 
@@ -314,8 +277,7 @@ pub async fn find_by_token(conn: &mut PgConnection, token: &str) -> sqlx::Result
     .await
 }
 
-/// Deletes up to `limit` access tokens that expired more than a day ago (contract: retention 7). During that day, a
-/// caller with the token receives the reason for the refusal. Returns the number of deleted tokens.
+/// An expired row is kept for a day (contract: retention 7), in which a caller with the token receives the reason for the refusal.
 async fn purge_expired_tokens(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from oauth_tokens where token_hash in (

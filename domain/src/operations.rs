@@ -1,8 +1,7 @@
-//! Operations of a session and their results: one file for each operation, with its parameters, bounds, result and facts
-//! ([`OperationSpec`]).
+//! Operations of a session and their results, one file for each.
 //!
-//! Operations are parsed once (contract: operations): a value of one of these types proves that its bounds were checked. Only the
-//! engine can tell later whether a selector or a key exists. `operations/results.rs` describes the way of a result.
+//! A value of one of these types proves that its bounds were checked (contract: operations). Only the engine can tell
+//! later whether a selector or a key exists. `operations/results.rs` describes the path of a result.
 
 mod capture;
 mod cookies;
@@ -193,9 +192,6 @@ pub enum OnTimeout {
 }
 
 /// Validates the caller's timeout.
-///
-/// # Errors
-/// On `timeout_ms`.
 pub fn parse_timeout(timeout_ms: Option<u64>, default: Duration, limits: &Limits) -> Result<Duration, Invalid> {
     let Some(ms) = timeout_ms else { return Ok(default) };
     let timeout = Duration::from_millis(ms);

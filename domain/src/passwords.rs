@@ -1,8 +1,8 @@
 //! Passwords (contract: sign-ins 2).
 //!
 //! Passwords are compared in Unicode's compatibility form (NIST SP 800-63B, section 5.1.1.2), so that the way a
-//! keyboard composes a letter does not matter. Spaces and case count. Hashing takes tens of milliseconds of CPU time,
-//! so call it on a thread where that delays no other task.
+//! keyboard composes a letter does not matter. Hashing takes tens of milliseconds of CPU time, so call it on a thread
+//! where that delays no other task.
 
 use std::cell::RefCell;
 
@@ -14,19 +14,16 @@ use unicode_normalization::UnicodeNormalization;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 
-/// Hash that no password matches. Checking it costs as much as checking a real one.
+/// Checking it costs as much as checking a real one.
 const UNMATCHED_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$8Fq2ZrXyqT0m3gJm5oY2Uw$0mFv3n4b3Hq1mTt0yS9cPzK0o8h2pZb5x7Vd6uJwQe8";
 
-/// Bytes above which no password is checked, whatever the limits are.
+/// Bytes, whatever the limits are.
 const LONGEST: usize = 256 * 1024;
 
-/// New password of an account, normalized.
 pub struct NewPassword(String);
 
 impl NewPassword {
-    /// # Errors
-    /// Returns an error on `field` if the password has too few or too many characters.
     pub fn parse(text: &str, field: &str, limits: &Limits) -> Result<Self, Invalid> {
         let mut rules = Rules::default();
         // A text of this length has too many characters in any form. Normalizing it could enlarge it a lot.
@@ -73,7 +70,7 @@ fn params() -> Params {
     Params::new(19 * 1024, 2, 1, None).expect("the parameters are within argon2's bounds")
 }
 
-/// Derives the stored form of a recovery code: 32 bytes, at the cost of a password hash.
+/// 32 bytes, at the cost of a password hash.
 ///
 /// # Panics
 /// Never panics with a salt of at least 8 bytes: the other values are within argon2's bounds.

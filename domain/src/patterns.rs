@@ -1,9 +1,9 @@
 //! Regular expressions of customers that a URL must match.
 //!
-//! They are expressions of the `regex` crate: a match takes time proportional to the length of the URL times the size
-//! of the expression. Both are limited, but the product can still be seconds, and a match cannot be interrupted. Each
-//! match therefore runs on a separate thread with idle priority. The caller can be cancelled at any time. Its permit is
-//! returned only when the thread ends, so that the number of busy threads stays limited.
+//! A match takes time proportional to the length of the URL times the size of the expression. Both are limited, but the
+//! product can still be seconds, and a match cannot be interrupted: it runs on a separate thread with idle priority.
+//! The caller can be cancelled at any time; its permit is returned only when the thread ends, so that the number of
+//! busy threads stays limited.
 
 use std::io;
 use std::sync::Arc;
@@ -14,39 +14,32 @@ use tokio::sync::Semaphore;
 use crate::blocking::run_idle;
 use crate::validation::Invalid;
 
-/// Maximum bytes of a compiled expression, and of its tables during a match.
+/// Compiled, and for the tables during a match.
 const MOST_BYTES: usize = 1024 * 1024;
 
-/// Regular expression in the syntax of the `regex` crate, at most 1 MiB after compilation.
+/// Syntax of the `regex` crate, at most 1 MiB after compilation.
 #[derive(Debug, Clone)]
 pub struct Pattern(Regex);
 
-/// Reasons why an expression is not compiled or not evaluated.
 #[derive(Debug, thiserror::Error)]
 pub enum PatternError {
-    /// The expression is invalid or too large.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The machine cannot create a thread.
     #[error("cannot evaluate the regular expression: {0}")]
     Thread(#[from] io::Error),
 }
 
-/// Compiles and matches expressions.
 #[derive(Debug, Clone)]
 pub struct Patterns {
     permits: Arc<Semaphore>,
 }
 
 impl Patterns {
-    /// Creates an instance that runs at most `max_threads` threads at a time.
     #[must_use]
     pub fn new(max_threads: usize) -> Self {
         Self { permits: Arc::new(Semaphore::new(max_threads)) }
     }
 
-    /// # Errors
-    /// Returns an error on this field of the request if the text is not a regular expression or is too large.
     pub async fn compile(&self, text: &str, field: &str) -> Result<Pattern, PatternError> {
         let text = text.to_owned();
         let compiled = self.run_on_thread(move || {
@@ -61,20 +54,14 @@ impl Patterns {
         })?)
     }
 
-    /// Returns true when the pattern matches anywhere in a URL. When the future is dropped, the thread keeps its permit
-    /// until it ends.
-    ///
-    /// # Errors
-    /// Returns an error if the machine cannot create a thread.
+    /// The pattern may match anywhere in the URL. When the future is dropped, the thread keeps its permit until it
+    /// ends.
     pub async fn is_match(&self, pattern: &Pattern, address: &str) -> Result<bool, PatternError> {
         let (Pattern(regex), address) = (pattern.clone(), address.to_owned());
         Ok(self.run_on_thread(move || regex.is_match(&address)).await?)
     }
 
-    /// Returns the index of the first URL that the pattern matches. As [`Patterns::is_match`], on one thread for all URLs.
-    ///
-    /// # Errors
-    /// Returns an error if the machine cannot create a thread.
+    /// As [`Patterns::is_match`], on one thread for all URLs.
     pub async fn first_match(&self, pattern: &Pattern, addresses: Vec<String>) -> Result<Option<usize>, PatternError> {
         let Pattern(regex) = pattern.clone();
         Ok(self.run_on_thread(move || addresses.iter().position(|address| regex.is_match(address))).await?)

@@ -1,8 +1,8 @@
 //! Profiles (contract: profiles): the browser state that a session starts with and saves at its end.
 //!
-//! This module has the rows of profiles. The content of a profile is a store, which the crate `kitfleet-profiles`
-//! writes and reads and which never changes. A profile and its snapshots refer to stores. A reference is changed under
-//! the lock of the profile's row, and the code that removes one marks the store as removable.
+//! The content of a profile is an immutable store, which the crate `kitfleet-profiles` writes and reads. A profile and
+//! its snapshots refer to stores. A reference is changed under the lock of the profile's row, and the code that removes
+//! one marks the store as removable.
 
 pub mod snapshots;
 pub mod sources;
@@ -56,32 +56,22 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("profiles")
 };
 
-/// Purpose for which the vault seals the keys of profiles.
 pub const KEY_PURPOSE: &str = "profiles";
 
-/// Job that purges profiles whose time in the recycle bin is over, removes stores without references, and deletes all
-/// other rows past their retention term.
+/// Purges profiles and stores, and all other rows past their retention term.
 pub const SWEEP_RETENTION: ScheduledJob = ScheduledJob { name: "sweep_retention", period: 60 };
 
-/// Profile as customers see it.
 #[derive(Debug, Clone)]
 pub struct Profile {
     pub id: ProfileId,
-    /// Account the profile belongs to.
     pub account_id: AccountId,
-    /// Name chosen by the account owner.
     pub name: String,
-    /// Device that its sessions emulate.
     pub archetype: String,
-    /// Size of the stored state, sealed.
+    /// Size of the sealed state.
     pub size_bytes: i64,
-    /// Time the profile was created.
     pub created_at: Timestamp,
-    /// Time the row last changed.
     pub updated_at: Timestamp,
-    /// Time a session last used the profile.
     pub last_used_at: Option<Timestamp>,
-    /// Time the profile was moved to the recycle bin.
     pub deleted_at: Option<Timestamp>,
 }
 
@@ -91,15 +81,11 @@ pub struct ProfileName(String);
 impl ProfileName {
     const MAX_CHARS: usize = 120;
 
-    /// # Errors
-    /// Returns an error on field `name` if the name does not have 1 to 120 characters or contains an invisible
-    /// character.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         validation::name(text, Self::MAX_CHARS).map(Self)
     }
 
-    /// Returns the name of a profile derived from another: the same name with a word in parentheses, truncated to the
-    /// maximum length.
+    /// The name with a word in parentheses, truncated to the maximum length.
     #[must_use]
     pub fn of_another(name: &str, word: &str) -> Self {
         let suffix = format!(" ({word})");
@@ -108,51 +94,37 @@ impl ProfileName {
         Self(format!("{}{suffix}", cut.trim_end()))
     }
 
-    /// Returns the name as the account owner wrote it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Values of a new profile.
 #[derive(Debug)]
 pub struct NewProfile<'a> {
-    /// Profile id, which its key and its store are bound to.
+    /// The profile's key and store are bound to it.
     pub id: ProfileId,
     pub name: &'a ProfileName,
-    /// Device that its sessions emulate.
     pub archetype: &'a str,
-    /// Key that its stores are sealed with, itself sealed.
     pub sealed_key: &'a [u8],
-    /// Initial content.
     pub content: Option<Content>,
-    /// Source of the profile.
     pub origin: Origin,
 }
 
-/// Store and its size.
 #[derive(Debug, Clone, Copy)]
 pub struct Content {
     pub store: StoreId,
-    /// Size of the store, sealed.
     pub size_bytes: i64,
 }
 
-/// Source of a new profile.
 #[derive(Debug)]
 pub enum Origin {
-    /// No source.
     New,
-    /// Another profile.
     Clone(ProfileId),
-    /// Snapshot of another profile.
     Snapshot(SnapshotId),
-    /// Imported document, with the ids that it contains.
+    /// Ids that the document contains, if it does.
     Document {
-        /// Exported profile, if the document has its id.
         profile: Option<String>,
-        /// Account of the exported profile, if the document has its id.
         account: Option<String>,
     },
 }
@@ -175,39 +147,28 @@ impl Origin {
     }
 }
 
-/// Reasons why a profile is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The account has the maximum number of profiles of its own limit or its tier, including the recycle bin.
+    /// Counts the recycle bin.
     #[error("the account has {current} profiles, including those in the recycle bin; the limit is {limit}")]
-    CapReached {
-        /// Current number.
-        current: i64,
-        /// Maximum number.
-        limit: i64,
-    },
-    /// The account has reached its limit of stored bytes.
+    CapReached { current: i64, limit: i64 },
     #[error(transparent)]
     Bytes(#[from] TooManyBytes),
-    /// The account does not exist.
     #[error("there is no such account")]
     NoAccount,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Error: the profiles and snapshots of the account have reached its limit of sealed bytes.
+/// The profiles and snapshots together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the account's profiles and snapshots store {current} bytes; the limit is {limit}")]
 pub struct TooManyBytes {
-    /// Current number of bytes.
     pub current: i64,
-    /// Maximum number of bytes.
     pub limit: i64,
 }
 
-/// Checks that the stored bytes of the account can grow by `more`. The caller must hold the lock on the account.
+/// The caller must hold the lock on the account.
 pub(crate) async fn require_bytes(
     conn: &mut PgConnection,
     account: AccountId,
@@ -221,11 +182,7 @@ pub(crate) async fn require_bytes(
     Ok(if fits { Ok(()) } else { Err(TooManyBytes { current, limit }) })
 }
 
-/// Checks that the account can have another profile. Its row is locked until the transaction ends, so that concurrent
-/// calls count each other's profiles.
-///
-/// # Errors
-/// Returns an error if the account has the maximum number of profiles, or a query fails.
+/// The account's row is locked until the transaction ends, so that concurrent calls count each other's profiles.
 pub async fn require_room(conn: &mut PgConnection, account: AccountId, limits: &Limits) -> Result<(), CreateError> {
     let (tier, own) = accounts::lock_limits(&mut *conn, account).await?.ok_or(CreateError::NoAccount)?;
     let current =
@@ -236,10 +193,7 @@ pub async fn require_room(conn: &mut PgConnection, account: AccountId, limits: &
     if current < limit { Ok(()) } else { Err(CreateError::CapReached { current, limit }) }
 }
 
-/// Does the same for a profile with initial content: the account must have room for at least one byte.
-///
-/// # Errors
-/// Returns the errors of [`require_room`], and an error if the account has reached its limit of stored bytes.
+/// There must also be room for at least one byte.
 pub async fn require_room_for_content(
     conn: &mut PgConnection,
     account: AccountId,
@@ -249,10 +203,7 @@ pub async fn require_room_for_content(
     Ok(require_bytes(conn, account, 1, limits).await??)
 }
 
-/// Creates a profile, and writes `profile.created` or `profile.imported`.
-///
-/// # Errors
-/// Returns an error if the account cannot have another profile, or a query fails.
+/// Writes `profile.created` or `profile.imported`.
 pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
@@ -286,7 +237,6 @@ pub async fn create(
     Ok(profile)
 }
 
-/// Returns the account's profile with this id, unless it is in the recycle bin.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> sqlx::Result<Option<Profile>> {
     sqlx::query_as!(
         Profile,
@@ -299,16 +249,12 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: ProfileId) ->
     .await
 }
 
-/// Filter of a list of profiles.
 #[derive(Debug, Default)]
 pub struct Filter {
-    /// True to list the recycle bin, false to list the other profiles.
     pub deleted: bool,
-    /// Continues the list after this profile.
     pub after: Option<ProfileId>,
 }
 
-/// Lists the account's profiles, the newest first, at most `limit`.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -330,7 +276,6 @@ pub async fn list(
     .await
 }
 
-/// Renames a profile. Returns `None` when the account has no such profile.
 pub async fn rename(
     conn: &mut PgConnection,
     account: AccountId,
@@ -349,30 +294,23 @@ pub async fn rename(
     .await
 }
 
-/// Reasons why a profile is not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// The account has no such profile, or it is in the recycle bin.
     #[error("there is no such profile")]
     NoProfile,
-    /// A live session uses the profile.
     #[error("the session {0} uses the profile")]
     InUse(SessionId),
-    /// The profile is not in the recycle bin.
     #[error("the profile is not in the recycle bin")]
     NotDeleted,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Profile whose row is locked until the transaction ends.
 struct LockedProfile {
     name: String,
     archetype: String,
 }
 
-/// Locks the row of a profile that is not in the recycle bin.
 async fn hold(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Result<LockedProfile, ChangeError> {
     let held = sqlx::query_as!(
         LockedProfile,
@@ -385,7 +323,6 @@ async fn hold(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Res
     held.ok_or(ChangeError::NoProfile)
 }
 
-/// Locks the row of a profile that is not in the recycle bin and not used by a live session.
 async fn hold_unused(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Result<LockedProfile, ChangeError> {
     let held = hold(&mut *conn, account, id).await?;
     let session = sqlx::query_scalar!("select id from sessions where profile_id = $1 and live", id as _,)
@@ -394,7 +331,6 @@ async fn hold_unused(conn: &mut PgConnection, account: AccountId, id: ProfileId)
     session.map_or(Ok(held), |session| Err(ChangeError::InUse(session)))
 }
 
-/// Locks the row of a profile in the recycle bin. Returns its name.
 async fn hold_deleted(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Result<String, ChangeError> {
     let held = sqlx::query!(
         r#"select name, deleted_at is not null as "deleted!" from profiles where id = $1 and account_id = $2 for update"#,
@@ -418,10 +354,7 @@ async fn record(
     audit::record(conn, account, actor, Entry { action, target: Some(id.to_string()), payload }).await
 }
 
-/// Moves a profile to the recycle bin and writes `profile.deleted`.
-///
-/// # Errors
-/// Returns an error if the profile does not exist, a live session uses it, or a query fails.
+/// Writes `profile.deleted`.
 pub async fn delete(
     conn: &mut PgConnection,
     account: AccountId,
@@ -435,9 +368,8 @@ pub async fn delete(
     Ok(record(conn, account, actor, "profile.deleted", id, json!({"name": name})).await?)
 }
 
-/// Moves all profiles of a deleted account to the recycle bin, from which they can no longer be restored.
 async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
-    // In the order of their ids, like all changes of several profiles, so that two such transactions cannot deadlock.
+    // In the order of ids, as everywhere, so that two such transactions cannot deadlock.
     sqlx::query!(
         "with held as (
              select id from profiles where account_id = $1 and deleted_at is null order by id for update
@@ -450,10 +382,7 @@ async fn delete_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result
     Ok(())
 }
 
-/// Restores a profile from the recycle bin and writes `profile.restored`.
-///
-/// # Errors
-/// Returns an error if the profile does not exist, it is not in the recycle bin, or a query fails.
+/// Writes `profile.restored`.
 pub async fn restore(
     conn: &mut PgConnection,
     account: AccountId,
@@ -468,11 +397,7 @@ pub async fn restore(
     find(conn, account, id).await?.ok_or(ChangeError::NoProfile)
 }
 
-/// Deletes a profile in the recycle bin permanently, with its snapshots, and writes `profile.purged`. Their stores are
-/// removed soon after.
-///
-/// # Errors
-/// Returns an error if the profile does not exist, it is not in the recycle bin, or a query fails.
+/// Writes `profile.purged`. The stores are removed soon after.
 pub async fn purge(
     conn: &mut PgConnection,
     account: AccountId,
@@ -484,7 +409,7 @@ pub async fn purge(
     Ok(record(conn, account, actor, "profile.purged", id, json!({"name": name})).await?)
 }
 
-/// Deletes the rows of a profile, which the caller has locked, and of its snapshots. Returns the number of snapshots.
+/// The caller has locked the profile. Returns the number of snapshots.
 async fn remove(conn: &mut PgConnection, id: ProfileId) -> sqlx::Result<u64> {
     let snapshots =
         sqlx::query!("delete from profile_snapshots where profile_id = $1", id as _).execute(&mut *conn).await?;
@@ -501,17 +426,14 @@ async fn remove(conn: &mut PgConnection, id: ProfileId) -> sqlx::Result<u64> {
 /// Time profiles stay in the recycle bin (contract: retention 2, 3).
 #[derive(Debug, Clone, Copy)]
 pub struct Retention {
-    /// Time for profiles that the account owner can restore.
     pub deleted: Duration,
-    /// Time for profiles of deleted accounts. They contain secrets and cannot be restored.
+    /// They contain secrets and cannot be restored.
     pub of_deleted_accounts: Duration,
 }
 
-/// Profile whose time in the recycle bin is over.
 #[derive(Debug)]
 pub struct ExpiredProfile {
     pub profile: ProfileId,
-    /// Number of its snapshots.
     pub snapshots: i64,
 }
 
@@ -540,8 +462,8 @@ pub async fn due_for_purge(
     .await
 }
 
-/// Deletes a profile that is due ([`due_for_purge`]) as [`purge`] does, but without an audit entry. Returns the number
-/// of its snapshots, or `None` when it is no longer due or its row is locked.
+/// As [`purge`], but without an audit entry. Returns the number of snapshots, or `None` when the profile is no longer
+/// due or its row is locked.
 pub async fn purge_due(conn: &mut PgConnection, retention: Retention, id: ProfileId) -> sqlx::Result<Option<u64>> {
     // The account owner may have restored the profile and deleted it again in the meantime.
     let held = sqlx::query_scalar!(
@@ -562,21 +484,15 @@ pub async fn purge_due(conn: &mut PgConnection, retention: Retention, id: Profil
     }
 }
 
-/// Profile leased to a session.
 #[derive(Debug)]
 pub struct LeasedProfile {
     pub name: String,
-    /// Device of the profile.
     pub archetype: String,
-    /// Number of sessions that have used the profile, including this one.
+    /// Sessions that have used the profile, including this one.
     pub generation: i64,
 }
 
-/// Leases a profile to a session that this transaction creates. The profile's row is locked, so that only one of
-/// several sessions gets it.
-///
-/// # Errors
-/// Returns an error if the profile does not exist, a live session uses it, or a query fails.
+/// The profile's row is locked, so that only one of several sessions gets it.
 pub async fn take(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Result<LeasedProfile, ChangeError> {
     let LockedProfile { name, archetype } = hold_unused(&mut *conn, account, id).await?;
     let generation = sqlx::query_scalar!(
@@ -588,20 +504,14 @@ pub async fn take(conn: &mut PgConnection, account: AccountId, id: ProfileId) ->
     Ok(LeasedProfile { name, archetype, generation })
 }
 
-/// Profile with the data for reading its content.
 #[derive(Debug)]
 pub struct StoredProfile {
-    /// Profile without its content.
     pub profile: Profile,
-    /// Key that its stores are sealed with, itself sealed.
     pub sealed_key: Vec<u8>,
-    /// Store with its content, if there is one.
     pub store: Option<StoreId>,
-    /// Time this was read.
     pub read_at: Timestamp,
 }
 
-/// Returns the account's profile with its content, unless it is in the recycle bin.
 pub async fn find_kept(
     conn: &mut PgConnection,
     account: AccountId,
@@ -617,7 +527,7 @@ pub async fn find_kept(
     Ok(row.map(|row| StoredProfile { profile, sealed_key: row.sealed_key, store: row.store_id, read_at: row.read_at }))
 }
 
-/// Returns true while a live worker is still saving the state of the profile's last session.
+/// A live worker is still saving the state of the profile's last session.
 pub async fn is_being_kept(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select exists(select from sessions s join workers w on w.id = s.worker_id
@@ -631,8 +541,8 @@ pub async fn is_being_kept(conn: &mut PgConnection, account: AccountId, id: Prof
     .await
 }
 
-/// Marks a store as removable unless it is referenced. The caller must hold the lock on the row of its profile, or the
-/// profile must not exist.
+/// Does nothing if the store is referenced. The caller must hold the lock on the row of its profile, or the profile
+/// must not exist.
 pub async fn release(conn: &mut PgConnection, store: StoreId) -> sqlx::Result<()> {
     sqlx::query!(
         "update profile_stores set removable_at = now()
@@ -645,7 +555,6 @@ pub async fn release(conn: &mut PgConnection, store: StoreId) -> sqlx::Result<()
     Ok(())
 }
 
-/// Writes `profile.exported`.
 pub async fn note_export(conn: &mut PgConnection, exported: &Profile, actor: &Actor) -> sqlx::Result<()> {
     let Profile { id, account_id: account, .. } = *exported;
     let payload = json!({"source_profile_id": id, "source_account_id": account});

@@ -1,8 +1,8 @@
 //! Saved proxies (contract: proxies), which customers provide.
 //!
-//! Passwords and configurations are sealed before they reach the database, only with the deployment's own key. A
-//! session with a proxy gets a copy (`in_use`) that is sealed to the one worker that owns its browser. Therefore no
-//! worker needs the deployment's key, and a later change of the proxy does not affect the session.
+//! Secrets are sealed before they reach the database, only with the deployment's own key. A session gets a copy
+//! (`in_use`) that is sealed to the one worker that owns its browser, so no worker needs the deployment's key, and a
+//! later change of the proxy does not affect the session.
 
 pub mod checks;
 mod in_use;
@@ -61,7 +61,6 @@ pub(crate) const AREA: Area = Area {
 /// Purpose for which the vault derives the sealing key.
 const PURPOSE: &str = "proxies";
 
-/// Protocol of a proxy.
 #[derive(
     Debug,
     Clone,
@@ -83,31 +82,26 @@ pub enum Scheme {
     Socks5,
     /// CONNECT (RFC 9110, section 9.3.6), with Basic credentials.
     Http,
-    /// A `WireGuard` tunnel.
     Wireguard,
-    /// An `OpenVPN` tunnel.
     Openvpn,
 }
 
 impl Scheme {
-    /// All protocols.
     pub const ALL: &'static [Self] = Self::VARIANTS;
-    /// Names of all protocols in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Name in the contract, the audit log and the database.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Returns true when the proxy's endpoint comes from a configuration and not from a host and a port.
+    /// The endpoint comes from a configuration and not from a host and a port.
     #[must_use]
     pub fn is_tunnel(self) -> bool {
         matches!(self, Self::Wireguard | Self::Openvpn)
     }
 
-    /// Returns the maximum size of its configuration in bytes (contract: proxies 4), or 0 for a protocol without one.
+    /// 0 for a protocol without a configuration (contract: proxies 4).
     #[must_use]
     pub fn most_config_bytes(self) -> usize {
         match self {
@@ -118,30 +112,21 @@ impl Scheme {
     }
 }
 
-/// Saved proxy as customers see it, without its secrets.
 #[derive(Debug, Clone)]
 pub struct SavedProxy {
     pub id: ProxyId,
-    /// Label chosen by the account owner.
     pub label: String,
-    /// Protocol of the proxy.
     pub scheme: Scheme,
-    /// Host name or address, as [`url::Host`] writes it.
+    /// As [`url::Host`] writes it.
     pub host: String,
     pub port: i32,
-    /// User name sent to the proxy.
     pub username: Option<String>,
-    /// True when a password is stored.
     pub has_password: bool,
-    /// True when a configuration is stored.
     pub has_config: bool,
-    /// Time the proxy was saved.
     pub created_at: Timestamp,
-    /// Time the proxy last changed.
     pub updated_at: Timestamp,
 }
 
-/// Secret part of a proxy, stored in its own column.
 #[derive(Debug, Clone, Copy, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 enum Part {
@@ -163,33 +148,19 @@ fn open(vault: &Vault, id: ProxyId, part: Part, sealed: &[u8]) -> Result<Zeroizi
     String::from_utf8(opened).map(Zeroizing::new).map_err(|_| UnsealError)
 }
 
-/// Reasons why a proxy is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The account has the maximum number of proxies.
     #[error("the account has {current} saved proxies; the limit is {limit}")]
-    TooMany {
-        /// Current number.
-        current: i64,
-        /// Maximum number.
-        limit: i64,
-    },
-    /// The account does not exist.
+    TooMany { current: i64, limit: i64 },
     #[error("there is no such account")]
     NoAccount,
-    /// A field is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Saves a proxy and writes `proxy.created`. The account's row is locked, so that concurrent calls count each other's
-/// proxies. The account can have `limit` of them.
-///
-/// # Errors
-/// Returns an error if the account has the maximum number of proxies, or a query fails.
+/// Writes `proxy.created`. The account's row is locked, so that concurrent calls count each other's proxies.
 pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
@@ -232,13 +203,12 @@ pub async fn create(
     Ok(saved)
 }
 
-/// Returns the audit entry of a proxy, without its secrets (contract: proxies 9).
+/// The entry contains no secrets (contract: proxies 9).
 fn entry(action: &'static str, proxy: &SavedProxy) -> Entry {
     let payload = json!({"proxy_id": proxy.id, "label": proxy.label, "scheme": proxy.scheme.name()});
     Entry { action, target: Some(proxy.id.to_string()), payload }
 }
 
-/// Lists the account's proxies, the newest first.
 pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<SavedProxy>> {
     sqlx::query_as!(
         SavedProxy,
@@ -251,7 +221,6 @@ pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<V
     .await
 }
 
-/// Returns the account's proxy with this id.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: ProxyId) -> sqlx::Result<Option<SavedProxy>> {
     sqlx::query_as!(
         SavedProxy,
@@ -265,29 +234,21 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: ProxyId) -> s
     .await
 }
 
-/// Reasons why a proxy is not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// The account has no such proxy.
     #[error("there is no such saved proxy")]
     NoProxy,
-    /// A live session uses the proxy.
     #[error("the agent session {0} uses the proxy")]
     InUse(AgentSessionId),
-    /// A field is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Replaces the values of a proxy and writes `proxy.updated`. A secret that the request does not contain is kept,
-/// unless the proxy's endpoint changes. Otherwise, a caller who can change the endpoint could have the stored password
-/// sent there (contract: proxies 6). Sessions that use the proxy are not affected.
-///
-/// # Errors
-/// Returns an error if the proxy does not exist, the change is invalid, or a query fails.
+/// Writes `proxy.updated`. A secret that the request does not contain is kept, unless the endpoint changes: a caller
+/// who can change it could have the stored password sent there (contract: proxies 6). Sessions that use the proxy are
+/// not affected.
 pub async fn replace(
     conn: &mut PgConnection,
     account: AccountId,
@@ -349,10 +310,7 @@ pub async fn replace(
     Ok(saved)
 }
 
-/// Deletes a proxy that no live session uses and writes `proxy.deleted`.
-///
-/// # Errors
-/// Returns an error if the proxy does not exist, a live session uses it, or a query fails.
+/// Writes `proxy.deleted`.
 pub async fn delete(
     conn: &mut PgConnection,
     account: AccountId,
@@ -379,7 +337,6 @@ pub async fn delete(
     Ok(audit::record(conn, account, actor, entry("proxy.deleted", &deleted)).await?)
 }
 
-/// Returns a live agent session that uses the proxy.
 async fn user_of(conn: &mut PgConnection, id: ProxyId) -> sqlx::Result<Option<AgentSessionId>> {
     sqlx::query_scalar!(
         "select a.id from sessions s join agent_sessions a on a.session_id = s.id where s.proxy_id = $1 and s.live limit 1",
@@ -389,8 +346,8 @@ async fn user_of(conn: &mut PgConnection, id: ProxyId) -> sqlx::Result<Option<Ag
     .await
 }
 
-/// Returns a live agent session that would lose its packets if another session used the same proxy. A WireGuard server
-/// sends all packets to the client that last used a key.
+/// Returns a live agent session that would lose its packets: a WireGuard server sends all packets to the client that
+/// last used a key.
 pub async fn would_rob(conn: &mut PgConnection, proxy: &LockedProxy) -> sqlx::Result<Option<AgentSessionId>> {
     match proxy.scheme {
         Scheme::Wireguard => user_of(conn, proxy.id).await,
@@ -398,7 +355,7 @@ pub async fn would_rob(conn: &mut PgConnection, proxy: &LockedProxy) -> sqlx::Re
     }
 }
 
-/// Marks the proxies of an account that is being deleted as unusable and deletes its checks.
+/// The account is being deleted.
 async fn on_account_delete(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from proxy_checks where account_id = $1", account as _).execute(&mut *conn).await?;
     sqlx::query!("update proxies set lost_at = now() where account_id = $1", account as _).execute(conn).await?;
@@ -419,7 +376,6 @@ async fn purge_lost(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx:
     Ok(purged.rows_affected())
 }
 
-/// Counts the proxies that [`purge_lost`] would delete.
 async fn count_lost(conn: &mut PgConnection, age: Duration) -> sqlx::Result<u64> {
     let count = sqlx::query_scalar!(
         r#"select count(*) as "count!" from proxies where lost_at < now() - make_interval(secs => $1)"#,

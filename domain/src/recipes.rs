@@ -1,5 +1,5 @@
-//! Recipes (contract: recipes): the recorded steps of an agent session. A recipe is captured once and never changes. Its steps
-//! are sealed, because they contain typed text.
+//! Recipes (contract: recipes): the recorded steps of an agent session. A recipe never changes. Its steps are sealed,
+//! because they contain typed text.
 
 mod source;
 pub mod steps;
@@ -43,36 +43,26 @@ pub(crate) const AREA: Area = Area {
 
 const PURPOSE: &str = "recipes";
 
-/// Keys to open the steps of agent sessions and to seal those of recipes.
 #[derive(Debug, Clone, Copy)]
 pub struct Keys<'a> {
-    /// Opens the steps of agent sessions.
     pub agents: &'a Sealer,
-    /// Seals and opens the steps of recipes.
     pub recipes: &'a Vault,
 }
 
-/// A recipe without its steps.
 #[derive(Debug, Clone)]
 pub struct Recipe {
     pub id: RecipeId,
-    /// Account that owns the recipe.
     pub account_id: AccountId,
-    /// Agent session the recipe was captured from. `None` after that session was deleted.
+    /// `None` after that session was deleted.
     pub agent_session_id: Option<AgentSessionId>,
-    /// Label chosen by the creator.
     pub label: String,
-    /// Description written by the creator.
     pub description: String,
-    /// Number of steps.
     pub intent_count: i32,
-    /// Time of creation.
     pub created_at: Timestamp,
     /// Equal to `created_at`, because a recipe never changes.
     pub updated_at: Timestamp,
 }
 
-/// The validated texts of a recipe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecipeTexts {
     label: String,
@@ -80,11 +70,6 @@ pub struct RecipeTexts {
 }
 
 impl RecipeTexts {
-    /// Trims and validates the texts.
-    ///
-    /// # Errors
-    /// Returns an error on `label` if it has fewer than 1 or more than 120 characters without surrounding white space, and on
-    /// `description` if it has more than 2,000 characters.
     pub fn parse(label: &str, description: Option<&str>, limits: &Limits) -> Result<Self, Invalid> {
         let (label, description) = (label.trim(), description.unwrap_or_default());
         let mut rules = Rules::default();
@@ -95,20 +80,12 @@ impl RecipeTexts {
     }
 }
 
-/// Reason why a recipe was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The steps cannot be read.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// The account has reached its limit of recipes.
     #[error("the account has {current} recipes; the limit is {limit}")]
-    TooMany {
-        /// Number of recipes of the account.
-        current: i64,
-        /// Maximum number of recipes.
-        limit: i64,
-    },
+    TooMany { current: i64, limit: i64 },
 }
 
 impl From<sqlx::Error> for CreateError {
@@ -119,10 +96,6 @@ impl From<sqlx::Error> for CreateError {
 
 /// Creates a recipe from the steps that an agent session has completed so far, and records `recipe.created`. The account's row is
 /// locked, so that simultaneous calls count each other's recipes.
-///
-/// # Errors
-/// Returns an error if the account may not see the agent session, its steps exceed a limit, the account has reached its limit of
-/// recipes, or the database fails.
 pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
@@ -174,10 +147,6 @@ pub async fn create(
     Ok(recipe)
 }
 
-/// Returns the steps that a recipe of this agent session would have now.
-///
-/// # Errors
-/// Returns an error if the account may not see the agent session, its steps exceed a limit, or the database fails.
 pub async fn preview(
     conn: &mut PgConnection,
     account: AccountId,
@@ -189,8 +158,8 @@ pub async fn preview(
     source::steps(conn, of, limits).await
 }
 
-/// Checks that the agent session belongs to the account, or to a team on which the actor is an admin (contract: recipes 3). Locks
-/// its row against deletion.
+/// Checks that the agent session belongs to the account, or to a team on which the actor is an admin (contract: recipes
+/// 3). Locks its row against deletion.
 async fn require_accessible(
     conn: &mut PgConnection,
     account: AccountId,
@@ -208,10 +177,7 @@ async fn require_accessible(
     if is_admin { Ok(()) } else { Err(SourceError::NoAgentSession) }
 }
 
-/// Returns up to `limit` recipes of the account, newest first, starting after `after`.
-///
-/// # Errors
-/// Returns database errors.
+/// Newest first.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -230,21 +196,14 @@ pub async fn list(
     .await
 }
 
-/// Reason why a recipe cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The steps were sealed with a key that this process does not have.
     #[error(transparent)]
     Sealed(#[from] UnsealError),
-    /// The database failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Returns a recipe of the account with its steps.
-///
-/// # Errors
-/// Returns an error if the steps cannot be opened or the database fails.
 pub async fn find(
     conn: &mut PgConnection,
     account: AccountId,
@@ -273,10 +232,7 @@ pub async fn find(
     Ok(Some((recipe, steps)))
 }
 
-/// Deletes a recipe of the account and records `recipe.deleted`. Returns `false` if the account has no such recipe.
-///
-/// # Errors
-/// Returns database errors.
+/// Records `recipe.deleted`.
 pub async fn delete(conn: &mut PgConnection, account: AccountId, id: RecipeId, actor: &Actor) -> sqlx::Result<bool> {
     let label = sqlx::query_scalar!(
         "delete from recipes where id = $1 and account_id = $2 returning label",

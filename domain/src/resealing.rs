@@ -1,7 +1,7 @@
 //! Reseals all secrets with the deployment's current key, after which earlier keys can be removed.
 //!
-//! Each batch is a separate transaction, and the first bytes of a secret show which key sealed it. Therefore, the next
-//! run continues an interrupted one, and a second run changes nothing.
+//! Each batch is a separate transaction, and the first bytes of a secret show which key sealed it, so the next run
+//! continues an interrupted one.
 
 use std::time::Duration;
 
@@ -14,35 +14,32 @@ use crate::vault::Vault;
 use crate::{areas, database};
 
 const BATCH_ROWS: i64 = 500;
-/// Bytes of a batch. A larger secret is a batch of its own.
+/// A larger secret is a batch of its own.
 const BATCH_BYTES: i64 = 16 * 1024 * 1024;
-/// Maximum number of passes over a column, for rows that other transactions have locked.
+/// Passes over a column, for rows that other transactions have locked.
 const PASSES: u32 = 10;
 const PAUSE_BETWEEN_PASSES: Duration = Duration::from_secs(1);
-/// Maximum number of unreadable secrets that are listed for each kind.
 const NAMED_UNREADABLE: usize = 20;
 
-/// Counts for one kind of secret.
 #[derive(Debug, Clone, Serialize)]
 pub struct ResealedKind {
-    /// Kind of secret ([`Sealed::kind`]).
+    /// See [`Sealed::kind`].
     pub kind: &'static str,
     /// Secrets that this run sealed with the current key.
     pub resealed: u64,
-    /// Secrets that were sealed with the current key before this run.
+    /// Secrets that the current key had sealed before this run.
     pub already: u64,
-    /// Secrets that none of the configured keys opens. They are not changed.
+    /// They are not changed.
     pub unreadable: u64,
-    /// Secrets whose rows remained locked by other transactions.
+    /// Their rows remained locked by other transactions.
     pub locked: u64,
     /// Owners of the unreadable secrets, at most 20.
     pub unreadable_ids: Vec<String>,
 }
 
-/// Seals every secret with the deployment's current key and calls `progress` after each batch.
+/// Calls `progress` after each batch.
 ///
-/// # Errors
-/// Returns an error if a query fails. Batches committed before remain.
+/// After an error, batches committed before remain.
 pub async fn reseal_all(
     conn: &mut PgConnection,
     configured: &Vault,
@@ -78,7 +75,6 @@ struct Column<'a> {
     vault: &'a Vault,
 }
 
-/// Result of a batch.
 struct Batch {
     resealed: u64,
     unreadable: Vec<String>,
@@ -116,12 +112,10 @@ impl Column<'_> {
         Ok(())
     }
 
-    /// Returns a key that sorts before all rows.
     fn first_key(&self) -> RowKey {
         RowKey { id: Uuid::nil(), part: self.sealed.part.map(|_| String::new()) }
     }
 
-    /// Counts the secrets sealed with the current key (`=`) or with another key (`<>`).
     async fn count(&self, conn: &mut PgConnection, comparison: &str) -> sqlx::Result<u64> {
         let (Self { name, .. }, Sealed { table, .. }) = (self, self.sealed);
         let select = format!("select count(*) from {table} where substr({name}, 1, 4) {comparison} $1");
@@ -129,8 +123,7 @@ impl Column<'_> {
         Ok(u64::try_from(count.fetch_one(conn).await?).unwrap_or_default())
     }
 
-    /// Reseals the next rows after this key. Returns `None` when the only remaining rows are locked by other
-    /// transactions.
+    /// `None` when the only remaining rows are locked by other transactions.
     ///
     /// Locked rows are skipped, so that this transaction and another cannot wait for each other. The row lock prevents
     /// a concurrent change from being overwritten.

@@ -5,7 +5,6 @@ use sqlx::PgConnection;
 
 use crate::ids::AccountId;
 
-/// Role of a member in the owner's team.
 #[derive(
     Debug,
     Clone,
@@ -24,35 +23,28 @@ use crate::ids::AccountId;
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Role {
-    /// Read access.
     Member,
-    /// Read and write access.
     Admin,
 }
 
 impl Role {
-    /// Names of all roles in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Name of the role in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// Team member who created a key on the owner's account. The key acts for the member: it has the rights that the member
-/// has through the account header, as long as the membership lasts.
+/// Team member who created a key on the owner's account. The key has the rights that the member has through the account
+/// header, as long as the membership lasts.
 #[derive(Debug, Clone, Copy)]
 pub struct TeamMaker {
-    /// Account of the member.
     pub account: AccountId,
-    /// Current role in the team.
     pub role: Role,
 }
 
-/// Returns the role of `member` in the owner's team and locks the membership until the transaction ends. Returns `None`
-/// when there is no membership.
+/// Locks the membership until the transaction ends.
 pub async fn hold(conn: &mut PgConnection, owner: AccountId, member: AccountId) -> sqlx::Result<Option<Role>> {
     sqlx::query_scalar!(
         r#"select role as "role: Role" from team_members where owner_account_id = $1 and member_account_id = $2 for share"#,

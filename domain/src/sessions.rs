@@ -1,8 +1,8 @@
 //! Browser sessions (contract: sessions).
 //!
-//! The status of a session is also its lock. An operation claims the session by moving it from `ready` to `busy` under the
-//! operation's id, and only that id can release it. The creation counts as the first claim. [`intents`] holds the claims, and
-//! [`recovery`] ends claims and sessions that their caller or worker abandoned.
+//! The status of a session is also its lock: an operation moves it from `ready` to `busy` under its own id, and only
+//! that id can release it. The creation is the first claim. [`intents`] holds the claims, and [`recovery`] ends claims
+//! and sessions that their caller or worker abandoned.
 
 pub mod capabilities;
 pub mod census;
@@ -59,69 +59,50 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("sessions")
 };
 
-/// Job that destroys sessions that have reached their maximum age.
 pub const SWEEP_FREE_TIER: ScheduledJob = ScheduledJob { name: "sweep_free_tier", period: 5 };
 
-/// Job that wipes the results of operations and deletes finished jobs.
+/// Also deletes finished jobs.
 pub const PURGE_FINISHED: ScheduledJob = ScheduledJob { name: "purge_finished", period: 60 };
 
-/// A session as the API shows it.
 #[derive(Debug, Clone)]
 pub struct Session {
     pub id: SessionId,
-    /// Account that owns the session.
     pub account_id: AccountId,
     /// API key that created the session; `None` for a web session.
     pub api_key_id: Option<ApiKeyId>,
-    /// Current status.
     pub status: SessionStatus,
-    /// Device that the session emulates.
     pub archetype: String,
     pub purpose: String,
-    /// Label chosen by the customer.
     pub label: Option<String>,
-    /// Metadata of the customer as JSON. The order of its members is preserved.
+    /// JSON text, which preserves the order of members.
     pub metadata: Option<String>,
     /// Capabilities of the session's proxy, as the worker measured them.
     pub egress_capabilities: Option<Value>,
-    /// Full report of that measurement.
     pub egress_capability_report: Option<Value>,
-    /// Challenge that pauses the session.
     pub challenge: Option<Json<ChallengeState>>,
-    /// Dialog of the page that waits for an answer.
     pub dialog: Option<Json<OpenDialog>>,
     /// Emulation in force; `None` for the default.
     pub emulation: Option<Json<EmulationState>>,
-    /// Time of creation.
     pub created_at: Timestamp,
-    /// Time of the last change to the row.
     pub updated_at: Timestamp,
-    /// Time of the last successful state capture.
     pub last_state_at: Option<Timestamp>,
-    /// Time of destruction.
     pub destroyed_at: Option<Timestamp>,
 }
 
-/// Status of a session. The last two are terminal.
+/// The last two are terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum SessionStatus {
-    /// The browser is opening.
     Creating,
-    /// The session accepts an operation.
     Ready,
-    /// An operation is running.
     Busy,
-    /// The session was ended.
     Destroyed,
-    /// The browser failed.
     Errored,
 }
 
 impl Session {
-    /// Returns the session as it is after its browser opened at the given time.
     #[must_use]
     pub fn opened(self, at: Timestamp) -> Self {
         Self { status: SessionStatus::Ready, updated_at: at, ..self }
@@ -129,10 +110,8 @@ impl Session {
 }
 
 impl SessionStatus {
-    /// All statuses.
     pub const ALL: [Self; 5] = [Self::Creating, Self::Ready, Self::Busy, Self::Destroyed, Self::Errored];
 
-    /// Returns the name used in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -144,112 +123,77 @@ impl SessionStatus {
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum BehavioralProfile {
-    /// Slow.
     Casual,
-    /// Average.
     #[default]
     Regular,
-    /// Fast.
     PowerUser,
 }
 
-/// Parameters of a new session.
 #[derive(Debug)]
 pub struct NewSession<'a> {
-    /// Account that will own the session.
     pub account_id: AccountId,
-    /// API key that creates the session.
     pub api_key_id: Option<ApiKeyId>,
-    /// Id of an archetype. `None` selects the profile's device, or else the default of the catalogue.
+    /// `None` selects the profile's device, or else the default of the catalogue.
     pub archetype: Option<&'a str>,
     pub purpose: &'a str,
-    /// Simulated pace of the user.
     pub behavioral_profile: BehavioralProfile,
-    /// Label chosen by the customer.
     pub label: Option<&'a str>,
-    /// Metadata of the customer.
     pub metadata: Option<Map<String, Value>>,
-    /// Profile to load into the browser.
     pub profile: Option<ProfileId>,
-    /// True when detected challenges pause the session.
     pub detect_challenges: bool,
-    /// Emulation, with the values of its headers.
     pub emulation: &'a Emulation,
-    /// Handling of dialogs.
     pub dialogs: DialogPolicy,
-    /// Saved proxy for the session's traffic, and the vault that opens the proxy's secrets, if the process has one.
+    /// The vault opens the proxy's secrets, if the process has one.
     pub proxy: Option<(ProxyId, Option<&'a Vault>)>,
 }
 
-/// A new session whose browser has not opened yet.
 #[derive(Debug)]
 pub struct Created {
-    /// The stored session.
     pub session: Session,
-    /// Intent that opens the browser.
     pub intent: IntentId,
-    /// Worker that runs the browser.
     pub worker: WorkerId,
 }
 
-/// Reason why a session was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The profile cannot be leased.
     #[error(transparent)]
     Profile(#[from] profiles::ChangeError),
-    /// The account has no saved proxy with this id.
     #[error("there is no such saved proxy")]
     NoProxy,
-    /// Another live session uses the proxy, which serves only one at a time.
+    /// The proxy serves only one session at a time.
     #[error("the agent session {0} uses the proxy; a WireGuard configuration can serve only one session at a time")]
     ProxyInUse(AgentSessionId),
-    /// The secrets of the proxy cannot be opened.
     #[error(transparent)]
     ProxySealed(#[from] UnsealError),
-    /// The account has reached the number of live sessions that its own limit or that of its tier allows.
     #[error("the account has {current} live sessions; the limit is {limit}")]
-    ConcurrencyLimit {
-        /// Number of live sessions.
-        current: i64,
-        /// Maximum number of live sessions.
-        limit: i64,
-    },
-    /// The account was suspended during the call.
+    ConcurrencyLimit { current: i64, limit: i64 },
     #[error("the account is suspended")]
     AccountSuspended,
-    /// All slots of the workers are taken, or the free ones are reserved for queued requests.
+    /// The free slots, if any, are reserved for queued requests.
     #[error("no browser is free")]
     CapacityExhausted,
-    /// No worker is alive.
     #[error("no browser is available")]
     NoWorker,
-    /// No worker has sent a heartbeat within its lease, but at least one has not been declared dead and may still be alive.
+    /// No worker has sent a heartbeat within its lease, but one that was not declared dead may still be alive.
     #[error("no worker has reported recently")]
     WorkersSilent,
-    /// The database failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Limits that decide whether and where a session is placed.
 #[derive(Debug, Clone, Copy)]
 pub struct PlacementLimits<'a> {
-    /// Maximum number of live sessions per account.
     pub allowed: &'a ConcurrentSessions,
-    /// Strategy that picks a worker with a free slot. `None` when the free slots are reserved for queued requests.
+    /// `None` when the free slots are reserved for queued requests.
     pub placement: Option<Placement>,
 }
 
-/// Reserves a slot of the account and one of a worker, leases the profile, and stores the session, the `intent` that opens its
-/// browser and the audit entry `session.created`. Without a profile, a proxy and extra headers, this is a single statement that
-/// commits by itself. `conn` is not in a transaction. The caller must notify the worker.
+/// Reserves the slots, leases the profile, and stores the session, its opening `intent` and the audit entry
+/// `session.created`. `conn` is not in a transaction: without a profile, a proxy and extra headers, this is a single
+/// statement. The caller must notify the worker.
 ///
-/// The account's row is locked from the reservation of the slots to the end of the transaction, so that simultaneous creations of
-/// one account count each other. A transaction that locks a profile or a proxy locks the account first, to avoid deadlocks.
-///
-/// # Errors
-/// Returns an error if no slot is free, the profile or proxy cannot be used, or the database fails.
+/// The account's row stays locked to the end of the transaction, so that simultaneous creations count each other. A
+/// transaction that locks a profile or a proxy locks the account first, to avoid deadlocks.
 pub async fn create(
     conn: &mut PgConnection,
     new: &NewSession<'_>,
@@ -290,8 +234,8 @@ pub async fn create(
     Ok(created)
 }
 
-/// The part of [`create`] that runs for every session. The headers of `emulation` have no values. A session with a profile emulates
-/// the device the profile was made for, even after that device has left the catalogue (contract: sessions 5).
+/// The headers of `emulation` have no values. A session with a profile emulates the profile's device, even after that
+/// has left the catalogue (contract: sessions 5).
 async fn write(
     conn: &mut PgConnection,
     new: &NewSession<'_>,
@@ -347,7 +291,7 @@ async fn write(
         new.purpose,
         new.behavioral_profile as _,
         new.label,
-        // Passed as text: a JSON parameter would be converted to jsonb, which loses the order of members.
+        // A JSON parameter would be converted to jsonb, which loses the order of members.
         metadata,
         new.profile as _,
         profile.as_ref().map(|(_, profile)| profile.generation),
@@ -399,7 +343,7 @@ async fn write(
     Ok(Created { session, intent, worker })
 }
 
-/// Returns the customer's metadata as JSON, with the id and name of the profile added.
+/// Adds the id and name of the profile.
 fn metadata(new: &NewSession<'_>, profile: Option<&(ProfileId, profiles::LeasedProfile)>) -> Option<String> {
     let mut metadata = new.metadata.clone();
     if let Some((id, profile)) = profile {
@@ -410,10 +354,6 @@ fn metadata(new: &NewSession<'_>, profile: Option<&(ProfileId, profiles::LeasedP
     metadata.map(|data| Value::Object(data).to_string())
 }
 
-/// Returns a session of the account by its id.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: SessionId) -> sqlx::Result<Option<Session>> {
     sqlx::query_as!(
         Session,
@@ -429,25 +369,18 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: SessionId) ->
     .await
 }
 
-/// Filter for a list of sessions.
 #[derive(Debug, Default)]
 pub struct Filter<'a> {
-    /// Only sessions with this status.
     pub status: Option<SessionStatus>,
-    /// Only sessions with exactly this label.
     pub label: Option<&'a str>,
-    /// Only sessions after this one in the order of the list.
     pub after: Option<SessionId>,
 }
 
-/// Returns up to `limit` sessions of the account, newest first.
+/// Newest first.
 ///
-/// The statement has one part for each combination of filters. The parts that do not apply cost nothing under any plan. Each part
-/// scans an index that contains only matching rows, so the length of the account's history does not matter. The number of live
-/// sessions is bounded by the account's limit. Ended sessions have their own indexes, which operations do not update.
-///
-/// # Errors
-/// Returns database errors.
+/// The statement has one part for each combination of filters; the others cost nothing under any plan. Each part scans
+/// an index of only the matching rows, so the length of the account's history does not matter. Ended sessions have
+/// their own indexes, which operations do not update.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -490,17 +423,12 @@ pub async fn list(
     .await
 }
 
-/// Reason for the destruction of a session.
 #[derive(Debug, Clone)]
 pub enum Cause {
-    /// The customer called DELETE.
     Customer(Actor),
-    /// A free-tier session reached its maximum age.
     FreeTierCap,
-    /// A session reached the maximum age of all tiers.
     MaxAge,
     AccountSuspended,
-    /// An operator or a staff member ended it.
     Staff,
 }
 
@@ -512,7 +440,7 @@ impl Cause {
         }
     }
 
-    /// `reason` in `session.completed`. Absent if a customer, an operator or a staff member ended the session.
+    /// `reason` in `session.completed`.
     fn reason(&self) -> Option<&'static str> {
         match self {
             Self::Customer(_) | Self::Staff => None,
@@ -523,27 +451,15 @@ impl Cause {
     }
 }
 
-/// Result of a call to [`destroy`].
 #[derive(Debug)]
 pub enum Destroyed {
-    /// The session was live and is now destroyed.
-    Now {
-        /// Worker that runs the browser and must close it.
-        worker: WorkerId,
-        /// Notice for the process that waits for the operation that was running.
-        notice: Option<ReplyNotice>,
-    },
-    /// The session was already terminal.
+    Now { worker: WorkerId, notice: Option<ReplyNotice> },
     Before,
 }
 
-/// Destroys a session of the account. A single statement frees its slot, ends the running operation and writes
-/// `session.completed` and `session.destroyed`. The timestamps come from the clock: this transaction may have started before the
-/// one that created the session, and waited for it. After the commit, the caller must notify the worker and the waiting process.
-/// Returns `None` if the account has no such session.
-///
-/// # Errors
-/// Returns database errors.
+/// A single statement frees the slot, ends the running operation and writes the events. The timestamps come from the
+/// clock, because this transaction may have started before the one that created the session, and waited for it. After
+/// the commit, the caller must notify the worker and the waiting process.
 pub async fn destroy(
     conn: &mut PgConnection,
     account: AccountId,
@@ -601,20 +517,13 @@ pub async fn destroy(
     Ok(Some(Destroyed::Now { worker: ended.worker_id, notice }))
 }
 
-/// Returns the account's live sessions.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn live_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<SessionId>> {
     sqlx::query_scalar!("select id from sessions where account_id = $1 and live order by id", account as _,)
         .fetch_all(conn)
         .await
 }
 
-/// Returns those of the given sessions that are no longer live on `worker`. The worker has their browsers open.
-///
-/// # Errors
-/// Returns database errors.
+/// `worker` has the browsers of the given sessions open.
 pub async fn ended_among(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -631,11 +540,8 @@ pub async fn ended_among(
     .await
 }
 
-/// Deletes up to `limit` sessions that ended longer ago than `age` and have no operations and challenges left. Returns the number
-/// of deleted rows. It examines the same `limit` oldest sessions as the purges of operations and challenges do.
-///
-/// # Errors
-/// Returns database errors.
+/// Deletes sessions that ended longer ago than `age` and have no operations and challenges left. Examines the same
+/// `limit` oldest sessions as the purges of those do.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from sessions_past_term($1, $2) as past (id))
@@ -655,23 +561,19 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
 /// Ages at which sessions are destroyed (contract: sessions 20, 26).
 #[derive(Debug, Clone, Copy)]
 pub struct SessionAgeLimits {
-    /// Maximum age in the free tier.
     pub free_tier: Duration,
-    /// Maximum age in all tiers; `None` is unlimited.
+    /// `None` is unlimited.
     pub any: Option<Duration>,
 }
 
-/// A session that has reached its maximum age.
 #[derive(Debug)]
 pub struct ExpiredSession {
     pub id: SessionId,
-    /// Account that owns the session.
     pub account: AccountId,
     free_tier: bool,
 }
 
 impl ExpiredSession {
-    /// Returns the reason for the destruction.
     #[must_use]
     pub fn cause(&self) -> Cause {
         if self.free_tier { Cause::FreeTierCap } else { Cause::MaxAge }
@@ -679,9 +581,6 @@ impl ExpiredSession {
 }
 
 /// Returns up to `limit` sessions that have reached their maximum age, in the order of their ids, starting after `after`.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn over_age(
     conn: &mut PgConnection,
     ages: SessionAgeLimits,

@@ -1,5 +1,4 @@
-//! Completes sign-ins. The result is a web session or, when the account has a second factor, a challenge
-//! (contract: sign-ins 9).
+//! Completes sign-ins with a web session or, when the account has a second factor, a challenge (contract: sign-ins 9).
 
 use std::time::Duration;
 
@@ -30,62 +29,44 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("sign_ins")
 };
 
-/// First factor of a sign-in.
 #[derive(Clone, Copy)]
 pub enum Method<'a> {
     Password {
-        /// Hash that the password was checked against. The password may have been changed since.
+        /// The hash that was checked. The password may have been changed since.
         hash: &'a str,
     },
     /// Link in a mail to sign in, to verify the address or to set a new password. Such a sign-in has no entry of its
     /// own in the audit log.
     MailLink,
-    /// Account at an identity provider.
     Oauth {
-        /// Name of the provider in the configuration.
         provider: &'a str,
     },
 }
 
-/// Lifetimes of the results of a sign-in.
 #[derive(Debug, Clone, Copy)]
 pub struct Lifetimes {
-    /// Lifetime of a web session.
     pub session: Duration,
     pub challenge: Duration,
 }
 
-/// Result of a sign-in.
 #[derive(Debug)]
 pub enum SignedIn {
-    /// The user is signed in.
     Session(NewWebSession),
-    /// The user must provide a second factor.
-    Challenge {
-        token: Token,
-        /// Time the challenge expires.
-        expires_at: Timestamp,
-    },
+    Challenge { token: Token, expires_at: Timestamp },
 }
 
-/// Reasons why a sign-in is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum SignInError {
-    /// The account is suspended.
     #[error("the account is suspended")]
     Suspended,
     /// The account was deleted or its password changed in the meantime.
     #[error("the account was deleted or its password changed during the sign-in")]
     Gone,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Signs in. The account's row stays locked, so that a concurrent deletion or suspension finds the session.
-///
-/// # Errors
-/// Returns an error if the account is not active or a query fails.
+/// The account's row stays locked, so that a concurrent deletion or suspension finds the session.
 pub async fn complete(
     conn: &mut PgConnection,
     account: AccountId,
@@ -117,10 +98,9 @@ pub async fn complete(
     Ok(SignedIn::Session(session))
 }
 
-/// Maximum number of networks stored for an account: the most recently used.
+/// The most recently used.
 const MOST_NETWORKS: i64 = 32;
 
-/// Creates a web session and stores the network of the client.
 async fn begin(
     conn: &mut PgConnection,
     account: AccountId,
@@ -149,8 +129,7 @@ async fn begin(
     web_sessions::begin(conn, account, origin, lifetime, proven).await
 }
 
-/// Returns true when an earlier sign-in to the account with this address succeeded from this network
-/// (contract: rate-limits 5).
+/// An earlier sign-in with this address succeeded from this network (contract: rate-limits 5).
 pub async fn knows_network(
     conn: &mut PgConnection,
     email: &EmailAddress,
@@ -166,7 +145,6 @@ pub async fn knows_network(
     .await
 }
 
-/// Deletes the stored networks of an account.
 async fn forget_networks(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from sign_in_networks where account_id = $1", account as _).execute(conn).await?;
     Ok(())
@@ -185,7 +163,6 @@ async fn purge_networks(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64
     Ok(purged.rows_affected())
 }
 
-/// Writes `account.login`.
 async fn record_login(
     conn: &mut PgConnection,
     session: &NewWebSession,
@@ -198,11 +175,7 @@ async fn record_login(
     audit::record(conn, account, &Actor::person(account, origin), entry).await
 }
 
-/// Signs in a user who completed the challenge, and writes `account.login`. The session starts with a proof of the
-/// second factor.
-///
-/// # Errors
-/// Returns an error if the account is no longer active or a query fails.
+/// Writes `account.login`. The session starts with a proof of the second factor.
 pub async fn prove(
     conn: &mut PgConnection,
     account: AccountId,
@@ -220,8 +193,7 @@ pub async fn prove(
     Ok(session)
 }
 
-/// Sets a new password, ends all web sessions, pending challenges and mailed links of the account, and writes
-/// `account.password_changed`.
+/// Ends all web sessions, pending challenges and mailed links of the account, and writes `account.password_changed`.
 pub async fn reset_password(
     conn: &mut PgConnection,
     account: AccountId,
@@ -235,21 +207,20 @@ pub async fn reset_password(
     audit::record(conn, account, &Actor::person(account, origin), entry).await
 }
 
-/// Removes the password and ends all web sessions, pending challenges and mailed links. The password was set before the
-/// address was verified, possibly by a person other than the owner of the address.
+/// Ends all web sessions, pending challenges and mailed links. The password was set before the address was verified,
+/// possibly by a person other than the owner of the address.
 pub async fn forget_password(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     accounts::remove_password(&mut *conn, account).await?;
     end_all(conn, account).await
 }
 
-/// Ends all web sessions of an account and deletes its pending challenges and mailed links.
 async fn end_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     web_sessions::end_all(&mut *conn, account, None).await?;
     challenges::revoke_all(&mut *conn, account).await?;
     mail_links::revoke_all(conn, account).await
 }
 
-/// Checks that the account is active, and locks its row until the transaction ends.
+/// Locks the row until the transaction ends.
 async fn hold_active(conn: &mut PgConnection, account: AccountId) -> Result<LockedAccount, SignInError> {
     match accounts::hold(conn, account).await? {
         Some(held) if held.status == AccountStatus::Active => Ok(held),

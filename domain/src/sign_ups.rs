@@ -6,10 +6,6 @@ use crate::accounts::{self, CreateError, NewAccount};
 use crate::ids::AccountId;
 use crate::teams;
 
-/// Creates an account and its team.
-///
-/// # Errors
-/// Returns an error if a field is invalid or another account has the address.
 pub async fn create(conn: &mut PgConnection, new: NewAccount) -> Result<AccountId, CreateError> {
     let mut tx = conn.begin().await?;
     let account = accounts::create(&mut tx, new).await?;

@@ -1,8 +1,7 @@
 //! Staff of the operator: their credentials, and the log of their actions with reasons (contract: staff).
 //!
-//! A staff credential belongs to no account and cannot call customer routes. Each action is recorded in two logs, in
-//! the transaction of the action: in the log of the affected customer, without the staff member, and in the staff log,
-//! which is append-only.
+//! A staff credential belongs to no account and cannot call customer routes. The transaction of an action records it in
+//! two logs: in that of the affected customer, without the staff member, and in the staff log, which is append-only.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -32,42 +31,28 @@ const LOGGED_ACTIONS: Counter<1> =
     Counter::new("service_admin_audit_emit_total", "Logged actions of staff, by prefix of the action.", ["prefix"])
         .starting_with(|| vec![["admin"], ["job"], ["worker"]]);
 
-/// Maximum length of a credential's name, in characters.
 const NAME_CHARS: usize = 120;
-/// Maximum length of a reason, in characters.
 pub const REASON_CHARS: usize = 500;
 
-/// Staff credential without its secret.
 #[derive(Debug, Clone, Serialize)]
 pub struct StaffCredential {
     pub id: StaffCredentialId,
-    /// Person or purpose of the credential.
     pub name: String,
-    /// First characters of the secret.
     pub key_prefix: String,
-    /// Time the credential was created.
     pub created_at: Timestamp,
-    /// Time of the last use.
     pub last_used_at: Option<Timestamp>,
-    /// Time the credential was revoked.
     pub revoked_at: Option<Timestamp>,
 }
 
-/// Reasons why a credential is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum MintError {
-    /// The name is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Creates a credential. Its secret is shown once, and only its hash is stored (contract: staff 1).
-///
-/// # Errors
-/// Returns an error if the name does not have 1 to 120 characters, or a query fails.
+/// The secret is shown once, and only its hash is stored (contract: staff 1).
 pub async fn mint(conn: &mut PgConnection, name: &str) -> Result<(StaffCredential, Secret), MintError> {
     let name = validation::name(name, NAME_CHARS)?;
     let secret = Secret::generate_for_staff();
@@ -85,7 +70,7 @@ pub async fn mint(conn: &mut PgConnection, name: &str) -> Result<(StaffCredentia
     Ok((credential, secret))
 }
 
-/// Lists all credentials, including revoked ones, the newest first.
+/// Includes revoked ones, the newest first.
 pub async fn list(conn: &mut PgConnection) -> sqlx::Result<Vec<StaffCredential>> {
     sqlx::query_as!(
         StaffCredential,
@@ -95,7 +80,7 @@ pub async fn list(conn: &mut PgConnection) -> sqlx::Result<Vec<StaffCredential>>
     .await
 }
 
-/// Revokes a credential permanently. A second call changes nothing. Returns false when there is no such credential.
+/// A second call changes nothing.
 pub async fn revoke(conn: &mut PgConnection, id: StaffCredentialId) -> sqlx::Result<bool> {
     let known =
         sqlx::query!("update staff_credentials set revoked_at = coalesce(revoked_at, now()) where id = $1", id as _,)
@@ -104,16 +89,13 @@ pub async fn revoke(conn: &mut PgConnection, id: StaffCredentialId) -> sqlx::Res
     Ok(known.rows_affected() == 1)
 }
 
-/// Stored state of a staff credential that authenticates a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Bearer {
     pub id: StaffCredentialId,
-    /// True when the credential was revoked.
     pub revoked: bool,
 }
 
-/// Returns the staff credential with this token and records its use. Returns `None` when the token is not a staff
-/// credential.
+/// Records the use. `None` when the token is not a staff credential.
 pub async fn find(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<Bearer>> {
     let Some(secret) = Secret::parse_of_staff(token) else { return Ok(None) };
     sqlx::query_as!(
@@ -128,13 +110,11 @@ pub async fn find(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<B
     .await
 }
 
-/// Reason that staff give for an action.
 #[derive(Debug, Clone)]
 pub struct Reason(String);
 
 impl Reason {
-    /// # Errors
-    /// Returns an error on field `reason` if it does not have 1 to 500 characters (contract: staff 5).
+    /// Contract: staff 5.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let text = text.trim();
         let mut rules = Rules::default();
@@ -144,48 +124,37 @@ impl Reason {
     }
 }
 
-/// Staff member who acts, and the reason.
 #[derive(Debug, Clone)]
 pub struct StaffActor {
-    /// Credential of the staff member.
     pub credential: StaffCredentialId,
-    /// Reason for the action.
     pub reason: Reason,
 }
 
 impl StaffActor {
-    /// Returns the actor for the logs of customers.
     #[must_use]
     pub fn actor(&self) -> Actor {
         Actor::Staff(self.credential)
     }
 }
 
-/// Action of staff, as the staff log names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 pub enum Operation {
     #[strum(serialize = "account.suspended")]
     AccountSuspended,
     #[strum(serialize = "account.reactivated")]
     AccountReactivated,
-    /// Moved an account to another tier.
     #[strum(serialize = "account.tier_changed")]
     TierChanged,
-    /// Changed the limits of an account.
     #[strum(serialize = "account.limits_set")]
     LimitsSet,
-    /// Wrote a note about an account.
     #[strum(serialize = "account.note_written")]
     NoteWritten,
     #[strum(serialize = "account.refund_recorded")]
     RefundRecorded,
-    /// Requeued dead letters.
     #[strum(serialize = "webhook_delivery.requeued")]
     DeliveriesRequeued,
-    /// Ended a crypto order whose payment window passed.
     #[strum(serialize = "crypto_order.expired")]
     OrderExpired,
-    /// Marked a crypto order as paid.
     #[strum(serialize = "crypto_order.settled")]
     OrderSettled,
     #[strum(serialize = "job.retried")]
@@ -194,10 +163,8 @@ pub enum Operation {
     JobCancelled,
     #[strum(serialize = "session.ended")]
     SessionEnded,
-    /// Took a worker out of service.
     #[strum(serialize = "worker.drained")]
     WorkerDrained,
-    /// Returned a worker to service.
     #[strum(serialize = "worker.undrained")]
     WorkerUndrained,
     #[strum(serialize = "incident.posted")]
@@ -209,13 +176,11 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Name in the staff log.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Returns the action in the customer's audit log.
     fn action(self) -> &'static str {
         match self {
             Self::RefundRecorded => "admin.refund_recorded",
@@ -223,7 +188,7 @@ impl Operation {
         }
     }
 
-    /// Returns the payload in the customer's audit log. For notes and refunds, the action already names the operation.
+    /// For notes and refunds, the action already names the operation.
     fn payload(self, mut details: Value, reason: &Reason) -> Value {
         if !matches!(self, Self::NoteWritten | Self::RefundRecorded) {
             details["operation"] = self.name().into();
@@ -233,35 +198,27 @@ impl Operation {
     }
 }
 
-/// Action of staff to record.
 #[derive(Debug)]
 pub struct StaffRecord {
-    /// Type of the action.
     pub operation: Operation,
-    /// Affected customer, whose audit log gets an entry.
     pub account: Option<AccountId>,
-    /// Id of the affected object.
     pub target: Option<String>,
-    /// Details, an object.
     pub details: Value,
 }
 
 impl StaffRecord {
-    /// Creates the record of an action on an account.
     #[must_use]
     pub fn to_account(operation: Operation, account: AccountId, details: Value) -> Self {
         Self { operation, account: Some(account), target: Some(account.to_string()), details }
     }
 
-    /// Creates the record of an action that affects no customer.
     #[must_use]
     pub fn to_service(operation: Operation, target: String) -> Self {
         Self { operation, account: None, target: Some(target), details: json!({}) }
     }
 }
 
-/// Writes an action of staff to the staff log and, if it affects a customer, to the customer's audit log, in the
-/// caller's transaction (contract: staff 6).
+/// Writes both logs in the caller's transaction (contract: staff 6).
 pub async fn record(conn: &mut PgConnection, by: &StaffActor, action: StaffRecord) -> sqlx::Result<()> {
     let StaffRecord { operation, account, target, details } = action;
     sqlx::query!(

@@ -43,18 +43,15 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("status")
 };
 
-/// Job that measures every component for the history.
+/// Measures every component for the history.
 pub const SAMPLE: ScheduledJob = ScheduledJob { name: "sample_status", period: 60 };
 
-/// Job that mails incident notices to subscribers.
 pub const SEND_NOTICES: ScheduledJob = ScheduledJob { name: "send_incident_notices", period: 10 };
 
-/// Settings of mails to subscribers.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// Minimum interval between two updates of an incident to a subscriber.
     pub update_interval: Duration,
-    /// Lifetime of the link that confirms a subscription.
     pub confirm_ttl: Duration,
 }
 
@@ -64,20 +61,16 @@ impl Default for Settings {
     }
 }
 
-/// Content of the status page.
 #[derive(Debug, Clone)]
 pub struct StatusPage {
-    /// Current state of each component.
     pub components: Vec<Measured>,
-    /// Unresolved incidents, the newest first.
+    /// Unresolved ones, the newest first.
     pub incidents: Vec<Incident>,
     /// Last 90 days, the newest first.
     pub history: Vec<Day>,
-    /// Time of the measurement.
     pub at: Timestamp,
 }
 
-/// Reads the content of the status page.
 pub async fn look(conn: &mut PgConnection) -> sqlx::Result<StatusPage> {
     let components = components::measure(&mut *conn).await?;
     let incidents = incidents::list_open(&mut *conn).await?;

@@ -39,16 +39,12 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("teams")
 };
 
-/// Role of a member and state of the owner's account.
 #[derive(Debug, Clone, Copy)]
 pub struct TeamMembership {
-    /// Role of the member.
     pub role: Role,
-    /// State of the owner's account.
     pub owner_status: AccountStatus,
 }
 
-/// Returns the membership of `member` in `owner`'s team, or `None` when there is none.
 pub async fn standing(
     conn: &mut PgConnection,
     owner: AccountId,
@@ -66,16 +62,13 @@ pub async fn standing(
     .await
 }
 
-/// Team. Every account has one, which is created with the account.
+/// Every account has one, which is created with the account.
 #[derive(Debug, Clone)]
 pub struct Team {
     pub id: TeamId,
     pub name: String,
-    /// Account that owns the team.
     pub owner_account_id: AccountId,
-    /// Time the team was created, with its account.
     pub created_at: Timestamp,
-    /// Time of the last rename.
     pub updated_at: Timestamp,
 }
 
@@ -83,8 +76,6 @@ pub struct Team {
 pub struct TeamName(String);
 
 impl TeamName {
-    /// # Errors
-    /// Returns an error on field `name` if it is empty, too long or contains an invisible character.
     pub fn parse(text: &str, limits: &Limits) -> Result<Self, Invalid> {
         validation::name(text, limits.team_name_chars).map(Self)
     }
@@ -112,7 +103,7 @@ pub async fn list(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<Vec
     .await
 }
 
-/// Renames a team of the account and writes `team.updated`. Returns `None` when the account has no such team.
+/// Writes `team.updated`.
 pub async fn rename(
     conn: &mut PgConnection,
     owner: AccountId,

@@ -12,7 +12,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Timestamp(pub DateTime<Utc>);
 
 impl Timestamp {
-    /// Start of 1970.
     pub const EPOCH: Self = Self(DateTime::UNIX_EPOCH);
 }
 

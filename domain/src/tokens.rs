@@ -7,25 +7,21 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
-/// Token of 32 random bytes in URL-safe base64. With 256 bits of randomness, a fast hash protects it as well as a slow
-/// one.
+/// 32 random bytes in URL-safe base64. With 256 bits of randomness, a fast hash protects it as well as a slow one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
 impl Token {
-    /// Generates a token.
     #[must_use]
     pub fn generate() -> Self {
         Self(URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>()))
     }
 
-    /// Returns the token in clear text.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Returns the hash that is stored.
     #[must_use]
     pub fn hash(&self) -> Vec<u8> {
         hash(&self.0)
@@ -38,7 +34,6 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Returns the hash of a token in clear text.
 #[must_use]
 pub fn hash(text: &str) -> Vec<u8> {
     Sha256::digest(text.as_bytes()).to_vec()

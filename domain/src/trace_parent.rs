@@ -6,11 +6,8 @@ use std::str::FromStr;
 /// `traceparent` of version 00 (W3C Trace Context, section 3.2.2). Neither id is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceParent {
-    /// Trace id.
     pub trace: u128,
-    /// Id of the calling span.
     pub span: u64,
-    /// True when the trace is recorded.
     pub sampled: bool,
 }
 
@@ -20,7 +17,6 @@ impl fmt::Display for TraceParent {
     }
 }
 
-/// Error: the text is not a valid `traceparent` of version 00.
 #[derive(Debug, thiserror::Error)]
 #[error("not a traceparent of version 00")]
 pub struct NoTraceParent;

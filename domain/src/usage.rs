@@ -1,8 +1,8 @@
-//! Usage of an account by UTC day (contract: usage). It is only displayed, and no limit depends on it.
+//! Usage of an account by UTC day (contract: usage). No limit depends on it.
 //!
 //! The statement that ends an operation counts it ([`crate::sessions::intents::finish`]). A trigger counts the minutes
 //! of a session when the session ends, and readers add the minutes of live sessions. A minute counts when it begins, on
-//! the day it begins. A session that never became ready has no minutes.
+//! the day it begins.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -23,18 +23,14 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("usage")
 };
 
-/// Usage by type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
     /// Started minutes of sessions.
     pub session_minute: i64,
-    /// Page loads.
     pub navigate: i64,
     /// Taps, typed texts, scrolls and key presses.
     pub interact: i64,
-    /// Waits for conditions.
     pub wait: i64,
-    /// Reads of the state.
     pub state_capture: i64,
     pub screenshot_capture: i64,
 }
@@ -52,20 +48,14 @@ impl Totals {
     }
 }
 
-/// Usage of the current calendar month.
 #[derive(Debug)]
 pub struct Summary {
-    /// Start of the month.
     pub period_start: Timestamp,
-    /// Start of the next month.
     pub period_end: Timestamp,
-    /// Subscription level of the account.
     pub tier: Tier,
-    /// Usage so far.
     pub totals: Totals,
 }
 
-/// Returns the account's usage in the current UTC month, or `None` when the account does not exist.
 pub async fn summary(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<Summary>> {
     let Some(owner) = accounts::find(&mut *conn, account).await? else { return Ok(None) };
     let today = today(&mut *conn).await?;
@@ -79,16 +69,13 @@ pub async fn summary(conn: &mut PgConnection, account: AccountId) -> sqlx::Resul
     Ok(Some(Summary { period_start: midnight(first), period_end: midnight(next), tier: owner.tier, totals }))
 }
 
-/// Usage of one UTC day.
 #[derive(Debug)]
 pub struct Day {
-    /// Date in UTC.
     pub date: NaiveDate,
-    /// Usage of the account.
     pub totals: Totals,
 }
 
-/// Returns the usage of the last `days` complete UTC days, the oldest first.
+/// The oldest first.
 pub async fn series(conn: &mut PgConnection, account: AccountId, days: u32) -> sqlx::Result<Vec<Day>> {
     let today = today(&mut *conn).await?;
     let first = today - Days::new(u64::from(days));
@@ -100,22 +87,17 @@ pub async fn series(conn: &mut PgConnection, account: AccountId, days: u32) -> s
     Ok(closed.map(|date| Day { date, totals: by_day.remove(&date).unwrap_or_default() }).collect())
 }
 
-/// Usage of one account over several days.
 #[derive(Debug, Serialize)]
 pub struct AccountUsage {
     pub account_id: AccountId,
-    /// E-mail address of the account.
     pub email: String,
     pub tier: Tier,
-    /// Number of live sessions at present.
     pub live_sessions: i64,
-    /// Usage of the days.
     pub totals: Totals,
 }
 
-/// Returns the usage of accounts over the last `days` UTC days, including today (contract: staff 22). Lists at most
-/// `limit` accounts with usage, ordered by session minutes and then by operations. With `only`, returns that account,
-/// even without usage.
+/// Includes today (contract: staff 22). Ordered by session minutes and then by operations. With `only`, returns that
+/// account, even without usage.
 pub async fn by_account(
     conn: &mut PgConnection,
     days: u32,
@@ -177,7 +159,6 @@ pub async fn by_account(
     Ok(accounts.collect())
 }
 
-/// Deletes up to `limit` rows of days that ended longer ago than `age`. Returns the number of deleted rows.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from usage_counts where ctid = any(array(

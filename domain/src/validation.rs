@@ -8,22 +8,19 @@ use unicode_normalization::UnicodeNormalization;
 pub struct FieldError {
     /// Path of the field with dots, such as `action.text`.
     pub field: String,
-    /// Rule that the field must satisfy.
     pub message: String,
 }
 
-/// Input with at least one invalid field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.iter().map(|e| format!("{}: {}", e.field, e.message)).collect::<Vec<_>>().join("; "))]
 pub struct Invalid(pub Vec<FieldError>);
 
 impl Invalid {
-    /// Creates an error for one field.
     pub fn field(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self(vec![FieldError { field: field.into(), message: message.into() }])
     }
 
-    /// Adds the errors of another check for other fields.
+    /// The other check is about other fields.
     #[must_use]
     pub fn and<T>(mut self, other: Result<T, Self>) -> Self {
         let known = self.0.len();
@@ -37,10 +34,7 @@ impl Invalid {
     }
 }
 
-/// Returns the results of two checks, or the errors of both.
-///
-/// # Errors
-/// Returns an error if either check failed.
+/// The results, or the errors of both.
 pub fn both<A, B>(a: Result<A, Invalid>, b: Result<B, Invalid>) -> Result<(A, B), Invalid> {
     match (a, b) {
         (Ok(a), Ok(b)) => Ok((a, b)),
@@ -49,7 +43,7 @@ pub fn both<A, B>(a: Result<A, Invalid>, b: Result<B, Invalid>) -> Result<(A, B)
     }
 }
 
-/// Returns true when a value contains U+0000, which the database cannot store in a text.
+/// The database cannot store U+0000 in a text.
 #[must_use]
 pub fn has_nul(value: &Value) -> bool {
     match value {
@@ -60,10 +54,9 @@ pub fn has_nul(value: &Value) -> bool {
     }
 }
 
-/// Maximum length of a member's name in a path, in characters. Names sent by a customer can be as long as the body.
+/// Names sent by a customer can be as long as the body.
 const MOST_NAME_CHARS: usize = 256;
 
-/// Returns the path of a member or an item of the value at `parent`.
 #[must_use]
 pub fn join_path(parent: &str, child: &str) -> String {
     let child = child.char_indices().nth(MOST_NAME_CHARS).map_or(child, |(end, _)| &child[..end]);
@@ -73,7 +66,7 @@ pub fn join_path(parent: &str, child: &str) -> String {
     }
 }
 
-/// Adds to `found` the paths in the value at `at` that contain U+0000, up to `most` paths in total.
+/// Adds at most `most` paths in total.
 pub fn find_nuls(value: &Value, at: &str, most: usize, found: &mut Vec<String>) {
     if found.len() >= most || !has_nul(value) {
         return;
@@ -93,41 +86,34 @@ pub fn find_nuls(value: &Value, at: &str, most: usize, found: &mut Vec<String>) 
     }
 }
 
-/// Collects the errors of several rules, so that the caller receives all of them at once.
+/// The caller receives all errors at once.
 #[derive(Debug, Default)]
 pub struct Rules(Vec<FieldError>);
 
 impl Rules {
-    /// Adds an error on `field` unless `holds`.
+    /// Adds an error unless `holds`.
     pub fn require(&mut self, holds: bool, field: &str, message: impl Into<String>) {
         if !holds {
             self.0.push(FieldError { field: field.to_owned(), message: message.into() });
         }
     }
 
-    /// Adds the errors of another check.
     pub fn note(&mut self, found: Option<Invalid>) {
         self.0.extend(found.into_iter().flat_map(|invalid| invalid.0));
     }
 
-    /// Requires that `text` has `min` to `max` characters.
     pub fn length(&mut self, text: &str, min: usize, max: usize, field: &str) {
         let characters = text.chars().count();
         let bounds = if min == 0 { format!("at most {max}") } else { format!("{min} to {max}") };
         self.require((min..=max).contains(&characters), field, format!("must have {bounds} characters"));
     }
 
-    /// # Errors
-    /// Returns an error if a rule was broken.
     pub fn check(self) -> Result<(), Invalid> {
         if self.0.is_empty() { Ok(()) } else { Err(Invalid(self.0)) }
     }
 }
 
-/// Returns a name in normalized form. Logs and pages show names, so a name contains no control characters.
-///
-/// # Errors
-/// Returns an error on field `name` if it does not have 1 to `max` characters or contains an invisible character.
+/// Logs and pages show names, so a name contains no control characters.
 pub fn name(text: &str, max: usize) -> Result<String, Invalid> {
     let name: String = text.trim().nfc().collect();
     let mut rules = Rules::default();

@@ -1,8 +1,7 @@
 //! Secrets that must be readable later, sealed at rest with AES-256-GCM.
 //!
-//! The deployment's key is not used directly: a key is derived from it for each purpose. A sealed secret begins with
-//! the id of its key. A new key can therefore seal while earlier keys still open. A secret is bound to its owner and
-//! cannot be opened for another.
+//! For each purpose a key is derived from the deployment's key. A sealed secret begins with the id of its key, so a new
+//! key can seal while earlier keys still open. A secret is bound to its owner and cannot be opened for another.
 
 use std::fmt;
 
@@ -13,11 +12,10 @@ use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-/// Length of a key id, with which a sealed secret begins, in bytes.
+/// Length of a key id in bytes.
 const KEY_ID: usize = 4;
 const NONCE: usize = 12;
 
-/// Seals and opens secrets with the deployment's keys.
 #[derive(Clone)]
 pub struct Vault {
     current: Key,
@@ -36,19 +34,18 @@ struct Key {
     bytes: [u8; 32],
 }
 
-/// Error: none of the configured keys opens the secret, or it belongs to another owner or purpose.
+/// None of the configured keys opens the secret, or it belongs to another owner or purpose.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("cannot decrypt a secret with the configured keys")]
 pub struct UnsealError;
 
 impl Vault {
-    /// Creates a vault that seals with `current` and opens with `current` and `retired`.
+    /// Seals with `current` and opens with `current` and `retired`.
     #[must_use]
     pub fn new(current: [u8; 32], retired: &[[u8; 32]]) -> Self {
         Self { current: Key::new(current), retired: retired.iter().copied().map(Key::new).collect() }
     }
 
-    /// Adds a key that opens secrets.
     #[must_use]
     pub fn opening_also(mut self, key: [u8; 32]) -> Self {
         self.retired.push(Key::new(key));
@@ -69,7 +66,7 @@ impl Vault {
         std::iter::once(&self.current).chain(&self.retired).map(by).collect()
     }
 
-    /// Returns the key id with which secrets sealed by the current key begin.
+    /// Secrets sealed by the current key begin with it.
     pub(crate) fn present_key_id(&self) -> Vec<u8> {
         self.current.id.to_vec()
     }
@@ -78,8 +75,6 @@ impl Vault {
         std::iter::once(&self.current).chain(&self.retired).map(|key| key.id.to_vec()).collect()
     }
 
-    /// Seals `secret` for `purpose` and `owner`.
-    ///
     /// # Panics
     /// Never panics: AES-GCM fails only on texts of 64 GiB.
     #[must_use]
@@ -90,8 +85,6 @@ impl Vault {
         [self.current.id.as_slice(), &nonce, &sealed.expect("a secret is short")].concat()
     }
 
-    /// # Errors
-    /// Returns an error if the secret was sealed with an unknown key, for another purpose or owner, or was modified.
     pub fn open(&self, purpose: &str, owner: &str, sealed: &[u8]) -> Result<Vec<u8>, UnsealError> {
         let (id, rest) = sealed.split_at_checked(KEY_ID).ok_or(UnsealError)?;
         let (nonce, text) = rest.split_first_chunk::<NONCE>().ok_or(UnsealError)?;
@@ -101,9 +94,6 @@ impl Vault {
     }
 
     /// Reseals a secret with the current key, for the same purpose and owner.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Vault::open`].
     pub fn reseal(&self, purpose: &str, owner: &str, sealed: &[u8]) -> Result<Vec<u8>, UnsealError> {
         let secret = Zeroizing::new(self.open(purpose, owner, sealed)?);
         Ok(self.seal(purpose, owner, &secret))

@@ -19,23 +19,20 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("web_sessions")
 };
 
-/// Maximum number of sessions of an account. A new session above it ends the oldest. No user signs in on so many
-/// devices, and each session is a row.
+/// A new session above this number ends the oldest. No user signs in on so many devices, and each session is a row.
 const MAX_SESSIONS: i64 = 1_000;
 
-/// New or refreshed session with its token, which is known only at this moment.
+/// The token is known only at this moment.
 #[derive(Debug)]
 pub struct NewWebSession {
     pub id: WebSessionId,
-    /// Bearer token.
     pub token: Token,
-    /// Time the session expires.
     pub expires_at: Timestamp,
     pub account_id: AccountId,
 }
 
-/// Creates a session of an active account on whose row the caller holds a lock. Ends the oldest session when there are
-/// too many. With `proven`, the session starts with a proof of the second factor.
+/// The caller holds a lock on the row of the active account. With `proven`, the session starts with a proof of the
+/// second factor.
 pub async fn begin(
     conn: &mut PgConnection,
     account_id: AccountId,
@@ -68,20 +65,15 @@ pub async fn begin(
     Ok(NewWebSession { id, token, expires_at, account_id })
 }
 
-/// Stored state of a session that authenticates a request.
 #[derive(Debug)]
 pub struct SessionRecord {
     pub id: WebSessionId,
     pub account_id: AccountId,
     /// Time since the last proof of a second factor.
     pub proof_age: Option<Duration>,
-    /// True when the session was ended.
     pub revoked: bool,
-    /// True when the session has expired.
     pub expired: bool,
-    /// State of the account.
     pub account_status: AccountStatus,
-    /// Subscription level of the account.
     pub tier: Tier,
 }
 
@@ -106,8 +98,8 @@ pub async fn find_by_token(conn: &mut PgConnection, token: &str) -> sqlx::Result
     }))
 }
 
-/// Gives the session a new token and a new expiry. The previous token stops working. Returns `None` when the session is
-/// no longer valid. Of several callers with one token, one succeeds.
+/// The previous token stops working. `None` when the session is no longer valid. Of several callers with one token, one
+/// succeeds.
 pub async fn refresh(conn: &mut PgConnection, token: &str, ttl: Duration) -> sqlx::Result<Option<NewWebSession>> {
     let fresh = Token::generate();
     let row = sqlx::query!(
@@ -129,7 +121,7 @@ pub async fn refresh(conn: &mut PgConnection, token: &str, ttl: Duration) -> sql
     }))
 }
 
-/// Ends the session with this token and writes `account.logout`. Does nothing for an invalid token.
+/// Writes `account.logout`. Does nothing for an invalid token.
 pub async fn log_out(conn: &mut PgConnection, token: &str, origin: &Origin) -> sqlx::Result<()> {
     let ended = sqlx::query!(
         "update web_sessions set revoked_at = now()
@@ -144,23 +136,17 @@ pub async fn log_out(conn: &mut PgConnection, token: &str, origin: &Origin) -> s
     audit::record(conn, ended.account_id, &Actor::person(ended.account_id, origin), entry).await
 }
 
-/// Web session as the account owner sees it.
 #[derive(Debug)]
 pub struct WebSession {
     pub id: WebSessionId,
-    /// Time of the sign-in.
     pub created_at: Timestamp,
-    /// Time of the last use, accurate to about a minute.
+    /// Accurate to about a minute.
     pub last_used_at: Timestamp,
-    /// Time the session expires.
     pub expires_at: Timestamp,
-    /// IP address of the sign-in.
     pub ip_address: Option<String>,
-    /// User agent of the sign-in.
     pub user_agent: Option<String>,
 }
 
-/// Lists the account's active sessions, the newest first.
 pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<WebSession>> {
     sqlx::query_as!(
         WebSession,
@@ -172,8 +158,7 @@ pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<V
     .await
 }
 
-/// Ends one session of the account and writes `account.web_session_revoked`. Returns false when the account has no such
-/// active session.
+/// Writes `account.web_session_revoked`. Returns false when the account has no such active session.
 pub async fn revoke(
     conn: &mut PgConnection,
     account: AccountId,
@@ -197,8 +182,7 @@ pub async fn revoke(
     Ok(true)
 }
 
-/// Ends all sessions of the account except `current` and writes `account.web_session_revoked`. Returns the number of
-/// ended sessions.
+/// Writes `account.web_session_revoked`.
 pub async fn revoke_others(
     conn: &mut PgConnection,
     account: AccountId,
@@ -211,7 +195,6 @@ pub async fn revoke_others(
     Ok(revoked)
 }
 
-/// Ends all sessions of the account except `except`. Returns the number of ended sessions.
 pub async fn end_all(conn: &mut PgConnection, account: AccountId, except: Option<WebSessionId>) -> sqlx::Result<u64> {
     let ended = sqlx::query!(
         "update web_sessions set revoked_at = now()
@@ -224,7 +207,7 @@ pub async fn end_all(conn: &mut PgConnection, account: AccountId, except: Option
     Ok(ended.rows_affected())
 }
 
-/// Records a proof of the second factor. Returns `None` when the session was ended.
+/// `None` when the session was ended.
 pub async fn satisfy_mfa(conn: &mut PgConnection, id: WebSessionId) -> sqlx::Result<Option<Timestamp>> {
     let satisfied = sqlx::query_scalar!(
         "update web_sessions set mfa_satisfied_at = now() where id = $1 and revoked_at is null returning mfa_satisfied_at",
@@ -235,7 +218,6 @@ pub async fn satisfy_mfa(conn: &mut PgConnection, id: WebSessionId) -> sqlx::Res
     Ok(satisfied.flatten())
 }
 
-/// Records that these sessions were used.
 pub async fn touch(conn: &mut PgConnection, ids: &[WebSessionId]) -> sqlx::Result<()> {
     let ids: Vec<_> = ids.iter().map(WebSessionId::as_uuid).collect();
     // Skip rows locked by other transactions: those sessions are in use anyway, and waiting could end in a deadlock.
@@ -249,8 +231,7 @@ pub async fn touch(conn: &mut PgConnection, ids: &[WebSessionId]) -> sqlx::Resul
     Ok(())
 }
 
-/// Deletes up to `limit` sessions that expired more than a day ago (contract: retention 7). During that day, a caller
-/// with the token receives the reason for the refusal. Returns the number of deleted sessions.
+/// An expired row is kept for a day (contract: retention 7), in which a caller with the token receives the reason for the refusal.
 async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from web_sessions where id in (

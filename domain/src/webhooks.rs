@@ -1,8 +1,7 @@
 //! Webhooks (contract: webhooks).
 //!
-//! The database inserts the deliveries of an event together with the event (`fan_out_event` in the migrations), in the
-//! transaction of its cause. The receiving endpoints are selected at that moment, and no delivery of a committed event
-//! is lost.
+//! The database inserts the deliveries of an event in the transaction of its cause (`fan_out_event` in the migrations).
+//! The receiving endpoints are selected at that moment, and no delivery of a committed event is lost.
 
 pub mod dead_letters;
 pub mod deliveries;
@@ -71,7 +70,6 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("webhooks")
 };
 
-/// Job that fails deliveries to disabled endpoints.
 pub const GIVE_UP: ScheduledJob = ScheduledJob { name: "give_up_deliveries", period: 5 };
 
 /// Job that sends dead letters again in batches, as requested by staff.
@@ -80,16 +78,13 @@ pub const REQUEUE: ScheduledJob = ScheduledJob { name: "requeue_dead_letters", p
 /// Job that mails the owners of endpoints whose secrets are old or will soon stop signing.
 pub const REMIND_OF_SECRETS: ScheduledJob = ScheduledJob { name: "remind_webhook_secrets", period: 60 };
 
-/// Maximum length of an endpoint's URL, in characters.
 const URL_CHARS: usize = 2_048;
 
-/// Target of deliveries: an https URL, as its owner wrote it.
+/// An https URL, as its owner wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookUrl(String);
 
 impl WebhookUrl {
-    /// # Errors
-    /// Returns an error on field `url` if it is not an absolute https URL, or contains a user name or a password.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let refuse = |message: &str| Invalid::field("url", message.to_owned());
         let text = text.trim();
@@ -114,23 +109,17 @@ impl WebhookUrl {
         Ok(Self(text.to_owned()))
     }
 
-    /// Returns the URL as its owner wrote it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Event types that an endpoint receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscriptions(Vec<EventType>);
 
 impl Subscriptions {
     /// Parses the names of event types in their order, without duplicates.
-    ///
-    /// # Errors
-    /// Returns an error on `events` if there are too few or too many names, or an endpoint cannot subscribe to one of
-    /// them.
     pub fn parse<S: AsRef<str>>(names: &[S], limits: &Limits) -> Result<Self, Invalid> {
         let most = limits.webhook_events;
         if names.is_empty() || names.len() > most {
@@ -150,7 +139,6 @@ impl Subscriptions {
         Ok(Self(types))
     }
 
-    /// Returns the names in the contract.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.0.iter().map(|event| event.name().to_owned()).collect()

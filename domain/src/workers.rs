@@ -1,7 +1,7 @@
 //! Workers and their leases.
 //!
-//! A row is one run of a worker process. A restarted worker gets a new row, because its browsers no longer exist. It is
-//! alive while its last heartbeat is less than [`LEASE`] ago. A worker that was declared lost must stop.
+//! A row is one run of a worker process, because the browsers end with it. A worker is alive while its last heartbeat
+//! is less than [`LEASE`] ago. A worker that was declared lost must stop.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -25,11 +25,9 @@ pub(crate) const AREA: Area = Area {
     ..Area::named("workers")
 };
 
-/// Time after which a worker without a heartbeat counts as lost.
 pub const LEASE: Duration = Duration::from_secs(10);
-/// Interval of heartbeats.
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
-/// Maximum number of live sessions of any worker, because each needs a row.
+/// Each needs a row.
 pub const MOST_SESSIONS: u32 = 10_000;
 
 /// Browser engine of a worker's sessions (contract: operations 25).
@@ -60,7 +58,6 @@ pub enum Driver {
 }
 
 impl Driver {
-    /// Name in the configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -83,62 +80,41 @@ impl FromStr for Driver {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Placement {
-    /// Selects the worker with the most free slots.
     #[default]
     Spread,
-    /// Fills one worker after another.
     Pack,
 }
 
-/// Worker as operators see it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Worker {
-    /// Id of this run of the worker.
     pub id: WorkerId,
-    /// Name set by the operator.
     pub name: String,
     /// `active`, `draining`, `stopped` or `lost`.
     pub status: String,
-    /// Browser engine of its sessions.
     pub driver: Driver,
-    /// Number of live sessions.
     pub live_sessions: i64,
-    /// Maximum number of live sessions.
     pub max_sessions: i32,
-    /// Time the worker started.
     pub started_at: Timestamp,
-    /// Time of its last heartbeat.
     pub last_seen_at: Timestamp,
-    /// Time at which the sessions of a draining worker are ended.
     pub drain_by: Option<Timestamp>,
-    /// Version of its program.
     pub version: Option<String>,
-    /// True when its browsers are sandboxed; `None` for a worker without real browsers.
+    /// `None` for a worker without real browsers.
     pub is_sandboxed: Option<bool>,
-    /// Free space on the disk of its browsers.
     pub free_disk_bytes: Option<i64>,
     /// Available memory of its machine or control group.
     pub free_memory_bytes: Option<i64>,
 }
 
-/// Values of a starting worker.
 #[derive(Debug)]
 pub struct NewWorker<'a> {
-    /// Id of this run of the worker.
     pub id: WorkerId,
-    /// Name set by the operator.
     pub name: &'a str,
-    /// Browser engine of its sessions.
     pub driver: Driver,
-    /// Maximum number of live sessions.
     pub max_sessions: i32,
     /// Public key to which secrets for the worker are sealed.
     pub public_key: &'a [u8],
-    /// Endpoint of its live views, if it has one.
     pub live: Option<&'a LiveEnd>,
-    /// Version of its program.
     pub version: &'a str,
-    /// True when its browsers are sandboxed; `None` for a worker without real browsers.
     pub is_sandboxed: Option<bool>,
 }
 
@@ -151,7 +127,6 @@ pub struct LiveEnd {
     pub fingerprint: Option<Vec<u8>>,
 }
 
-/// Inserts the row of a worker and the slots for its sessions.
 pub async fn register(conn: &mut PgConnection, new: NewWorker<'_>) -> sqlx::Result<()> {
     sqlx::query!(
         "with worker as (
@@ -175,8 +150,7 @@ pub async fn register(conn: &mut PgConnection, new: NewWorker<'_>) -> sqlx::Resu
     Ok(())
 }
 
-/// Returns the live-view endpoint of a live session's worker. Returns `None` when the session has ended or the worker
-/// has no such endpoint.
+/// `None` when the session has ended or the worker has no live endpoint.
 pub async fn live_end(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<LiveEnd>> {
     let end = sqlx::query!(
         r#"select w.live_address as "address!", w.live_fingerprint as fingerprint
@@ -189,23 +163,17 @@ pub async fn live_end(conn: &mut PgConnection, session: SessionId) -> sqlx::Resu
     Ok(end.map(|end| LiveEnd { address: end.address, fingerprint: end.fingerprint }))
 }
 
-/// Returns the public key to which secrets for the worker are sealed.
-///
-/// # Errors
-/// Returns an error if the worker does not exist or a query fails.
 pub async fn public_key(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Vec<u8>> {
     sqlx::query_scalar!("select public_key from workers where id = $1", id as _).fetch_one(conn).await
 }
 
-/// Worker selected for a task.
 #[derive(Debug)]
 pub struct SelectedWorker {
     pub id: WorkerId,
-    /// Public key to which secrets for the worker are sealed.
     pub public_key: Vec<u8>,
 }
 
-/// Returns a random live worker with browsers, or `None` when there is none.
+/// Picks a random live worker with browsers.
 pub async fn any(conn: &mut PgConnection) -> sqlx::Result<Option<SelectedWorker>> {
     sqlx::query_as!(
         SelectedWorker,
@@ -218,28 +186,23 @@ pub async fn any(conn: &mut PgConnection) -> sqlx::Result<Option<SelectedWorker>
     .await
 }
 
-/// State that a worker receives when it renews its lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
-    /// True when the worker must not accept more sessions.
+    /// The worker must not accept more sessions.
     pub draining: bool,
-    /// True when the worker must end its remaining sessions, by the database's clock.
+    /// The worker must end its remaining sessions, by the database's clock.
     pub overdue: bool,
 }
 
-/// Resources of a worker's machine, as a heartbeat reports them.
 #[derive(Debug, Clone, Copy)]
 pub struct Resources {
     /// True when the disk has room for more sessions (contract: workers 17).
     pub has_room: bool,
-    /// Free space on the disk of its browsers.
     pub free_disk_bytes: Option<i64>,
-    /// Available memory of the machine or of the worker's control group.
     pub free_memory_bytes: Option<i64>,
 }
 
-/// Renews a worker's lease and reports its resources. Returns `None` when the worker was declared lost or stopped, and
-/// must not continue.
+/// `None`: the worker was declared lost or stopped, and must not continue.
 pub async fn heartbeat(conn: &mut PgConnection, id: WorkerId, resources: Resources) -> sqlx::Result<Option<Lease>> {
     sqlx::query_as!(
         Lease,
@@ -256,8 +219,8 @@ pub async fn heartbeat(conn: &mut PgConnection, id: WorkerId, resources: Resourc
     .await
 }
 
-/// Drains a worker: it accepts no more sessions, and its live sessions continue (contract: workers 11, 20). This waits
-/// for creates that hold one of its slots. Returns false when the worker is not active.
+/// Contract: workers 11, 20. Waits for creates that hold one of the worker's slots. Returns false when the worker is
+/// not active.
 pub async fn drain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
     let drained = sqlx::query!("update workers set status = 'draining' where id = $1 and status = 'active'", id as _)
         .execute(conn)
@@ -265,8 +228,8 @@ pub async fn drain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> 
     Ok(drained.rows_affected() == 1)
 }
 
-/// Returns a draining worker to service and restores its slots (contract: workers 28). Returns false when the worker is
-/// not draining, is stopping, or runs a version that cannot return to service.
+/// Contract: workers 28. Returns false when the worker is not draining, is stopping, or runs a version that cannot
+/// return to service.
 pub async fn undrain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
     let returned = sqlx::query_scalar!(
         r#"with returned as (
@@ -285,7 +248,7 @@ pub async fn undrain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool
     Ok(returned.is_some())
 }
 
-/// Drains a worker that is stopping, and prevents its return to service.
+/// Also prevents the return to service.
 pub async fn begin_stop(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<()> {
     sqlx::query!(
         "update workers set status = 'draining', stopping_at = coalesce(stopping_at, now())
@@ -297,17 +260,15 @@ pub async fn begin_stop(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<(
     Ok(())
 }
 
-/// Returns true when a worker is draining. It cannot return to service until the transaction of `conn` ends.
+/// A draining worker cannot return to service until the transaction of `conn` ends.
 pub async fn hold_drain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
     let status = sqlx::query_scalar!("select status from workers where id = $1 for share", id as _);
     Ok(status.fetch_optional(conn).await?.is_some_and(|status| status == "draining"))
 }
 
-/// Longest period that a worker can have to drain.
 pub const LONGEST_DRAIN: Duration = Duration::from_hours(30 * 24);
 
-/// Sets the time at which the remaining sessions of a draining worker are ended (contract: workers 20), and replaces an
-/// earlier one. Returns false when the worker is not draining.
+/// Replaces an earlier deadline (contract: workers 20). Returns false when the worker is not draining.
 pub async fn drain_within(conn: &mut PgConnection, id: WorkerId, within: Duration) -> sqlx::Result<bool> {
     let updated = sqlx::query!(
         "update workers set drain_by = now() + make_interval(secs => $2) where id = $1 and status = 'draining'",
@@ -319,21 +280,16 @@ pub async fn drain_within(conn: &mut PgConnection, id: WorkerId, within: Duratio
     Ok(updated.rows_affected() == 1)
 }
 
-/// Progress of a draining worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DrainProgress {
     pub id: WorkerId,
-    /// `active`, `draining`, `stopped` or `lost`.
     pub status: String,
-    /// Number of live sessions.
     pub live_sessions: i64,
-    /// Number of sessions that failed after `drain_by`.
+    /// Sessions that failed after `drain_by`.
     pub ended_sessions: i64,
-    /// Time at which the remaining sessions are ended.
     pub drain_by: Option<Timestamp>,
 }
 
-/// Returns the progress of a draining worker, or `None` when the worker does not exist.
 pub async fn drained(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Option<DrainProgress>> {
     sqlx::query_as!(
         DrainProgress,
@@ -348,7 +304,6 @@ pub async fn drained(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Opti
     .await
 }
 
-/// Returns true when a worker has no live session.
 pub async fn is_empty(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select not exists(select from sessions where worker_id = $1 and live) as "empty!""#,
@@ -358,19 +313,18 @@ pub async fn is_empty(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<boo
     .await
 }
 
-/// Marks a worker as stopped.
 pub async fn stop(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<()> {
     sqlx::query!("update workers set status = 'stopped' where id = $1", id as _).execute(conn).await?;
     Ok(())
 }
 
-/// Returns the time of the database's clock, which decides when leases expire.
+/// The database's clock decides when leases expire.
 pub async fn now(conn: &mut PgConnection) -> sqlx::Result<Timestamp> {
     sqlx::query_scalar!(r#"select now() as "now!: Timestamp""#).fetch_one(conn).await
 }
 
-/// Declares workers lost whose lease had expired at time `at`, and returns their ids. The caller reads `at` before this
-/// statement. If the database stalls in between, workers that cannot renew their leases meanwhile are not declared lost.
+/// Declares workers lost whose lease had expired at time `at`. The caller reads `at` before this statement: if the
+/// database stalls in between, workers that cannot renew their leases meanwhile are not declared lost.
 pub async fn declare_lost(conn: &mut PgConnection, at: Timestamp) -> sqlx::Result<Vec<WorkerId>> {
     sqlx::query_scalar!(
         "update workers set status = 'lost'
@@ -382,28 +336,25 @@ pub async fn declare_lost(conn: &mut PgConnection, at: Timestamp) -> sqlx::Resul
     .await
 }
 
-/// Best state of all live workers with respect to new sessions.
+/// Best state of all live workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, sqlx::Type, strum::VariantNames, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum WorkerStatus {
-    /// A worker accepts sessions.
     Ok,
-    /// All workers with browsers are draining: they serve their sessions and accept no more.
+    /// All workers with browsers are draining.
     Draining,
-    /// No worker has browsers. The workers only run jobs, such as mails and webhooks.
+    /// The workers only run jobs, such as mails and webhooks.
     NoDriver,
-    /// The disks of all workers with browsers are nearly full: they serve their sessions and accept no more.
+    /// The disks of all workers with browsers are nearly full.
     NoRoom,
 }
 
 impl WorkerStatus {
-    /// Names of all states in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 }
 
-/// Returns the best state of the live workers, or `None` when there is none.
 pub async fn standing(conn: &mut PgConnection) -> sqlx::Result<Option<WorkerStatus>> {
     sqlx::query_scalar!(
         r#"select case when driver = 'none' then 'no_driver' when status = 'draining' then 'draining' when not has_room then 'no_room' else 'ok' end
@@ -416,11 +367,10 @@ pub async fn standing(conn: &mut PgConnection) -> sqlx::Result<Option<WorkerStat
     .await
 }
 
-/// Statuses of workers, in the order of [`census`].
 pub const STATUSES: [&str; 4] = ["active", "draining", "stopped", "lost"];
 
-/// Counts workers by status. A worker with an expired lease counts as lost, even if it was not declared lost yet.
-/// Stopped and lost workers count for 1 h.
+/// A worker with an expired lease counts as lost, even if it was not declared lost yet. Stopped and lost workers count
+/// for 1 h.
 pub async fn census(conn: &mut PgConnection) -> sqlx::Result<[(&'static str, i64); 4]> {
     let counted = sqlx::query!(
         r#"select case when status in ('active', 'draining') and last_seen_at <= now() - make_interval(secs => $1)
@@ -433,16 +383,12 @@ pub async fn census(conn: &mut PgConnection) -> sqlx::Result<[(&'static str, i64
     Ok(STATUSES.map(|status| (status, counted.iter().find(|row| row.status == status).map_or(0, |row| row.workers))))
 }
 
-/// Slots for sessions.
 #[derive(Debug)]
 pub struct Slots {
-    /// Total number of slots.
     pub all: i64,
-    /// Number of free slots.
     pub free: i64,
 }
 
-/// Counts the slots of workers that accept sessions.
 pub async fn slots(conn: &mut PgConnection) -> sqlx::Result<Slots> {
     sqlx::query_as!(
         Slots,
@@ -455,18 +401,14 @@ pub async fn slots(conn: &mut PgConnection) -> sqlx::Result<Slots> {
     .await
 }
 
-/// Reason why no slot is available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoSlotReason {
-    /// All slots are in use, or their workers accept no more sessions.
     Slots,
-    /// There are workers whose lease has expired and which were not declared lost yet.
+    /// The lease of a worker has expired, but it was not declared lost yet.
     News,
-    /// There are no workers with browsers.
     Workers,
 }
 
-/// Returns the reason why no session can be placed.
 pub async fn lack(conn: &mut PgConnection) -> sqlx::Result<NoSlotReason> {
     let workers = sqlx::query!(
         r#"select coalesce(bool_or(heard), false) as "heard!", coalesce(bool_or(not heard and status = 'active'), false) as "silent!"
@@ -485,8 +427,7 @@ pub async fn lack(conn: &mut PgConnection) -> sqlx::Result<NoSlotReason> {
     })
 }
 
-/// Returns dead workers with live sessions that no process will end: workers that stopped, and workers that have been
-/// lost for `patience` and have sessions in the state `ready`.
+/// Workers that stopped, and workers that have been lost for `patience` and have sessions in the state `ready`.
 pub async fn forsakers(conn: &mut PgConnection, patience: Duration) -> sqlx::Result<Vec<DeadWorker>> {
     sqlx::query_as!(
         DeadWorker,
@@ -502,16 +443,14 @@ pub async fn forsakers(conn: &mut PgConnection, patience: Duration) -> sqlx::Res
     .await
 }
 
-/// Dead worker with live sessions.
 #[derive(Debug)]
 pub struct DeadWorker {
     pub id: WorkerId,
-    /// True when the worker was declared lost, false when it stopped.
+    /// False when it stopped.
     pub was_lost: bool,
 }
 
-/// Deletes up to `limit` workers that ended longer ago than `age` and have neither live sessions nor state to save.
-/// Returns the number of deleted workers.
+/// Deletes workers that ended longer ago than `age` and have neither live sessions nor state to save.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from workers where id = any(array(
@@ -529,7 +468,7 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     Ok(purged.rows_affected())
 }
 
-/// Declares one worker lost, because its machine knows that it has ended. Returns true when it was alive.
+/// The worker's machine knows that it has ended. Returns true when it was alive.
 pub async fn declare_lost_one(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
     let lost =
         sqlx::query!("update workers set status = 'lost' where id = $1 and status in ('active', 'draining')", id as _,)
@@ -538,12 +477,11 @@ pub async fn declare_lost_one(conn: &mut PgConnection, id: WorkerId) -> sqlx::Re
     Ok(lost.rows_affected() == 1)
 }
 
-/// Lists live workers, or with `all` every worker, the newest first.
+/// The newest first; with `all` also those that are not live.
 pub async fn list(conn: &mut PgConnection, all: bool) -> sqlx::Result<Vec<Worker>> {
     list_before(conn, all, None, 1_000).await
 }
 
-/// Lists those workers that are older than `before`, up to `limit`.
 pub async fn list_before(
     conn: &mut PgConnection,
     all: bool,
@@ -565,7 +503,6 @@ pub async fn list_before(
     .await
 }
 
-/// Returns a worker in any status.
 pub async fn find(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Option<Worker>> {
     sqlx::query_as!(
         Worker,

@@ -16,13 +16,11 @@ use crate::upstream::Upstream;
 
 /// Timeout for reading the exit address.
 const EXIT_WITHIN: Duration = Duration::from_secs(5);
-/// Maximum size of the response with the exit address, in bytes.
 const EXIT_BYTES: u64 = 8 * 1024;
 
-/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
-    /// Time to open the route, including authentication.
+    /// Includes authentication.
     pub latency: Duration,
     /// Exit address, if probes were given and one answered.
     pub exit_address: Option<IpAddr>,
@@ -30,11 +28,7 @@ pub struct Checked {
     pub capabilities: Option<Capabilities>,
 }
 
-/// Opens a customer's route, measures its capabilities and its exit address, and closes it. Takes at most 15 s. Without probes
-/// it contacts no third party.
-///
-/// # Errors
-/// Returns an error when the route does not work.
+/// Takes at most 15 s. Without probes it contacts no third party.
 pub async fn check(upstream: Upstream, rules: &Rules, probes: Option<&Probes>) -> Result<Checked, Fault> {
     let began = Instant::now();
     let way = EgressRoute::open(upstream, rules).await?;

@@ -1,5 +1,5 @@
-//! Egress of a session without a proxy. Names are resolved here, each address is checked, and exactly the checked address is
-//! dialled. A later change of the name's addresses has no effect.
+//! Egress without a proxy. Names are resolved here, and exactly the checked address is dialled: a later change of the
+//! name's addresses has no effect.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -14,10 +14,10 @@ use crate::refusal::Refusal;
 use crate::rules::Rules;
 use crate::target::Target;
 
-/// Maximum number of concurrent name lookups of one browser.
+/// Concurrent lookups of one browser.
 const LOOK_UPS: usize = 8;
 
-/// Timeout for resolving and connecting together, shared by all addresses of the name.
+/// Shared by all addresses of the name.
 const WITHIN: Duration = Duration::from_secs(10);
 
 pub struct Direct {
@@ -36,7 +36,7 @@ impl Direct {
         dial(&allowed, deadline).await
     }
 
-    /// Returns the addresses of a target that may be dialled, at least one.
+    /// Returns at least one address.
     async fn judge(&self, target: &Target, deadline: Instant) -> Result<Vec<SocketAddr>, Refusal> {
         let found = match (target.address(), &target.host) {
             (None, Host::Domain(name)) => {
@@ -57,7 +57,7 @@ impl Direct {
     }
 }
 
-/// Returns the addresses that may be dialled, at least one.
+/// Returns at least one address.
 pub fn permitted(mut found: Vec<SocketAddr>, permit: impl Fn(SocketAddr) -> bool) -> Result<Vec<SocketAddr>, Refusal> {
     if found.is_empty() {
         return Err(Refusal::NameNotFound);

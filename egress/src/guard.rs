@@ -1,12 +1,12 @@
-//! The egress guard: the only network path of a browser. It is a SOCKS 5 proxy on a socket in the browser's folder, or on a
-//! loopback port where browsers are not confined.
+//! The egress guard: the only network path of a browser. It is a SOCKS 5 proxy on a socket in the browser's folder, or
+//! on a loopback port where browsers are not confined.
 //!
-//! The guard reads the target of each connection, connects to it through the browser's [`EgressRoute`], and relays data. It
-//! rejects addresses outside the public internet, and public addresses of this machine and its networks, unless the deployment
-//! allows them. The guard and all its connections end with the browser.
+//! The guard connects to each target through the browser's [`EgressRoute`] and relays data. It rejects addresses
+//! outside the public internet, and public addresses of this machine and its networks, unless the deployment allows
+//! them. The guard and all its connections end with the browser.
 //!
-//! The number of concurrent connections and name lookups of a browser is limited. Further ones wait in the browser's own guard,
-//! so a page that opens thousands does not affect other sessions.
+//! Concurrent connections and name lookups of a browser are limited. Further ones wait in the browser's own guard, so a
+//! page that opens thousands does not affect other sessions.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -38,24 +38,20 @@ use crate::rules::Rules;
 use crate::target::Target;
 use crate::welcome;
 
-/// Timeout for reading the SOCKS request of a browser.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Time a server may continue to send after the browser has closed its side.
 const LINGER: Duration = Duration::from_secs(30);
 
-/// A listening guard. Dropping it stops the guard and its egress route.
+/// Dropping it stops the guard and its egress route.
 pub struct Guard {
-    /// Loopback port, if it listens on one.
     port: Option<u16>,
     rules: Rules,
     record: Arc<Record>,
-    /// True while the browser is offline.
     offline: watch::Sender<bool>,
     _serving: AbortOnDropHandle<()>,
 }
 
-/// State shared by the connections of a browser.
 struct Sentry {
     way: Arc<EgressRoute>,
     record: Arc<Record>,
@@ -63,7 +59,6 @@ struct Sentry {
 }
 
 impl Sentry {
-    /// Resolves when the browser is offline.
     async fn until_offline(&self) {
         let mut offline = self.offline.clone();
         // The wait fails without the guard, whose connections end with it.
@@ -107,10 +102,6 @@ struct Record {
 }
 
 impl Guard {
-    /// Starts listening on a loopback port.
-    ///
-    /// # Errors
-    /// Returns an error when no port is available.
     pub async fn open(way: Arc<EgressRoute>, rules: &Rules) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
@@ -120,9 +111,6 @@ impl Guard {
 
     /// Starts listening on a socket in the folder of a browser that has its own network namespace, in which a port leads to the
     /// socket.
-    ///
-    /// # Errors
-    /// Returns an error when the socket cannot be created.
     pub fn open_in(folder: &Path, socket: &str, way: Arc<EgressRoute>, rules: &Rules) -> io::Result<Self> {
         // A socket's path has at most 107 bytes and the folder's path may be longer, so the path goes through the folder's file
         // descriptor.
@@ -142,7 +130,6 @@ impl Guard {
         Self { port, rules: rules.clone(), record, offline, _serving: AbortOnDropHandle::new(serving) }
     }
 
-    /// Loopback port, if the guard listens on one.
     #[must_use]
     pub fn port(&self) -> Option<u16> {
         self.port
@@ -153,7 +140,7 @@ impl Guard {
         self.offline.send_replace(offline);
     }
 
-    /// Returns the reason of the last refusal since the previous call.
+    /// Since the previous call.
     pub fn take_refusal(&self) -> Option<Refusal> {
         self.record.refusal.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -197,7 +184,6 @@ async fn serve(door: GuardListener, connections: usize, sentry: Arc<Sentry>) {
     }
 }
 
-/// Serves one connection from its request to its end.
 async fn pass(browser: Browser, sentry: &Sentry) -> Result<(), SocksServerError> {
     let Ok(wish) = timeout(HANDSHAKE_WITHIN, hear(browser)).await else { return Ok(()) };
     let SocksRequest { browser, command, target } = wish?;
@@ -232,7 +218,6 @@ async fn pass(browser: Browser, sentry: &Sentry) -> Result<(), SocksServerError>
     }
 }
 
-/// Request of a browser, and the browser's connection, which waits for the reply.
 struct SocksRequest {
     browser: Socks5ServerProtocol<Browser, states::CommandRead>,
     command: Socks5Command,
@@ -244,8 +229,8 @@ async fn hear(browser: Browser) -> Result<SocksRequest, SocksServerError> {
     Ok(SocksRequest { browser, command, target })
 }
 
-/// Copies in both directions until both sides have closed. There is no limit while the browser keeps its side open: WebKit
-/// closes connections that it no longer needs.
+/// Ends when both sides have closed. There is no limit while the browser keeps its side open: WebKit closes connections
+/// that it no longer needs.
 async fn relay(browser: Browser, server: Connection, record: &Record) {
     let (from_browser, to_browser) = split(browser);
     let (from_server, to_server) = split(server);
@@ -281,7 +266,6 @@ mod tests {
     const CONNECT: u8 = 1;
     const BIND: u8 = 2;
 
-    /// Rules of a deployment that allows only the public internet, or everything.
     fn rules(allow_private: bool) -> Rules {
         rules_of(Destinations { allow_private, ..Destinations::default() }, 256)
     }
@@ -298,7 +282,6 @@ mod tests {
         guard.port().expect("it listens on one")
     }
 
-    /// Sends a request to a guard. Returns the connection and the guard's reply code.
     async fn ask(guard: &Guard, command: u8, host: &str, port: u16) -> (TcpStream, u8) {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port_of(guard))).await.expect("the guard listens");
         request(stream, command, host, port).await
@@ -429,7 +412,7 @@ mod tests {
         assert_eq!(ask(&guard, CONNECT, "127.0.0.1", port).await.1, 0);
     }
 
-    /// The deployment's lists allow and deny networks; other private addresses stay denied.
+    /// Private addresses that no list names stay denied.
     #[tokio::test]
     async fn deployment_lists_allow_and_deny_networks() {
         let site = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.expect("a port");

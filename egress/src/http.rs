@@ -19,7 +19,7 @@ use crate::socks5::broken;
 use crate::target::Target;
 use crate::upstream::{Proxy, UpstreamAddress};
 
-/// Maximum size of a response head in bytes, and maximum number of its fields.
+/// Bytes, and number of fields.
 const HEAD_BYTES: usize = 16 * 1024;
 const HEAD_FIELDS: usize = 64;
 
@@ -30,7 +30,7 @@ const CONNECTED_WITHIN: Duration = Duration::from_secs(15);
 
 pub struct Http {
     place: UpstreamAddress,
-    /// Authorization header field with its line ending.
+    /// Header field with its line ending.
     authorization: Zeroizing<String>,
 }
 
@@ -49,7 +49,7 @@ impl Http {
     pub async fn connect(&self, target: &Target) -> Result<Connection, Refusal> {
         let mut proxy = self.place.dial(Instant::now() + DIALLED_WITHIN).await?;
         let asked = timeout_at(Instant::now() + CONNECTED_WITHIN, self.ask(&mut proxy, target));
-        // The cause may be the proxy or the server; they cannot be told apart here.
+        // The cause may be the proxy or the server, which cannot be distinguished here.
         let Answer { status, early } = asked.await.map_err(|_| ProxyReply::TimedOut)??;
         match refused(status) {
             Some(refusal) => Err(refusal),
@@ -61,8 +61,7 @@ impl Http {
         }
     }
 
-    /// Checks that this is an HTTP proxy that accepts the credentials. It sends a CONNECT to a reserved name (RFC 2606), which
-    /// leads nowhere and shows whether the proxy accepts the client.
+    /// A CONNECT to a reserved name (RFC 2606) leads nowhere and shows whether the proxy accepts the client.
     pub async fn greet(&self) -> Result<(), Fault> {
         let nowhere = Target { host: Host::Domain("nowhere.invalid".to_owned()), port: 443 };
         let deadline = Instant::now() + DIALLED_WITHIN;
@@ -113,7 +112,7 @@ fn refused(status: u16) -> Option<Refusal> {
     }
 }
 
-/// Returns the header field with the credentials (RFC 7617).
+/// RFC 7617.
 fn authorization(credentials: &Credentials) -> Zeroizing<String> {
     const FIELD: &str = "Proxy-Authorization: Basic ";
     let Credentials { username, password } = credentials;

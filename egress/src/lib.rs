@@ -1,9 +1,9 @@
 //! Egress routes of browsers: direct, or through a customer's proxy or tunnel, and the guard that filters them.
 //!
-//! A [`Guard`] receives the target of each connection from its browser and connects to it through its [`EgressRoute`]. The
-//! route is chosen when the session opens and never changes. Only `direct` can resolve the name of a site or dial a site. The
-//! other routes dial only the customer's proxy or tunnel server (`upstream`) and pass names on unresolved. If that upstream
-//! fails, the connection fails; there is no fallback.
+//! A [`Guard`] connects its browser to each target through its [`EgressRoute`], which is chosen when the session opens
+//! and never changes. Only `direct` resolves the names of sites and dials sites. The other routes dial only the
+//! customer's proxy or tunnel server (`upstream`) and pass names on unresolved. If that upstream fails, the connection
+//! fails; there is no fallback.
 //!
 //! This crate depends on neither sessions nor SQL.
 

@@ -1,10 +1,8 @@
-//! Classifies addresses by distance. Addresses of this machine and of its networks are not available to customers, even if they
-//! are public.
+//! Customers cannot reach addresses of this machine and of its networks, even public ones.
 //!
-//! Services on a machine's public address are often intended only for its neighbours, and all its IPv6 neighbours have public
-//! addresses. The machine's interfaces are therefore queried, at most every 5 s. Other paths to this machine, such as a
-//! forwarded port on a router or a local route without an interface, are not visible here; `sessions.deny_networks` covers
-//! them.
+//! Services on a machine's public address are often intended only for its neighbours, and all its IPv6 neighbours have
+//! public addresses. The machine's interfaces are queried at most every 5 s. Other paths to this machine, such as a
+//! forwarded port on a router, are not visible here; `sessions.deny_networks` covers them.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -17,33 +15,28 @@ use kitfleet_domain::log_throttle::LogThrottle;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::sys::socket::SockaddrStorage;
 
-/// Maximum age of the cached interface addresses.
 const GOOD_FOR: Duration = Duration::from_secs(5);
 
-/// Checks addresses before they are dialled.
 #[derive(Debug, Clone)]
 pub struct Judge(Arc<Destinations>);
 
 impl Judge {
-    /// Creates a judge with the rules of a deployment.
     #[must_use]
     pub fn new(destinations: Destinations) -> Self {
         Self(Arc::new(destinations))
     }
 
-    /// True when a customer's request may connect to this address.
     #[must_use]
     pub fn permits(&self, address: IpAddr) -> bool {
         self.0.permit(address, distance(address))
     }
 
-    /// True when addresses outside the public internet are allowed.
     pub(crate) fn permits_private(&self) -> bool {
         self.0.allow_private
     }
 }
 
-/// Distance of this address. If the interfaces cannot be queried, every address counts as the machine's own.
+/// If the interfaces cannot be queried, every address counts as the machine's own.
 fn distance(address: IpAddr) -> Distance {
     let Some(interfaces) = interfaces() else { return Distance::Own };
     interfaces.distance(reached_by(address))
@@ -85,7 +78,7 @@ impl Interfaces {
     }
 }
 
-/// Returns this machine's interface addresses, or `None` if they could never be queried.
+/// `None` if they could never be queried.
 fn interfaces() -> Option<Arc<Interfaces>> {
     static KNOWN: Mutex<Option<(Instant, Arc<Interfaces>)>> = Mutex::new(None);
     static FAILED: LogThrottle = LogThrottle::new();

@@ -19,19 +19,17 @@ use hickory_resolver::proto::op::Query;
 use hickory_resolver::proto::rr::{Name, RecordType};
 use hickory_resolver::{Hosts, TokioResolver};
 
-/// Files that configure the name servers and the static names.
+/// Name servers and static names.
 const FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
 /// Interval at which the files are checked for changes.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Resolver of names.
 pub struct Names {
     current: Mutex<Current>,
 }
 
 struct Current {
     looked_at: Instant,
-    /// Stamps of the files when they were read.
     stamps: [Option<CacheStamp>; 2],
     sources: Sources,
 }
@@ -50,11 +48,7 @@ struct Sources {
 }
 
 impl Names {
-    /// Creates a resolver with this machine's configuration. Without readable name servers, only names in the hosts file
-    /// resolve.
-    ///
-    /// # Errors
-    /// Returns an error when the resolver cannot be created.
+    /// Without readable name servers, only names in the hosts file resolve.
     pub fn of_this_machine() -> Result<Self, NetError> {
         // Stamps are taken first: a change during the read is then detected at the next check.
         let stamps = stamps();
@@ -62,10 +56,7 @@ impl Names {
         Ok(Self { current: Mutex::new(current) })
     }
 
-    /// Returns the addresses of a name, IPv4 first: with IPv6 first, a host without IPv6 would often wait for a timeout.
-    ///
-    /// # Errors
-    /// Returns an error when the name has no address or no name server answers.
+    /// IPv4 first: with IPv6 first, a host without IPv6 would often wait for a timeout.
     pub async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, NetError> {
         let Sources { hosts, resolver } = self.sources();
         let kept = Name::from_utf8(name).map(|name| written_in(&hosts, &name)).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Measures a SOCKS 5 proxy: name resolution with a CONNECT by name, and UDP with a datagram through UDP ASSOCIATE.
 //!
-//! The datagram asks a QUIC server for an unknown version. Every QUIC server answers it with the versions that it supports (RFC
-//! 9000, 6.1), without state or cryptography. This therefore measures UDP to port 443.
+//! The datagram asks a QUIC server for an unknown version. Every QUIC server answers with the versions that it supports
+//! (RFC 9000, 6.1), without state or cryptography, so this measures UDP to port 443.
 //!
 //! Datagrams go only to the address at which the proxy was dialled, whatever relay address the proxy reports.
 
@@ -21,56 +21,45 @@ use crate::refusal::{Fault, ProxyReply, Refusal};
 use crate::socks5::Socks5;
 use crate::target::Target;
 
-/// Timeout of each measurement. They run concurrently.
+/// The measurements run concurrently.
 const WITHIN: Duration = Duration::from_secs(4);
 
-/// Datagrams may be lost: number of attempts, and the timeout of each.
+/// Datagrams may be lost.
 const TRIES: usize = 3;
 const ANSWERED_WITHIN: Duration = Duration::from_millis(700);
 
-/// Targets of the measurements.
 #[derive(Debug, Clone)]
 pub struct Probes {
-    /// Public site, addressed by name.
     pub site: Target,
-    /// QUIC server.
     pub quic_site: Target,
-    /// Plain HTTP URL that responds with the client's address.
+    /// Plain HTTP; responds with the client's address.
     pub exit_url: Url,
 }
 
 /// Capabilities of a proxy, as sessions report them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Capabilities {
-    /// True when the proxy relays datagrams.
     pub udp_associate: bool,
-    /// Transport of QUIC. Always TCP: the engine has no QUIC and the guard relays no datagrams.
+    /// Always TCP: the engine has no QUIC and the guard relays no datagrams.
     pub quic_route: &'static str,
-    /// True when the proxy resolves names.
     pub dns_remote_resolve: bool,
-    /// Unexpected findings.
     pub warnings: Vec<&'static str>,
 }
 
-/// Result of a measurement.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// Capabilities of the proxy.
     pub capabilities: Capabilities,
-    /// Targets and outcomes of the measurement.
     pub report: Value,
 }
 
-/// Outcome of the UDP measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Datagram {
     Answered,
     NotSupported,
-    /// The proxy accepted the request, but no answer came back.
+    /// The proxy accepted the request.
     Silent,
     /// The relay is on another host.
     Elsewhere,
-    /// The proxy sent an invalid reply or none.
     Failed,
 }
 
@@ -95,7 +84,6 @@ impl Datagram {
     }
 }
 
-/// Measures the capabilities of a proxy.
 pub async fn measure(proxy: &Socks5, probes: &Probes) -> Result<Measured, Fault> {
     let (named, datagram) =
         tokio::join!(timed(connect(proxy, &probes.site)), timed(datagram(proxy, &probes.quic_site)));
@@ -129,7 +117,6 @@ pub async fn measure(proxy: &Socks5, probes: &Probes) -> Result<Measured, Fault>
     Ok(Measured { capabilities, report })
 }
 
-/// Returns the result, if it is in time, and the elapsed milliseconds.
 async fn timed<T>(measurement: impl Future<Output = T>) -> (Option<T>, u64) {
     let began = Instant::now();
     let outcome = timeout(WITHIN, measurement).await.ok();
@@ -188,8 +175,8 @@ async fn exchange(relay: SocketAddr, site: &Target) -> Option<Datagram> {
     Some(Datagram::Silent)
 }
 
-/// Returns an initial QUIC packet of a reserved version (RFC 9000, 15) with the required minimum length, and the client's
-/// connection id.
+/// An initial packet of a reserved version (RFC 9000, 15) with the required minimum length, and the client's connection
+/// id.
 fn unknown_version() -> (Vec<u8>, [u8; 8]) {
     const FIRST_PACKET_BYTES: usize = 1200;
     let (server, asker): ([u8; 8], [u8; 8]) = (rand::random(), rand::random());
@@ -201,7 +188,7 @@ fn unknown_version() -> (Vec<u8>, [u8; 8]) {
     (packet, asker)
 }
 
-/// True when the packet is a version negotiation (RFC 9000, 17.2.1) to this client.
+/// RFC 9000, 17.2.1.
 fn is_version_negotiation(packet: &[u8], asker: [u8; 8]) -> bool {
     matches!(packet, [first, 0, 0, 0, 0, 8, rest @ ..] if first & 0x80 != 0 && rest.starts_with(&asker))
 }

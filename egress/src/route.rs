@@ -13,7 +13,7 @@ use crate::target::Target;
 use crate::tunnel::{self, Plan};
 use crate::upstream::Upstream;
 
-/// An egress route. A route through a proxy or tunnel never falls back to a direct connection.
+/// A route through a proxy or tunnel never falls back to a direct connection.
 pub struct EgressRoute {
     kind: Kind,
     rules: Rules,
@@ -27,7 +27,6 @@ enum Kind {
     OpenVpn(Tunnel),
 }
 
-/// Connection to a server through any route.
 pub type Connection = Box<dyn Stream>;
 
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -35,16 +34,12 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 impl EgressRoute {
-    /// Creates a direct route to the destinations that `rules` allow.
     #[must_use]
     pub fn direct(rules: &Rules) -> Self {
         Self { kind: Kind::Direct(Direct::new(rules)), rules: rules.clone() }
     }
 
-    /// Opens a route through a customer's proxy or tunnel, which must answer and accept the credentials. Takes at most 10 s.
-    ///
-    /// # Errors
-    /// Returns an error when the proxy or tunnel does not work.
+    /// The proxy or tunnel must answer and accept the credentials. Takes at most 10 s.
     pub async fn open(upstream: Upstream, rules: &Rules) -> Result<Self, Fault> {
         let kind = match upstream {
             Upstream::Socks5(proxy) => {
@@ -66,9 +61,6 @@ impl EgressRoute {
     }
 
     /// Measures a SOCKS 5 proxy in at most 4 s. Returns `None` for other routes.
-    ///
-    /// # Errors
-    /// Returns an error when the proxy does not work.
     pub async fn measure(&self, probes: &Probes) -> Result<Option<Measured>, Fault> {
         match &self.kind {
             Kind::Socks5(proxy) => probe::measure(proxy, probes).await.map(Some),
@@ -87,8 +79,8 @@ impl EgressRoute {
         }
     }
 
-    /// Checks a target before it is passed to a proxy or tunnel. Rejects addresses that the guard would not dial directly, and
-    /// names of the proxy's own machine. Other names are resolved behind the upstream and cannot be checked here.
+    /// Rejects addresses that the guard would not dial directly, and names of the proxy's own machine. Other names are
+    /// resolved behind the upstream and cannot be checked here.
     fn judged<'a>(&self, target: &'a Target) -> Result<&'a Target, Refusal> {
         let allowed = match target.address() {
             Some(address) => self.rules.permit_site(address),

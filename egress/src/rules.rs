@@ -10,25 +10,19 @@ use kitfleet_domain::addresses::{Destinations, reached_by};
 use crate::local_networks::Judge;
 use crate::names::Names;
 
-/// Rules of a worker's guards.
 #[derive(Clone)]
 pub struct Rules {
     pub(crate) names: Arc<Names>,
-    /// Maximum number of concurrent connections of one browser.
     pub(crate) connections: usize,
     sites: Judge,
     /// Rules for addresses of customers' proxies and tunnels.
     upstreams: Judge,
-    /// Ports of the guards, which are always denied: another browser's guard leads to that browser's route.
+    /// Always denied: another browser's guard leads to that browser's route.
     guards: Arc<Mutex<HashSet<u16>>>,
 }
 
 impl Rules {
-    /// Creates rules from a deployment's settings for sites and for customers' upstreams. `connections` limits the concurrent
-    /// connections of each browser.
-    ///
-    /// # Errors
-    /// Returns an error when the name resolver cannot be created.
+    /// `upstreams` are customers' proxies and tunnels. `connections` is the limit of each browser.
     pub fn new(sites: Destinations, upstreams: Destinations, connections: usize) -> io::Result<Self> {
         Ok(Self::asking(Names::of_this_machine().map_err(io::Error::other)?, sites, upstreams, connections))
     }
@@ -38,18 +32,16 @@ impl Rules {
         Self { names: Arc::new(names), connections, sites, upstreams, guards: Arc::default() }
     }
 
-    /// True when a browser may connect to this address.
     pub(crate) fn permit_site(&self, address: SocketAddr) -> bool {
         !self.is_guard(address) && self.sites.permits(address.ip())
     }
 
-    /// True when a customer's proxy or tunnel may be at this address.
     pub(crate) fn permit_upstream(&self, address: SocketAddr) -> bool {
         !self.is_guard(address) && self.upstreams.permits(address.ip())
     }
 
-    /// True when a name may resolve to this address inside a customer's tunnel. Addresses of the customer's network, mostly
-    /// private, are allowed; loopback, link-local, multicast and unspecified addresses are not.
+    /// Addresses of the customer's network, mostly private, are allowed; loopback, link-local, multicast and
+    /// unspecified addresses are not.
     pub(crate) fn permit_inside_tunnel(address: IpAddr) -> bool {
         let address = reached_by(address);
         let is_link_local = match address {
@@ -59,7 +51,6 @@ impl Rules {
         !(address.is_loopback() || address.is_unspecified() || address.is_multicast() || is_link_local)
     }
 
-    /// True when browsers may connect to addresses outside the public internet.
     pub(crate) fn permit_private_sites(&self) -> bool {
         self.sites.permits_private()
     }

@@ -1,7 +1,8 @@
 //! Egress through a customer's SOCKS 5 proxy. The proxy resolves names.
 //!
-//! The crate fast-socks5 reads and writes addresses. The rest of the protocol is implemented here: that crate's client panics
-//! on reply codes outside the standard, puts the user name into errors, and keeps the password in memory that is not wiped.
+//! fast-socks5 reads and writes addresses. The rest of the protocol is implemented here: that crate's client panics on
+//! reply codes outside the standard, puts the user name into errors, and keeps the password in memory that is not
+//! wiped.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -25,11 +26,11 @@ use crate::rules::Rules;
 use crate::target::Target;
 use crate::upstream::{Proxy, UpstreamAddress};
 
-/// Version of the password exchange (RFC 1929), and its success status.
+/// RFC 1929.
 const PASSWORD_VERSION: u8 = 1;
 const PASSWORD_ACCEPTED: u8 = 0;
 
-/// Timeout for dialling the proxy and authenticating.
+/// Includes dialling the proxy.
 const GREETED_WITHIN: Duration = Duration::from_secs(8);
 
 /// Timeout from there until the proxy reports that it has connected.
@@ -37,7 +38,6 @@ const CONNECTED_WITHIN: Duration = Duration::from_secs(15);
 
 pub struct Socks5 {
     place: UpstreamAddress,
-    /// Authentication message.
     login: Option<Zeroizing<Vec<u8>>>,
 }
 
@@ -51,13 +51,12 @@ impl Socks5 {
         let mut proxy = self.greeted().await?;
         let (target, deadline) = (target.wire(), Instant::now() + CONNECTED_WITHIN);
         let asked = timeout_at(deadline, request(&mut proxy, SOCKS5_CMD_TCP_CONNECT, &target));
-        // The cause may be the proxy or the server; they cannot be told apart here.
+        // The cause may be the proxy or the server, which cannot be distinguished here.
         asked.await.map_err(|_| ProxyReply::TimedOut)??;
         Ok(proxy)
     }
 
-    /// Requests a datagram relay. Returns the control connection, which keeps the relay open, and the relay's address as the
-    /// proxy reports it.
+    /// Returns the control connection, which keeps the relay open, and the relay's address as the proxy reports it.
     pub async fn associate(&self) -> Result<(TcpStream, TargetAddr), Refusal> {
         let mut proxy = self.greeted().await?;
         let anybody = TargetAddr::Ip(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
@@ -65,7 +64,6 @@ impl Socks5 {
         Ok((proxy, relay))
     }
 
-    /// Returns an authenticated connection to the proxy.
     pub async fn greeted(&self) -> Result<TcpStream, Fault> {
         let deadline = Instant::now() + GREETED_WITHIN;
         let mut proxy = self.place.dial(deadline).await?;
@@ -98,7 +96,7 @@ impl Socks5 {
     }
 }
 
-/// Sends a request and returns the address in the proxy's reply.
+/// Returns the address in the proxy's reply.
 async fn request(proxy: &mut TcpStream, command: u8, target: &TargetAddr) -> Result<TargetAddr, Refusal> {
     let mut request = vec![SOCKS5_VERSION, command, 0];
     request.extend(target.to_be_bytes().map_err(|_| Refusal::NameNotFound)?);
@@ -125,7 +123,7 @@ fn reply_of(code: u8) -> ProxyReply {
     }
 }
 
-/// Returns the authentication message (RFC 1929).
+/// RFC 1929.
 fn login(credentials: &Credentials) -> Result<Zeroizing<Vec<u8>>, Fault> {
     let Credentials { username, password } = credentials;
     let length = |text: &str| u8::try_from(text.len()).map_err(|_| Fault::Credentials);
@@ -144,7 +142,6 @@ async fn read_two(proxy: &mut TcpStream) -> Result<[u8; 2], Fault> {
     Ok(two)
 }
 
-/// Fault of a connection to a proxy that ended early.
 pub fn broken(_: io::Error) -> Fault {
     Fault::HungUp
 }

@@ -11,16 +11,14 @@ use crate::refusal::Refusal;
 
 const NAME_BYTES: usize = 253;
 
-/// Target of a browser's connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Host, parsed as the URL standard requires: it cannot contain a line end or a port, and `127.1` is an address.
+    /// As the URL standard requires: it cannot contain a line end or a port, and `127.1` is an address.
     pub host: Host,
     pub port: u16,
 }
 
 impl Target {
-    /// Parses the target of a SOCKS request.
     pub(crate) fn read(address: TargetAddr) -> Result<Self, Refusal> {
         match address {
             TargetAddr::Ip(address) => Ok(address.into()),
@@ -38,7 +36,7 @@ impl Target {
         }
     }
 
-    /// Returns the socket address, or `None` for a name.
+    /// `None` for a name.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         let ip: IpAddr = match &self.host {
             Host::Domain(_) => return None,
@@ -48,7 +46,7 @@ impl Target {
         Some(SocketAddr::new(ip, self.port))
     }
 
-    /// True for names of the resolving machine itself (RFC 6761, 6.3).
+    /// RFC 6761, 6.3.
     pub(crate) fn is_localhost(&self) -> bool {
         matches!(&self.host, Host::Domain(name) if {
             let name = name.trim_end_matches('.');
@@ -64,7 +62,7 @@ impl Target {
     }
 }
 
-/// Parses a host and a port, such as `example.com:443` or `[2001:db8::1]:443`.
+/// Accepts `example.com:443` or `[2001:db8::1]:443`.
 impl FromStr for Target {
     type Err = &'static str;
 
@@ -86,7 +84,6 @@ impl From<SocketAddr> for Target {
     }
 }
 
-/// Formats the target as in HTTP.
 impl fmt::Display for Target {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}:{}", self.host, self.port)

@@ -12,10 +12,9 @@ use crate::rules::Rules;
 use crate::target::Target;
 use crate::upstream::UpstreamAddress;
 
-/// Timeout for opening a tunnel, shared by all addresses of its server.
+/// Shared by all addresses of the server.
 const OPENED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Configuration of a tunnel.
 pub enum Plan {
     WireGuard(Box<wireguard::Config>),
     OpenVpn(Box<openvpn::Profile>, Option<Credentials>),
@@ -36,9 +35,9 @@ impl Plan {
         }
     }
 
-    /// Opens the tunnel. Tries the allowed addresses of the server in order; each attempt gets the remaining time divided by
-    /// the number of addresses that are left. An error that the server reports ends the attempts, because all addresses belong
-    /// to the same server.
+    /// Tries the allowed addresses of the server in order; each attempt gets the remaining time divided by the number
+    /// of addresses that are left. An error that the server reports ends the attempts, because all addresses belong to
+    /// the same server.
     pub async fn open(&self, rules: &Rules) -> Result<Tunnel, Fault> {
         let deadline = Instant::now() + OPENED_WITHIN;
         let Endpoint { host, port } = self.endpoint();
@@ -56,7 +55,6 @@ impl Plan {
     }
 }
 
-/// Connects to a server through the tunnel.
 pub async fn connect(tunnel: &Tunnel, target: &Target) -> Result<Stream, Refusal> {
     let connected = match &target.host {
         Host::Domain(name) => tunnel.connect_if(Host::Domain(name), target.port, Rules::permit_inside_tunnel).await,

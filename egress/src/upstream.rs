@@ -1,8 +1,7 @@
 //! A customer's proxy or tunnel, and its address.
 //!
-//! The customer names the host, which could be local to this machine. Its name is resolved and its addresses are checked before
-//! each dial, and exactly a checked address is dialled. A later change of the name's addresses therefore cannot bypass the
-//! check.
+//! The customer names the host, which could be local to this machine. Its addresses are checked before each dial, and
+//! exactly a checked address is dialled, so a later change of the name's addresses cannot bypass the check.
 
 use std::net::SocketAddr;
 
@@ -16,29 +15,23 @@ use crate::refusal::{Fault, Refusal};
 use crate::rules::Rules;
 use crate::target::Target;
 
-/// Proxy or tunnel of a customer.
 pub enum Upstream {
-    /// SOCKS 5 proxy (RFC 1928, 1929), which resolves names.
+    /// RFC 1928, 1929. Resolves names.
     Socks5(Proxy),
-    /// HTTP proxy with CONNECT (RFC 9110, 9.3.6).
+    /// RFC 9110, 9.3.6.
     Http(Proxy),
-    /// `WireGuard` tunnel.
     WireGuard(Box<wireguard::Config>),
     /// `OpenVPN` tunnel, and the credentials for its server.
     OpenVpn(Box<openvpn::Profile>, Option<Credentials>),
 }
 
-/// A customer's proxy.
 #[derive(Debug, Clone)]
 pub struct Proxy {
-    /// Name or address.
     pub host: Host,
     pub port: u16,
-    /// Credentials sent to the proxy.
     pub credentials: Option<Credentials>,
 }
 
-/// Address of a customer's upstream.
 pub struct UpstreamAddress {
     target: Target,
     rules: Rules,
@@ -49,7 +42,6 @@ impl UpstreamAddress {
         Self { target: Target { host, port }, rules: rules.clone() }
     }
 
-    /// Returns the addresses that may be dialled now.
     pub async fn addresses(&self, deadline: Instant) -> Result<Vec<SocketAddr>, Fault> {
         let found = match (self.target.address(), &self.target.host) {
             (None, Host::Domain(name)) => {
@@ -70,7 +62,6 @@ impl UpstreamAddress {
     }
 }
 
-/// Converts the refusal of a dial to a fault of the upstream.
 fn fault(refusal: Refusal) -> Fault {
     match refusal {
         Refusal::NameNotFound => Fault::NameNotFound,

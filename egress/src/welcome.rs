@@ -1,5 +1,5 @@
-//! A built-in page that every browser can reach: a first session shows a page even on a machine without internet access. The
-//! egress guard answers the request itself, so there is no server and no traffic leaves the machine.
+//! A built-in page, so that a first session shows a page even without internet access. The egress guard answers the
+//! request itself, and no traffic leaves the machine.
 
 use std::io;
 use std::time::Duration;
@@ -8,27 +8,21 @@ use fast_socks5::util::target_addr::TargetAddr;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 
-/// Address of the page, over plain HTTP. The domain `internal` is not used on the public internet.
+/// Plain HTTP. The domain `internal` is not used on the public internet.
 const HOST: &str = "welcome.kitfleet.internal";
 const PORT: u16 = 80;
 
 const PAGE: &str = include_str!("welcome.html");
 
-/// Maximum size of a request head in bytes; a browser sends a few hundred.
+/// A browser sends a few hundred bytes.
 const HEAD_BYTES: u64 = 16 * 1024;
 
-/// Timeout for reading the request and sending the response.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// True when the target is the welcome page.
 pub fn is_at(target: &TargetAddr) -> bool {
     matches!(target, TargetAddr::Domain(host, PORT) if host.trim_end_matches('.').eq_ignore_ascii_case(HOST))
 }
 
-/// Answers one request.
-///
-/// # Errors
-/// Returns an error when the browser closes the connection or takes too long.
 pub async fn serve(browser: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {
     timeout(WITHIN, answer(browser)).await.map_err(io::Error::from)?
 }

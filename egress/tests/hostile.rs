@@ -17,8 +17,8 @@ use crate::support::{ask, converse, guard, proxy, rules, site};
 
 const GREETED: &[u8] = &[5, 0];
 
-/// Starts a server that sends one of these answers after each read, and records the received bytes. After the last answer it
-/// waits or closes the connection.
+/// Sends one answer after each read, and records the received bytes. After the last answer it waits or closes the
+/// connection.
 async fn scripted(answers: Vec<Vec<u8>>, hangs_up: bool) -> (u16, Arc<Mutex<Vec<u8>>>, JoinSet<()>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
     let (port, heard) = (listener.local_addr().expect("an address").port(), Arc::<Mutex<Vec<u8>>>::default());
@@ -48,7 +48,6 @@ fn probes() -> Probes {
     Probes { site: target("site.example:443"), quic_site: target("203.0.113.9:443"), exit_url }
 }
 
-/// Nonstandard or ambiguous replies are refusals and cause no panic.
 #[tokio::test]
 async fn invalid_socks5_replies_are_refused() {
     for (reply, refusal) in [
@@ -85,7 +84,7 @@ async fn invalid_socks5_replies_are_refused() {
     assert_eq!(*heard.lock().expect("no panic"), b"\x05\x02\x00\x02\x01\x03kit\x06sesame");
 }
 
-/// A response must be valid HTTP within the size limit. Bytes after its head come from the site.
+/// Bytes after the head come from the site.
 #[tokio::test]
 async fn invalid_http_responses_are_refused() {
     let head = |line: &str| format!("HTTP/1.1 {line}\r\nX: y\r\n\r\n").into_bytes();
@@ -130,7 +129,6 @@ async fn invalid_http_responses_are_refused() {
     }
 }
 
-/// A name with a line end, or an address in disguise, is not sent to the proxy.
 #[tokio::test]
 async fn browser_cannot_inject_into_a_proxy_request() {
     let (port, heard, _running) = scripted(vec![b"HTTP/1.1 502 No\r\n\r\n".to_vec()], true).await;
@@ -172,7 +170,6 @@ async fn browser_cannot_inject_into_a_proxy_request() {
     assert_eq!(heard, expected);
 }
 
-/// Datagrams go only to the proxy's own address, whatever relay address it reports.
 #[tokio::test]
 async fn relay_on_another_host_receives_no_datagram() {
     let trap = UdpSocket::bind(("127.0.0.9", 0)).await.expect("a port");
@@ -191,7 +188,7 @@ async fn relay_on_another_host_receives_no_datagram() {
     assert!(nothing.is_err(), "a datagram went where the proxy pointed");
 }
 
-/// A proxy that hangs or sends slowly fails within the time limit. A proxy at a forbidden address is not dialled.
+/// A proxy at a forbidden address is not dialled.
 #[tokio::test]
 async fn slow_proxy_fails_within_its_limit() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
@@ -224,7 +221,6 @@ async fn slow_proxy_fails_within_its_limit() {
     assert!(heard.lock().expect("no panic").is_empty(), "a forbidden address was dialled");
 }
 
-/// When a proxy dies, its connections end and new ones fail, although the site is reachable directly.
 #[tokio::test]
 async fn dead_proxy_does_not_fall_back_to_direct() {
     let (port, _serving) = site().await;

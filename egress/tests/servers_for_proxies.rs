@@ -23,7 +23,7 @@ async fn free_port() -> u16 {
     listener.local_addr().expect("an address").port()
 }
 
-/// Runs a server until it is dropped. Returns when it listens.
+/// Runs until it is dropped. Returns when it listens.
 async fn run(command: &mut Command, port: u16) -> Child {
     let server = command.kill_on_drop(true).spawn().expect("it is installed");
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -70,7 +70,7 @@ async fn tinyproxy(connect_port: u16) -> (Child, u16, TempDir) {
     (run(&mut command, port).await, port, folder)
 }
 
-/// Answers each initial QUIC packet with a version negotiation (RFC 9000, 17.2.1).
+/// RFC 9000, 17.2.1.
 async fn quic_server() -> (u16, JoinSet<()>) {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
     let port = socket.local_addr().expect("an address").port();
@@ -92,7 +92,6 @@ fn probes(site: u16, quic: u16) -> Probes {
     Probes { site: target(format!("localhost:{site}")), quic_site: target(format!("127.0.0.1:{quic}")), exit_url }
 }
 
-/// Checks a proxy of any scheme: it rejects wrong credentials and connects to the site. After it is killed, connections fail.
 async fn check_route(upstream: impl Fn(Option<(&str, &str)>) -> Upstream, rules: &Rules, mut server: Child, port: u16) {
     for unknown in [UNKNOWN, None] {
         assert_eq!(EgressRoute::open(upstream(unknown), rules).await.err(), Some(Fault::Credentials), "{unknown:?}");

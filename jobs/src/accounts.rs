@@ -12,8 +12,7 @@ use sqlx::{Connection, PgConnection};
 
 use crate::{browser, emails};
 
-/// Suspends an account and ends its live sessions (contract: accounts 7; sessions 19). Returns the number of ended sessions, or
-/// `None` if the account does not exist.
+/// Ends the live sessions (contract: accounts 7; sessions 19). Returns their number.
 pub async fn suspend(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<u64>> {
     let mut tx = conn.begin().await?;
     // The account's row stays locked: a concurrent create waits for this transaction and then sees the suspension.
@@ -33,16 +32,14 @@ pub async fn suspend(conn: &mut PgConnection, account: AccountId) -> sqlx::Resul
     Ok(Some(reclaimed))
 }
 
-/// Ends an account's suspension. Returns `false` if the account does not exist.
 pub async fn reactivate(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<bool> {
     Ok(accounts::set_suspended(conn, account, false).await?.is_some())
 }
 
-/// Deletes an account and its data in every area (contract: accounts 9). Returns `false` if it was deleted before.
+/// Deletes the account's data in every area (contract: accounts 9). `false` if it was deleted before.
 ///
-/// Removes live sessions, passwords, second factors, web sessions, links, memberships, keys, OAuth clients and identities.
-/// Profiles are purged later ([`kitfleet_domain::profiles::due_for_purge`]). Webhook endpoints are removed last, so they
-/// receive no events of the removal.
+/// Profiles are purged later ([`kitfleet_domain::profiles::due_for_purge`]). Webhook endpoints are removed last, so
+/// they receive no events of the removal.
 pub async fn delete(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<bool> {
     // The account's row stays locked, as in `suspend`.
     if !accounts::delete(&mut *conn, account).await? {
@@ -57,14 +54,13 @@ pub async fn delete(conn: &mut PgConnection, account: AccountId, actor: &Actor) 
     Ok(true)
 }
 
-/// Moves an account to another tier and mails its owner. No subscription or order revokes a tier set this way. Returns the
-/// previous tier, or `None` if the account does not exist.
+/// Mails the owner. No subscription or order revokes a tier set this way. Returns the previous tier.
 pub async fn set_tier(conn: &mut PgConnection, account: AccountId, tier: Tier) -> sqlx::Result<Option<Tier>> {
     change_tier(conn, account, tier, None).await
 }
 
-/// Moves an account to the tier that a subscription or an order pays for. `giver` is its id; the tier is revoked when it ends.
-/// Returns the previous tier, or `None` if the account does not exist.
+/// `giver` is the subscription or order that pays for the tier, which is revoked when it ends. Returns the previous
+/// tier.
 pub async fn give_tier(
     conn: &mut PgConnection,
     account: AccountId,

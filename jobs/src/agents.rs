@@ -15,14 +15,11 @@ use crate::wakeups::{self, Wakeups};
 /// that it has begun.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct TurnJob {
-    /// Worker incarnation that runs the turn.
     pub worker: WorkerId,
-    /// Turn to run.
     pub turn: TurnId,
 }
 
 impl TurnJob {
-    /// Queue of the worker incarnation.
     pub const QUEUE: Queue = Queue::of_each_worker("turns");
 }
 
@@ -37,13 +34,12 @@ pub async fn enqueue_untold(conn: &mut PgConnection, job: &TurnJob) -> sqlx::Res
     crate::push(conn, job).await
 }
 
-/// Wakes a worker to poll its queue of turns.
 pub fn wake(wakeups: &Wakeups, worker: WorkerId) {
     wakeups.tell(&wakeups::channel(&TurnJob::QUEUE.name_at(worker)), String::new());
 }
 
-/// Closes an agent session for its owner and destroys its driver session, in the caller's transaction. The caller sends the
-/// notices of the returned [`Destroyed`] after the commit. Returns `None` if the account has no such agent session.
+/// Destroys the driver session too, in the caller's transaction. The caller sends the notices of the returned
+/// [`Destroyed`] after the commit.
 pub async fn close(
     conn: &mut PgConnection,
     account: AccountId,

@@ -1,14 +1,14 @@
 //! An apalis backend on apalis's own tables.
 //!
-//! The backend of apalis-postgres can lose a wake-up, retries without backoff and ends when a query fails. This backend keeps
-//! apalis's tables, typed tasks and middleware, and replaces polling, claiming and acknowledging:
+//! The backend of apalis-postgres can lose a wake-up, retries without backoff and ends when a query fails. This one
+//! replaces polling, claiming and acknowledging:
 //!
 //! - A wake-up is consumed before the table is polled, never after. A job that is enqueued during a poll therefore causes
 //!   another poll.
 //! - Even without wake-ups, each worker checks every 2 s for jobs in its queues ([`crate::pending_work`]), and a timer polls
 //!   each queue every 30 s.
-//! - A claim is one statement. Claims and acknowledgements commit without waiting for the disk: a job that runs twice finds in
-//!   its area's rows that its work is done.
+//! - A claim is one statement. Claims and acknowledgements commit without waiting for the disk: a job that runs twice
+//!   finds that its work is done.
 //! - A database error is logged and the statement is retried. The running handler finishes and is acknowledged later.
 
 use std::future::Future;
@@ -38,25 +38,23 @@ use crate::{Job, SAFETY};
 /// Interval of a job worker's heartbeat in apalis's registry. Only the purge of old entries reads it.
 const BEAT: Duration = Duration::from_mins(1);
 pub(crate) const RETRY: Duration = Duration::from_millis(200);
-/// Maximum number of tasks a claim takes.
 const BATCH: usize = 32;
 
-/// Serves one queue to one apalis worker.
 #[derive(Debug)]
 pub struct QueueBackend<J> {
     persisted: Persisted<Queue>,
     codec: JsonCodec<Vec<u8>>,
     wakeups: Receiver<()>,
     safety: Pin<Box<Sleep>>,
-    /// True when the table may hold jobs that were not claimed yet.
+    /// The table may hold jobs that were not claimed yet.
     look: bool,
-    /// Number of tasks returned since the last poll. A full batch means there may be more.
+    /// Since the last poll. A full batch means there may be more.
     handed_out: usize,
     job: PhantomData<fn() -> J>,
 }
 
 impl<J: Job> QueueBackend<J> {
-    /// Creates a backend of `queue`. The commits of `async_commit_pool` do not wait for the disk ([`async_commit_pool`]).
+    /// See [`async_commit_pool`].
     #[must_use]
     pub fn new(async_commit_pool: PgPool, queue: &str, wakeups: Receiver<()>) -> Self {
         let config = Config::default().queue(queue).batch_size(BATCH).heartbeat_interval(BEAT);
@@ -71,7 +69,7 @@ impl<J: Job> QueueBackend<J> {
         }
     }
 
-    /// Drains the wake-ups, checks the safety timer, and registers the waker with both.
+    /// Registers the waker with the wake-ups and the safety timer.
     fn poll_wakeups(&mut self, cx: &mut Context<'_>) {
         while let Poll::Ready(Some(())) = self.wakeups.poll_recv(cx) {
             self.look = true;
@@ -85,9 +83,6 @@ impl<J: Job> QueueBackend<J> {
 
 /// Creates a pool for claims and acknowledgements, whose commits do not wait for the disk. A database crash that loses the
 /// latest commits is harmless: a job that is claimed twice finds that its work is done.
-///
-/// # Errors
-/// Returns an error when the database cannot be reached.
 pub async fn async_commit_pool(db: &PgPool) -> sqlx::Result<PgPool> {
     let options = (*db.connect_options()).clone().options([("synchronous_commit", "off")]);
     pool_options(4).connect_with(options).await
@@ -176,12 +171,11 @@ pub(crate) struct Queue {
     claims: Arc<Mutex<Claims>>,
 }
 
-/// State of this queue's claims, which run one at a time.
+/// Claims run one at a time.
 #[derive(Debug, Default)]
 struct Claims {
-    /// Claim time of the latest job that was returned.
     handed_out: Option<Timestamp>,
-    /// True when a claim has failed since: its transaction may have committed despite the error.
+    /// A claim has failed since: its transaction may have committed despite the error.
     uncertain: bool,
 }
 
@@ -199,7 +193,7 @@ impl Queue {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Releases jobs that a failed claim may have taken: this worker's jobs that are newer than any it returned.
+    /// This worker's jobs that are newer than any it returned: a failed claim may have taken them.
     async fn give_back(&self, worker: &WorkerContext) -> Result<(), Error> {
         let handed_out = self.claims().handed_out;
         sqlx::query(

@@ -11,7 +11,7 @@ use sqlx::PgConnection;
 
 use crate::accounts::{give_tier, set_tier};
 
-/// Moves an account to the tier of its active subscription, else of an order whose period is not over, else to the free tier.
+/// The tier of the active subscription, else of an order whose period is not over, else the free tier.
 async fn move_to_what_is_paid(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     if let Some(subscription) = subscriptions::giver(&mut *conn, account).await? {
         give_tier(conn, account, subscription.tier, &subscription.id).await?;

@@ -1,5 +1,5 @@
-//! Closing the browsers of ended sessions. No job is needed: a worker checks for ended sessions when it is woken and whenever
-//! it renews its lease.
+//! Closing the browsers of ended sessions needs no job: a worker checks for ended sessions when it is woken and
+//! whenever it renews its lease.
 
 use kitfleet_domain::ids::{AccountId, SessionId, WorkerId};
 use kitfleet_domain::sessions::{self, Cause, Destroyed};
@@ -31,7 +31,7 @@ pub async fn destroy(
     Ok(destroyed)
 }
 
-/// Notifies the worker and the listeners that a session was destroyed. Call it after the commit.
+/// Call it after the commit.
 pub fn tell(wakeups: &Wakeups, destroyed: Destroyed) {
     if let Destroyed::Now { worker, notice } = destroyed {
         close(wakeups, worker);
@@ -41,7 +41,7 @@ pub fn tell(wakeups: &Wakeups, destroyed: Destroyed) {
     }
 }
 
-/// Wakes a worker to close the browsers of ended sessions. Call it after the commit.
+/// Call it after the commit.
 pub fn close(wakeups: &Wakeups, worker: WorkerId) {
     wakeups.tell(&wakeups::channel(&queue_of(worker)), String::new());
 }

@@ -18,59 +18,44 @@ use crate::operations::wake;
 use crate::replies::{AwaitedOutcome, Replies, Waiter};
 use crate::wakeups::Wakeups;
 
-/// Dependencies of a dispatch.
 #[derive(Clone, Copy)]
 pub struct Dispatcher<'a> {
-    /// Pool of the database that stores the intents.
     pub db: &'a PgPool,
-    /// Sends wake-ups to workers.
     pub wakeups: &'a Wakeups,
-    /// Receives outcomes.
     pub replies: &'a Replies,
     /// Budget that large answers reserve memory from, and the account it is charged to. `None` if the outcome is not sent as an
     /// answer.
     pub answers: Option<(&'a AnswerBudget, AccountId)>,
 }
 
-/// Outcome of a dispatched operation.
 #[derive(Debug)]
 pub enum DispatchOutcome {
-    /// The operation ended. The reservation accounts for its result until it is dropped.
+    /// The reservation accounts for the result until it is dropped.
     Ended(Box<IntentEnding>, Reservation),
-    /// The operation ended, but its result exceeds the memory available for answers.
+    /// The result exceeds the memory available for answers.
     Crowded(AcquireTimeout),
-    /// The session's status does not allow an operation.
     NotReady(SessionStatus),
-    /// A challenge pauses the session.
     Paused(ChallengeState),
-    /// The page shows a dialog that waits for an answer.
     DialogOpen(OpenDialog),
-    /// The session's worker is gone, and the session is now errored.
+    /// The session is now errored.
     WorkerGone(Failure),
-    /// The session's worker has not renewed its lease for a while. Nothing was changed.
+    /// It has not renewed its lease for a while. Nothing was changed.
     WorkerSilent,
-    /// The account has no such session.
     NoSession,
     /// No outcome arrived in time.
     Unheard(Failure),
 }
 
-/// Reason why the outcome of an operation is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum DispatchError {
-    /// A database query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
-    /// The operation's secrets could not be sealed.
     #[error(transparent)]
     Seal(#[from] NotSealedForUs),
 }
 
 impl Dispatcher<'_> {
     /// Runs `operation` on the account's session as `intent`, for the HTTP request with this id.
-    ///
-    /// # Errors
-    /// Returns an error when a database query fails or the secrets cannot be sealed.
     pub async fn run(
         self,
         whose: (AccountId, SessionId),
@@ -106,11 +91,9 @@ impl Dispatcher<'_> {
         Ok(driven)
     }
 
-    /// Waits for the outcome of an operation that was dispatched before a database outage. Returns `None` if it was not
-    /// claimed.
+    /// The operation was dispatched before a database outage. `None` if it was not claimed.
     ///
-    /// # Errors
-    /// Returns an error when a database query fails permanently, or when the outage lasts longer than the operation may take.
+    /// Returns an error when the outage lasts longer than the operation may take.
     pub async fn resume(self, intent: IntentId, budget: Duration) -> sqlx::Result<Option<DispatchOutcome>> {
         let waiter = self.replies.expect(intent);
         let claimed = || async { intents::worker_of(&mut *self.db.acquire().await?, intent).await };
@@ -128,8 +111,7 @@ impl Dispatcher<'_> {
     }
 }
 
-/// Gives up an operation without an outcome. If no worker has started it, no worker can start it after this; otherwise its
-/// outcome is unknown.
+/// If no worker has started the operation, no worker can start it after this; otherwise its outcome is unknown.
 async fn give_up(db: &PgPool, intent: IntentId) -> sqlx::Result<Failure> {
     let failure = Failure { class: FailureClass::Timeout, detail: "the operation did not begin in time".to_owned() };
     let mut tx = db.begin().await?;

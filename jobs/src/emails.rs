@@ -1,4 +1,4 @@
-//! Mail jobs. The rows of [`kitfleet_domain::emails`] are the queue; a job names the row to process.
+//! The rows of [`kitfleet_domain::emails`] are the queue; a job names the row to process.
 
 use std::time::Duration;
 
@@ -12,15 +12,13 @@ use sqlx::PgConnection;
 use crate::Job;
 use crate::queues::Queue;
 
-/// One attempt to send a mail. A second job for the same attempt finds nothing to do.
+/// A second job for the same attempt finds nothing to do.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct EmailJob {
-    /// Mail to send.
     pub email: EmailId,
 }
 
 impl EmailJob {
-    /// Queue of all mails.
     pub const QUEUE: Queue = Queue::of_all_workers("emails");
 }
 
@@ -46,9 +44,8 @@ pub async fn send(
     Ok(Some(queued.expires_at))
 }
 
-/// Enqueues due mails: those that wait for another attempt, and those whose job or worker was lost. Counts the mails that are
-/// enqueued already toward `limit`, so that a slow mail server does not make jobs accumulate. Returns the number of mails
-/// enqueued.
+/// Includes mails whose job or worker was lost. Mails that are enqueued already count toward `limit`, so that a slow
+/// mail server does not make jobs accumulate.
 pub async fn send_due(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
     let enqueued: i64 = sqlx::query_scalar(
         "select (select count(*) from apalis.jobs where job_type = $1 and status = 'Pending')

@@ -1,5 +1,4 @@
-//! Read and admin access to jobs, for operators and sweeps. Includes operations and webhook deliveries, which have tables of
-//! their own.
+//! Jobs for operators and sweeps, with operations and webhook deliveries, which have tables of their own.
 
 mod deliveries;
 mod operations;
@@ -23,7 +22,6 @@ use crate::queues::Queue;
 use crate::webhooks::AttemptJob;
 use crate::{QUEUES, wakeups};
 
-/// A job as operators see it.
 #[derive(Debug, Serialize, FromRow)]
 pub struct JobRow {
     /// ULID, or the id of an intent or a delivery.
@@ -31,30 +29,22 @@ pub struct JobRow {
     pub queue: String,
     /// `pending`, `running`, `done`, `failed` or `killed`.
     pub status: String,
-    /// Payload.
     pub body: Value,
-    /// Number of attempts.
     pub attempts: i32,
-    /// Earliest time of the next run. For a delivery: time of its next attempt, if one is due.
+    /// For a delivery: its next attempt, if one is due.
     pub run_at: Option<Timestamp>,
-    /// Job worker that claimed the job.
     pub lock_by: Option<String>,
-    /// Time the job was claimed.
     pub lock_at: Option<Timestamp>,
-    /// Time the job ended.
     pub done_at: Option<Timestamp>,
-    /// Result of the handler.
     pub result: Option<Value>,
 }
 
-/// Filter of a job listing.
 #[derive(Debug, Default)]
 pub struct Filter {
     pub queue: Option<String>,
     pub status: Option<String>,
-    /// Filter by position: only jobs created before the job with this [`JobRow::place`].
+    /// The [`JobRow::place`] of a job: only jobs created before it.
     pub before: Option<Uuid>,
-    /// Maximum number of jobs.
     pub limit: i64,
 }
 
@@ -62,7 +52,6 @@ const COLUMNS: &str =
     "id, job_type as queue, lower(status) as status, convert_from(job, 'UTF8')::jsonb as body, attempts,
      nullif(run_at, to_timestamp(0)) as run_at, lock_by, lock_at, done_at, last_result as result";
 
-/// Lists jobs, newest first.
 pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<JobRow>> {
     let Filter { queue, status, before, limit } = filter;
     let before = before.unwrap_or(Uuid::max());
@@ -83,7 +72,7 @@ pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<
 }
 
 impl JobRow {
-    /// Position among all jobs. Ids of every kind have the same length and start with their creation time.
+    /// Ids of every kind have the same length and start with their creation time.
     #[must_use]
     pub fn place(&self) -> Uuid {
         let queued = self.id.parse().map(|id: ulid::Ulid| Uuid::from_u128(id.into()));
@@ -108,7 +97,6 @@ async fn list_queued(conn: &mut PgConnection, filter: &Filter, before: Uuid) -> 
         .await
 }
 
-/// True when `text` is a valid job id.
 #[must_use]
 pub fn is_id(text: &str) -> bool {
     text.parse::<ulid::Ulid>().is_ok() || text.parse::<DeliveryId>().is_ok() || text.parse::<IntentId>().is_ok()
@@ -125,20 +113,17 @@ pub async fn show(conn: &mut PgConnection, id: &str) -> sqlx::Result<Option<JobR
     sqlx::query_as(sqlx::AssertSqlSafe(select)).bind(id).fetch_optional(conn).await
 }
 
-/// Outcome of a request to retry a job.
 #[derive(Debug)]
 pub enum RetryOutcome {
-    /// The job runs again.
     Yes,
     /// No failed or killed job has this id, or it is a turn or a proxy check, which run once.
     NoSuchJob,
-    /// An operator cancelled the job; a cancellation is final.
+    /// A cancellation by an operator is final.
     Cancelled,
-    /// The job is an operation or opens a browser; these never run twice.
+    /// Operations and opening browsers never run twice.
     RunsOnce,
     /// The job's mail was sent or given up.
     MailEnded,
-    /// The job is a delivery that cannot be requeued, for this reason.
     DeliveryStays(RequeueError),
 }
 
@@ -184,10 +169,10 @@ pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<RetryOutco
     Ok(RetryOutcome::Yes)
 }
 
-/// Cancels a pending job; a cancelled mail is never sent. Returns `false` if no such job is pending.
+/// A cancelled mail is never sent. `false` if no such job is pending.
 ///
-/// Also returns `false` for operations and deliveries. Destroying the session ends an operation and answers its caller. Pausing
-/// or deleting the endpoint ends its deliveries and notifies the customer.
+/// Operations and deliveries cannot be cancelled: destroying the session ends an operation and answers its caller, and
+/// pausing or deleting the endpoint ends its deliveries and notifies the customer.
 pub async fn cancel(conn: &mut PgConnection, id: &str) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let cancelled: Option<(String, Value)> = sqlx::query_as(
@@ -208,12 +193,10 @@ pub async fn cancel(conn: &mut PgConnection, id: &str) -> sqlx::Result<bool> {
     Ok(true)
 }
 
-/// Returns patterns of the names of queues whose jobs run once.
 fn queues_that_run_once() -> Vec<String> {
     QUEUES.into_iter().filter(|queue| queue.runs_once()).map(|queue| format!("{}:%", queue.name)).collect()
 }
 
-/// Returns the mail of a job in the mail queue.
 fn mail_of(queue: &str, body: Value) -> sqlx::Result<Option<EmailId>> {
     if queue != EmailJob::QUEUE.name {
         return Ok(None);
@@ -222,26 +205,18 @@ fn mail_of(queue: &str, body: Value) -> sqlx::Result<Option<EmailId>> {
     Ok(Some(job.email))
 }
 
-/// Statistics of a queue.
 #[derive(Debug, Serialize, FromRow)]
 pub struct QueueStats {
-    /// Queue name.
     pub queue: String,
-    /// Number of waiting jobs.
     pub pending: i64,
-    /// Number of running jobs.
     pub running: i64,
-    /// Number of jobs that succeeded.
     pub done: i64,
-    /// Number of jobs that failed.
     pub failed: i64,
-    /// Number of jobs that were stopped.
     pub killed: i64,
-    /// Seconds the oldest due job has waited.
     pub oldest_pending_seconds: Option<f64>,
 }
 
-/// Returns the statistics of every queue. Counts all rows.
+/// Counts all rows.
 pub async fn stats(conn: &mut PgConnection) -> sqlx::Result<Vec<QueueStats>> {
     let of_deliveries = deliveries::stats(&mut *conn).await?;
     let select = format!(
@@ -268,7 +243,6 @@ pub async fn stats(conn: &mut PgConnection) -> sqlx::Result<Vec<QueueStats>> {
     Ok(queues)
 }
 
-/// Due jobs of one type that have not started.
 #[derive(Debug)]
 pub struct Backlog {
     /// Queue name without the worker's id.
@@ -279,10 +253,9 @@ pub struct Backlog {
     pub age: Duration,
 }
 
-/// Maximum number of due deliveries that are counted. The count runs every few seconds and must not scan a million rows.
+/// The count runs every few seconds and must not scan a million rows.
 pub const MOST_COUNTED: i64 = 100_000;
 
-/// Returns the backlog of every job type. Reads only waiting jobs.
 pub async fn backlogs(conn: &mut PgConnection) -> sqlx::Result<Vec<Backlog>> {
     // All times are the database's, because a process's clock may be minutes off. Jobs that an earlier version enqueued have no
     // time and therefore no age.
@@ -311,8 +284,7 @@ pub async fn backlogs(conn: &mut PgConnection) -> sqlx::Result<Vec<Backlog>> {
     Ok(QUEUES.map(of_queue).into())
 }
 
-/// Kills jobs whose worker is gone and that will not be retried: the next tick of a scheduled job has its own row, and a mail
-/// gets another job. Returns the number of killed jobs.
+/// The next tick of a scheduled job has its own row, and a mail gets another job.
 pub async fn kill_dead(conn: &mut PgConnection) -> sqlx::Result<u64> {
     let in_apalis = QUEUES.into_iter().filter(|queue| queue.is_in_apalis());
     let of_one_worker = QUEUES.into_iter().filter(|queue| queue.runs_once());
@@ -334,8 +306,7 @@ pub async fn kill_dead(conn: &mut PgConnection) -> sqlx::Result<u64> {
     Ok(killed.rows_affected())
 }
 
-/// Deletes ended jobs older than `age`, and ticks of scheduled jobs after an hour, up to `limit` of each. Also deletes job
-/// workers without a heartbeat in that time. Returns the number of deleted jobs.
+/// Ticks of scheduled jobs are deleted after an hour, and job workers after `age` without a heartbeat.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     // Old jobs are selected by id, which begins with the creation time, and ticks by queue: the end time has no index.
     let jobs = sqlx::query(

@@ -1,9 +1,8 @@
 //! Typed jobs on apalis: payloads, queues, and the backend that runs them.
 //!
-//! A job carries ids, not data: its handler reads the rows when it runs. A job is enqueued in the transaction that requires it,
-//! so neither can exist without the other. Attempts and backoff are stored in Kitfleet's own tables; one apalis job is one
-//! attempt. Operations and webhook deliveries are never enqueued: rows in their own tables are the queue ([`operations`],
-//! [`webhooks`]).
+//! A job carries ids, not data: its handler reads the rows when it runs. It is enqueued in the transaction that
+//! requires it. Attempts and backoff are stored in Kitfleet's own tables; one apalis job is one attempt. Operations and
+//! webhook deliveries are never enqueued: rows in their own tables are the queue ([`operations`], [`webhooks`]).
 
 pub mod accounts;
 pub mod agents;
@@ -45,23 +44,21 @@ use crate::proxies::CheckProxy;
 use crate::queues::Queue;
 use crate::webhooks::AttemptJob;
 
-/// Metrics that this crate emits.
 pub const METRICS: &[&dyn MetricDeclaration] = &[&wakeups::WAKEUPS, &webhooks::ENDED_DELIVERIES];
 
-/// All queues. Workers, metrics and operators' commands read them here.
+/// Workers, metrics and operators' commands read them here.
 pub const QUEUES: [Queue; 6] =
     [MaintenanceJob::QUEUE, EmailJob::QUEUE, AttemptJob::QUEUE, OperationJob::QUEUE, TurnJob::QUEUE, CheckProxy::QUEUE];
 
-/// Payload of a job that a worker runs.
 pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
-    /// Queue of the job: a constant, or a constant and the owner's id.
+    /// A constant, or a constant and the owner's id.
     fn queue(&self) -> String;
 }
 
 /// Interval at which a queue is polled without a wake-up. The worker checks all its queues more often ([`pending_work`]).
 const SAFETY: Duration = Duration::from_secs(30);
 
-/// Writes `job` into its queue and wakes the queue's server when the transaction commits.
+/// Wakes the queue's server when the transaction commits.
 pub async fn enqueue<J: Job>(conn: &mut PgConnection, job: &J) -> sqlx::Result<()> {
     push(&mut *conn, job).await?;
     wakeups::wake(conn, &job.queue()).await
@@ -74,7 +71,6 @@ pub async fn enqueue_all<J: Job>(conn: &mut PgConnection, jobs: &[J]) -> sqlx::R
     wakeups::wake(conn, &first.queue()).await
 }
 
-/// Writes `job` into its queue without a wake-up.
 async fn push<J: Job>(conn: &mut PgConnection, job: &J) -> sqlx::Result<()> {
     push_all(conn, &job.queue(), slice::from_ref(job)).await
 }
@@ -98,22 +94,16 @@ async fn push_all<J: Job>(conn: &mut PgConnection, queue: &str, jobs: &[J]) -> s
 /// Interval at which a process tries to take the migration lock while another process migrates.
 const TRY_LOCK_AFTER: Duration = Duration::from_millis(100);
 
-/// Reason why the schema is not up to date.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
-    /// A migration failed.
     #[error("a migration failed: {0}")]
     Migration(#[from] sqlx::migrate::MigrateError),
-    /// A database query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Migrates both schemas: first apalis's tables, then Kitfleet's, which refer to them. One process migrates at a time; the
-/// others wait and then find nothing to do.
-///
-/// # Errors
-/// Returns an error when a migration fails.
+/// First apalis's tables, then Kitfleet's, which refer to them. One process migrates at a time; the others wait and
+/// then find nothing to do.
 pub async fn migrate(conn: &mut PgConnection) -> Result<(), MigrateError> {
     const LOCK: i64 = 0x6b69_7466_6c65_6574; // "kitfleet"
     // A statement that blocks on the lock would deadlock with the migrating process: its `create index concurrently` waits for

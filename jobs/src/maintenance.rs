@@ -1,7 +1,7 @@
 //! Scheduled jobs, which any worker runs. An area declares each as a [`ScheduledJob`].
 //!
-//! Each scheduled job has one row for its next tick, protected by a unique key. However many workers schedule it, one row is
-//! written and one worker runs it. A tick does not depend on the previous tick, so a crash cannot end the schedule.
+//! The row of the next tick has a unique key: however many workers schedule it, one row is written and one worker runs
+//! it. A tick does not depend on the previous tick, so a crash cannot end the schedule.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -14,7 +14,6 @@ use sqlx::PgConnection;
 use crate::Job;
 use crate::queues::Queue;
 
-/// One tick of a scheduled job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MaintenanceJob {
@@ -22,10 +21,8 @@ pub struct MaintenanceJob {
 }
 
 impl MaintenanceJob {
-    /// Queue of all ticks.
     pub const QUEUE: Queue = Queue::of_all_workers("maintenance").started_by_timer();
 
-    /// Name of the scheduled job.
     #[must_use]
     pub fn chain(&self) -> &str {
         &self.chain
@@ -44,10 +41,9 @@ impl Job for MaintenanceJob {
     }
 }
 
-/// Outcome of scheduling.
 #[derive(Debug, Clone, Copy)]
 pub struct Scheduled {
-    /// True when a next tick had no row yet. In that case the previous tick, if there was one, is due now.
+    /// A next tick had no row yet: the previous tick, if there was one, is due now.
     pub anew: bool,
     /// Time until the first tick is due.
     pub next: Duration,
@@ -83,7 +79,7 @@ pub async fn schedule(conn: &mut PgConnection) -> sqlx::Result<Scheduled> {
     Ok(Scheduled { anew, next: Duration::try_from_secs_f64(next).unwrap_or_default() })
 }
 
-/// Returns for each scheduled job whether a pending row exists, for `service_scheduled_job_chain_pending`.
+/// Value of `service_scheduled_job_chain_pending`.
 pub async fn pending_chains(conn: &mut PgConnection) -> sqlx::Result<Vec<(&'static str, bool)>> {
     let pending: Vec<String> = sqlx::query_scalar(
         "select distinct split_part(idempotency_key, ':', 1) from apalis.jobs

@@ -1,11 +1,11 @@
 //! Operations and browser openings as typed jobs of apalis (contract: workers 1 to 3).
 //!
-//! The rows of `intents` are the queue, and [`OperationBackend`] serves one worker's rows to it. One statement claims waiting
-//! intents, moves them to `running` and returns the data that the jobs carry. The actor that runs an intent acknowledges it by
-//! ending the intent. A job therefore needs no writes besides those of its operation.
+//! The rows of `intents` are the queue. One statement claims waiting intents, moves them to `running` and returns the
+//! data that the jobs carry. The actor that runs an intent acknowledges it by ending the intent, so a job needs no
+//! writes besides those of its operation.
 //!
-//! Claims commit without waiting for the disk. A database crash may lose some, and those intents are claimed again. Only the
-//! same worker can claim them, and its actors remember the intents they ran.
+//! Claims commit without waiting for the disk. A database crash may lose some, and the same worker claims them again;
+//! its actors remember the intents they ran.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -34,56 +34,46 @@ use crate::backend::{RETRY, planned_once};
 use crate::queues::Queue;
 use crate::wakeups::{self, Wakeups};
 
-/// Maximum number of intents a claim takes.
 const BATCH: i64 = 32;
 
-/// An operation that its worker has claimed.
 #[derive(Debug)]
 pub struct OperationJob {
-    /// Intent to run.
     pub intent: IntentId,
-    /// Data of the started intent, or the error that prevents it.
     pub started: sqlx::Result<StartedIntent>,
 }
 
 impl OperationJob {
-    /// Queue of the worker incarnation.
     pub const QUEUE: Queue = Queue::of_each_worker("operations").in_area_table();
 
-    /// Worker incarnation of this queue, or `None` if it is not a queue of operations.
+    /// `None` if it is not a queue of operations.
     #[must_use]
     pub fn worker_of(queue: &str) -> Option<WorkerId> {
         queue.strip_prefix(Self::QUEUE.name)?.strip_prefix(':')?.parse().ok()
     }
 }
 
-/// Wakes a worker to claim its waiting operations. Call it after the commit.
 pub fn wake(wakeups: &Wakeups, worker: WorkerId) {
     wakeups.tell(&wakeups::channel(&OperationJob::QUEUE.name_at(worker)), String::new());
 }
 
-/// Serves one worker's waiting operations to it.
 #[derive(Debug)]
 pub struct OperationBackend {
     worker: WorkerId,
     db: PgPool,
     wakeups: Receiver<()>,
     safety: Pin<Box<Sleep>>,
-    /// True when there may be intents that were not claimed yet.
+    /// There may be intents that were not claimed yet.
     look: bool,
-    /// Claim time of the latest intent that was returned.
     handed_out: Option<Timestamp>,
-    /// True when a claim has failed since: its transaction may have committed despite the error.
+    /// A claim has failed since: its transaction may have committed despite the error.
     uncertain: bool,
     claims: JoinSet<sqlx::Result<Vec<TakenIntent>>>,
-    /// Claimed intents that were not returned yet.
     taken: VecDeque<OperationJob>,
     given_back: JoinSet<()>,
 }
 
 impl OperationBackend {
-    /// Creates a backend of `worker`. The commits of `async_commit_pool` do not wait for the disk
-    /// ([`crate::backend::async_commit_pool`]).
+    /// See [`crate::backend::async_commit_pool`].
     #[must_use]
     pub fn new(worker: WorkerId, async_commit_pool: &PgPool, wakeups: Receiver<()>) -> Self {
         Self {
@@ -101,8 +91,7 @@ impl OperationBackend {
         }
     }
 
-    /// Starts a claim if intents may be waiting. Claims run one at a time; intents that arrive during a claim are left to the
-    /// next.
+    /// Claims run one at a time; intents that arrive during a claim are left to the next.
     fn take_more(&mut self) {
         if !self.look || !self.claims.is_empty() {
             return;
@@ -173,7 +162,7 @@ impl OperationBackend {
         matches!(self.given_back.poll_join_next(cx), Poll::Ready(Some(_)))
     }
 
-    /// Releases claimed intents that will not be returned to the worker. They count as not started.
+    /// They count as not started.
     fn give_back(&mut self) {
         let intents: Vec<_> = self.taken.drain(..).map(|job| job.intent).collect();
         let db = self.db.clone();
@@ -186,8 +175,7 @@ impl OperationBackend {
     }
 }
 
-/// Claims waiting intents. If the database rejects the start of one intent, the whole batch fails; each intent is then claimed
-/// on its own.
+/// If the database rejects the start of one intent, the whole batch fails; each intent is then claimed on its own.
 async fn take(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<Vec<TakenIntent>> {
     match intents::take(&mut *conn, worker, None, BATCH).await {
         Err(error) if !is_transient(&error) => {}
@@ -204,7 +192,7 @@ async fn take(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<Vec<Tak
     Ok(taken)
 }
 
-/// No error ends this backend: errors are logged and the claim is retried.
+/// No error ends this backend.
 impl Backend for OperationBackend {
     type Task = Task<OperationJob>;
     type Error = Infallible;
@@ -232,7 +220,7 @@ impl Backend for OperationBackend {
         }
     }
 
-    /// Stops claiming, and releases intents that a running claim still returns.
+    /// Releases intents that a running claim still returns.
     fn poll_close(&mut self, cx: &mut Context<'_>, _: &WorkerContext) -> Poll<Result<(), Infallible>> {
         loop {
             if !self.taken.is_empty() {

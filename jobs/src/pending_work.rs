@@ -1,7 +1,7 @@
 //! Finds waiting work whose wake-up may have been lost (contract: workers 12).
 //!
-//! The server of a queue is woken, and polls on its own only every 30 s. In between, one query for all queues finds work whose
-//! wake-up was lost: an idle worker runs one query instead of one per queue.
+//! A queue is woken, and polled only every 30 s. In between, one query for all queues finds work whose wake-up was
+//! lost.
 
 use kitfleet_domain::ids::WorkerId;
 use sqlx::{FromRow, PgConnection};
@@ -10,21 +10,19 @@ use crate::maintenance::MaintenanceJob;
 use crate::operations::OperationJob;
 use crate::wakeups::{self, Wakeups};
 
-/// Work that has waited longer than a wake-up takes to arrive.
+/// Waiting for longer than a wake-up takes to arrive.
 #[derive(Debug, FromRow)]
 pub struct PendingWork {
-    /// True when operations wait for this worker.
     pub operations: bool,
-    /// True when webhook deliveries are due.
     pub deliveries: bool,
-    /// True when a tick of a scheduled job has been due for 2 s: the process that keeps the schedule has failed to start it.
+    /// A tick has been due for 2 s: the process that keeps the schedule has failed to start it.
     pub late_ticks: bool,
     /// Queues with waiting jobs, of those that were asked about.
     pub queues: Vec<String>,
 }
 
 impl PendingWork {
-    /// Wakes, in this process, the servers of operations and of queues with waiting jobs.
+    /// Wakes the servers in this process.
     pub fn wake(&self, wakeups: &Wakeups, worker: WorkerId) {
         let operations = self.operations.then(|| OperationJob::QUEUE.name_at(worker));
         for queue in self.queues.iter().chain(&operations) {
@@ -33,7 +31,6 @@ impl PendingWork {
     }
 }
 
-/// Queries the waiting work of this worker, which serves `queues` of apalis.
 pub async fn look(conn: &mut PgConnection, worker: WorkerId, queues: &[String]) -> sqlx::Result<PendingWork> {
     sqlx::query_as(
         "select exists(select from intents where worker_id = $1 and status = 'queued') as operations,

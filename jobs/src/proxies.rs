@@ -12,14 +12,11 @@ use crate::wakeups::{self, Wakeups};
 /// begun.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct CheckProxy {
-    /// Worker incarnation that runs the check.
     pub worker: WorkerId,
-    /// Check to run.
     pub check: ProxyCheckId,
 }
 
 impl CheckProxy {
-    /// Queue of the worker incarnation.
     pub const QUEUE: Queue = Queue::of_each_worker("proxy_checks");
 }
 
@@ -34,7 +31,6 @@ pub async fn enqueue_untold(conn: &mut PgConnection, job: &CheckProxy) -> sqlx::
     crate::push(conn, job).await
 }
 
-/// Wakes a worker to poll its queue of checks.
 pub fn wake(wakeups: &Wakeups, worker: WorkerId) {
     wakeups.tell(&wakeups::channel(&CheckProxy::QUEUE.name_at(worker)), String::new());
 }

@@ -1,8 +1,8 @@
-//! Queues of jobs. A queue is declared beside its job, as `QUEUE`, and listed in [`QUEUES`](crate::QUEUES).
+//! A queue is declared beside its job, as `QUEUE`, and listed in [`QUEUES`](crate::QUEUES).
 
 use kitfleet_domain::ids::WorkerId;
 
-/// A queue. Workers, metrics and operators' commands handle it by these facts.
+/// Workers, metrics and operators' commands handle a queue by these facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queue {
     /// Name in metrics, without a worker's id.
@@ -15,14 +15,13 @@ pub struct Queue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Server {
     AnyWorker,
-    /// Each worker incarnation has a queue of its own, because it alone has the browser or the secrets.
+    /// Each worker incarnation has a queue, because it alone has the browser or the secrets.
     OneWorker,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rows {
     Apalis,
-    /// The rows of the job's area are the queue.
     OfArea,
 }
 
@@ -34,7 +33,7 @@ enum Wakeup {
 }
 
 impl Queue {
-    /// Declares a queue in apalis's table that every worker serves.
+    /// The rows are in apalis's table.
     #[must_use]
     pub const fn of_all_workers(name: &'static str) -> Self {
         Self { name, server: Server::AnyWorker, rows: Rows::Apalis, wakeup: Wakeup::Channel }
@@ -46,7 +45,7 @@ impl Queue {
         Self { name, server: Server::OneWorker, rows: Rows::Apalis, wakeup: Wakeup::Channel }
     }
 
-    /// Makes the rows of the job's area the queue, instead of apalis's table.
+    /// Instead of apalis's table.
     #[must_use]
     pub(crate) const fn in_area_table(mut self) -> Self {
         self.rows = Rows::OfArea;
@@ -60,7 +59,6 @@ impl Queue {
         self
     }
 
-    /// Returns the queue's name at this worker incarnation.
     #[must_use]
     pub fn name_at(self, worker: WorkerId) -> String {
         match self.server {
@@ -69,13 +67,11 @@ impl Queue {
         }
     }
 
-    /// Returns true when its rows are in apalis's table.
     #[must_use]
     pub fn is_in_apalis(self) -> bool {
         self.rows == Rows::Apalis
     }
 
-    /// Returns true when it is woken on a channel.
     #[must_use]
     pub fn is_woken(self) -> bool {
         self.wakeup == Wakeup::Channel

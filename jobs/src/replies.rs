@@ -1,7 +1,7 @@
 //! Waits for outcomes of intents and for the end of other work, which a worker in another process may write.
 //!
-//! Each waiting process listens on its own channel, and a wake-up on it carries the outcome. Wake-ups can be lost, but rows
-//! cannot. After 500 ms a waiter's row is also read from the database, so a lost wake-up costs at most 1 s.
+//! A wake-up on the channel of the waiting process carries the outcome. Wake-ups can be lost, so a waiter's row is also
+//! read from the database after 500 ms: a lost wake-up costs at most 1 s.
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -30,11 +30,10 @@ use crate::wakeups::Wakeups;
 
 /// Interval between reads of rows, and the time before a waiter's row is first read.
 const REREAD: Duration = Duration::from_millis(500);
-/// Time that an outcome may take beyond the operation's own budget. The worker enforces the budget, and a dead worker is
-/// detected well within this time.
+/// Beyond the operation's own budget, which the worker enforces. A dead worker is detected well within this time.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Receiver of a process's outcomes. Clones share the same state.
+/// Clones share the same state.
 #[derive(Clone)]
 pub struct Replies(Arc<Shared>);
 
@@ -44,7 +43,7 @@ struct Shared {
     wakeups: Wakeups,
     waiting: Mutex<HashMap<IntentId, PendingOutcome>>,
     works: Mutex<HashMap<Work, Arc<Notify>>>,
-    /// Cancelled when this process stops and all waiting must end.
+    /// All waiting must end, because this process stops.
     patience_ended: CancellationToken,
 }
 
@@ -55,23 +54,20 @@ struct PendingOutcome {
 
 enum ReplySource {
     Reply(Box<IntentEnding>),
-    /// The outcome is in the row, because it did not fit into the wake-up.
+    /// It did not fit into the wake-up.
     InRow,
 }
 
-/// Outcome of an intent, as its waiter receives it.
 #[derive(Debug)]
 pub enum AwaitedOutcome {
-    /// The intent ended. The reservation accounts for its result until it is dropped.
+    /// The reservation accounts for the result until it is dropped.
     Ended(Box<IntentEnding>, Reservation),
-    /// The intent ended, but its result exceeds the memory available for answers.
+    /// The result exceeds the memory available for answers.
     Crowded(AcquireTimeout),
-    /// No outcome arrived in time.
     Nothing,
 }
 
 impl Replies {
-    /// Creates a receiver with its own channel.
     #[must_use]
     pub fn new(db: PgPool, wakeups: Wakeups) -> Self {
         let channel = format!("replies_{}", Uuid::now_v7().simple());
@@ -85,13 +81,13 @@ impl Replies {
         }))
     }
 
-    /// Address for the outcomes of a request. Includes the trace context of the caller's span.
+    /// Includes the trace context of the caller's span.
     #[must_use]
     pub fn address<'a>(&'a self, request_id: &'a str) -> ReplyTo<'a> {
         ReplyTo { channel: &self.0.channel, request_id, trace_parent: traces::here() }
     }
 
-    /// Registers a waiter. Call this before the intent is committed: its outcome may arrive at any time after that.
+    /// Call this before the intent is committed: its outcome may arrive at any time after that.
     #[must_use]
     pub fn expect(&self, intent: IntentId) -> Waiter {
         let (sender, receiver) = oneshot::channel();
@@ -99,7 +95,6 @@ impl Replies {
         Waiter { intent, receiver, replies: self.clone() }
     }
 
-    /// Registers a waiter for the end of other work.
     #[must_use]
     pub fn expect_end(&self, work: Work) -> WorkWaiter {
         let told = Arc::new(Notify::new());
@@ -112,7 +107,6 @@ impl Replies {
         self.0.patience_ended.cancel();
     }
 
-    /// Receives outcomes; never returns.
     pub async fn listen(self) {
         let (wakeups, channel) = (self.0.wakeups.clone(), self.0.channel.clone());
         let _listening = wakeups.listen(channel, move |told| {
@@ -205,7 +199,6 @@ impl Replies {
     }
 }
 
-/// Waiter for one intent.
 pub struct Waiter {
     intent: IntentId,
     receiver: oneshot::Receiver<ReplySource>,
@@ -213,9 +206,8 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// Returns the outcome of the intent, which may run for `budget`. Returns [`AwaitedOutcome::Nothing`] when no outcome
-    /// arrived within 30 s after that, or when the process stops. If `answers` is set, a large result is read only once its
-    /// memory is reserved.
+    /// [`AwaitedOutcome::Nothing`] when no outcome arrived within `budget` and 30 s, or when the process stops. If
+    /// `answers` is set, a large result is read only once its memory is reserved.
     pub async fn outcome(
         &mut self,
         budget: Duration,
@@ -269,22 +261,18 @@ impl Drop for Waiter {
     }
 }
 
-/// Work of a worker whose end the waiter reads from the work's own rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
-    /// Turn of an agent session.
     Turn(TurnId),
-    /// Check of a saved proxy.
     ProxyCheck(ProxyCheckId),
 }
 
-/// Notifies the waiter on `channel` that this work has ended. Call it after the commit.
+/// Call it after the commit.
 pub fn tell_of_end(wakeups: &Wakeups, channel: &str, work: Work) {
     wakeups.tell(channel, serde_json::json!({"ended": work}).to_string());
 }
 
-/// Waiter for the end of such work.
 pub struct WorkWaiter {
     work: Work,
     told: Arc<Notify>,

@@ -9,9 +9,6 @@ use crate::staff::Refused;
 
 /// Ends a live session as its owner's DELETE does, and returns the account that owns it. Works even if the worker is dead: the
 /// slot and the profile are freed, and the session's unsaved profile changes are lost.
-///
-/// # Errors
-/// Returns an error when there is no such session, when it has ended, or when a database query fails.
 pub async fn destroy(conn: &mut PgConnection, session: SessionId) -> Result<AccountId, Refused> {
     let mut tx = conn.begin().await?;
     let account = inspection::account_of(&mut tx, session).await?.ok_or(Refused::Unknown)?;

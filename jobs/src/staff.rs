@@ -1,4 +1,4 @@
-//! Staff operations (contract: staff). Each runs in one transaction with its log records, and has the same effect as the
+//! Staff operations (contract: staff). Each runs in one transaction with its log records, and has the effect of the
 //! operators' command.
 
 use std::time::Duration;
@@ -17,16 +17,12 @@ use sqlx::{Connection, PgConnection};
 use crate::billing::crypto;
 use crate::inspect::{self, RetryOutcome};
 
-/// Reason why an operation was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// No resource has this id.
     #[error("no resource has this ID")]
     Unknown,
-    /// The state of the resource does not allow the operation.
     #[error("{0}")]
     Conflict(String),
-    /// A database query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
@@ -49,10 +45,7 @@ impl From<RequeueError> for Refused {
     }
 }
 
-/// Suspends an active account. Returns the number of sessions that this ended.
-///
-/// # Errors
-/// Returns an error when there is no such account, when it is not active, or when a database query fails.
+/// Returns the number of sessions that this ended.
 pub async fn suspend(conn: &mut PgConnection, account: AccountId, by: &StaffActor) -> Result<u64, Refused> {
     let mut tx = conn.begin().await?;
     require_status(&mut tx, account, AccountStatus::Active).await?;
@@ -63,10 +56,6 @@ pub async fn suspend(conn: &mut PgConnection, account: AccountId, by: &StaffActo
     Ok(reclaimed)
 }
 
-/// Ends an account's suspension.
-///
-/// # Errors
-/// Returns an error when there is no such account, when it is not suspended, or when a database query fails.
 pub async fn reactivate(conn: &mut PgConnection, account: AccountId, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     require_status(&mut tx, account, AccountStatus::Suspended).await?;
@@ -75,16 +64,12 @@ pub async fn reactivate(conn: &mut PgConnection, account: AccountId, by: &StaffA
     Ok(tx.commit().await?)
 }
 
-/// Checks that an account has this status, and locks it so until the transaction ends.
+/// Locks the account until the transaction ends.
 async fn require_status(conn: &mut PgConnection, account: AccountId, needed: AccountStatus) -> Result<(), Refused> {
     let status = accounts::lock_status(conn, account).await?.ok_or(Refused::Unknown)?;
     if status == needed { Ok(()) } else { Err(Refused::conflict(format!("the account is {}", status.name()))) }
 }
 
-/// Moves an account that is not deleted to another tier.
-///
-/// # Errors
-/// Returns an error when there is no such account, when it is deleted or has the tier already, or when a database query fails.
 pub async fn set_tier(conn: &mut PgConnection, account: AccountId, tier: Tier, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     let status = accounts::lock_status(&mut tx, account).await?.ok_or(Refused::Unknown)?;
@@ -100,11 +85,6 @@ pub async fn set_tier(conn: &mut PgConnection, account: AccountId, tier: Tier, b
     Ok(tx.commit().await?)
 }
 
-/// Changes the limits of an account that is not deleted.
-///
-/// # Errors
-/// Returns an error when there is no such account, when it is deleted or has these limits already, or when a database query
-/// fails.
 pub async fn change_limits(
     conn: &mut PgConnection,
     account: AccountId,
@@ -123,10 +103,6 @@ pub async fn change_limits(
     Ok(tx.commit().await?)
 }
 
-/// Ends a live session of any account.
-///
-/// # Errors
-/// Returns an error when there is no such session, when it has ended, or when a database query fails.
 pub async fn destroy_session(conn: &mut PgConnection, session: SessionId, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     let account = crate::sessions::destroy(&mut tx, session).await?;
@@ -136,29 +112,19 @@ pub async fn destroy_session(conn: &mut PgConnection, session: SessionId, by: &S
     Ok(tx.commit().await?)
 }
 
-/// Adds a note to the log of an account, which may be deleted.
-///
-/// # Errors
-/// Returns an error when there is no such account, or when a database query fails.
+/// The account may be deleted.
 pub async fn note(conn: &mut PgConnection, account: AccountId, note: &str, by: &StaffActor) -> Result<(), Refused> {
     annotate(conn, by, StaffRecord::to_account(Operation::NoteWritten, account, json!({"note": note}))).await
 }
 
-/// Refund that was paid outside Kitfleet.
 #[derive(Debug, Clone)]
 pub struct Refund {
-    /// Amount in hundredths of the currency.
     pub amount_cents: i64,
-    /// Currency code.
     pub currency: String,
-    /// Reference of the refund in the system that paid it.
     pub reference: String,
 }
 
-/// Records a refund in the log of an account, which may be deleted. Moves no money.
-///
-/// # Errors
-/// Returns an error when there is no such account, or when a database query fails.
+/// The account may be deleted. Moves no money.
 pub async fn record_refund(
     conn: &mut PgConnection,
     account: AccountId,
@@ -179,11 +145,7 @@ async fn annotate(conn: &mut PgConnection, by: &StaffActor, deed: StaffRecord) -
     Ok(tx.commit().await?)
 }
 
-/// Requeues these dead letters, all or none. Returns the requeued deliveries.
-///
-/// # Errors
-/// Returns an error when a delivery is unknown, is no dead letter or goes to a disabled endpoint, or when a database query
-/// fails.
+/// All or none.
 pub async fn requeue(conn: &mut PgConnection, ids: &[DeliveryId], by: &StaffActor) -> Result<Vec<DeliveryId>, Refused> {
     let mut tx = conn.begin().await?;
     let requeued = dead_letters::requeue(&mut tx, ids).await?;
@@ -195,11 +157,8 @@ pub async fn requeue(conn: &mut PgConnection, ids: &[DeliveryId], by: &StaffActo
     Ok(requeued)
 }
 
-/// Starts requeueing all dead letters of an endpoint or an account that were created at or after `since`. A scheduled job
-/// requeues them in bounded batches; the returned row shows the progress.
-///
-/// # Errors
-/// Returns an error when there is no such endpoint or account, when the endpoint is disabled, or when a database query fails.
+/// Dead letters created at or after `since`. A scheduled job requeues them in bounded batches; the returned row shows
+/// the progress.
 pub async fn requeue_all(
     conn: &mut PgConnection,
     whose: DeadLetterFilter,
@@ -216,10 +175,6 @@ pub async fn requeue_all(
     Ok(begun)
 }
 
-/// Retries a failed job.
-///
-/// # Errors
-/// Returns an error when there is no such job, when it cannot run again, or when a database query fails.
 pub async fn retry_job(conn: &mut PgConnection, id: &str, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     require_job(&mut tx, id).await?;
@@ -245,10 +200,6 @@ pub async fn retry_job(conn: &mut PgConnection, id: &str, by: &StaffActor) -> Re
     Ok(tx.commit().await?)
 }
 
-/// Cancels a waiting job.
-///
-/// # Errors
-/// Returns an error when there is no such job, when it is not waiting or cannot be cancelled, or when a database query fails.
 pub async fn cancel_job(conn: &mut PgConnection, id: &str, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     require_job(&mut tx, id).await?;
@@ -266,10 +217,6 @@ async fn require_job(conn: &mut PgConnection, id: &str) -> Result<(), Refused> {
 
 /// Stops assigning sessions to a worker. With a deadline, sessions that are still live then are ended. A worker that drains
 /// already gets the new deadline.
-///
-/// # Errors
-/// Returns an error when there is no such worker, when it is not active and no deadline is given, or when a database query
-/// fails.
 pub async fn drain(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -293,11 +240,6 @@ pub async fn drain(
     Ok(tx.commit().await?)
 }
 
-/// Returns a draining worker to service.
-///
-/// # Errors
-/// Returns an error when there is no such worker, when it is not draining or cannot return to service, or when a database query
-/// fails.
 pub async fn undrain(conn: &mut PgConnection, worker: WorkerId, by: &StaffActor) -> Result<Worker, Refused> {
     let mut tx = conn.begin().await?;
     let returned = crate::workers::undrain(&mut tx, worker).await?;
@@ -306,10 +248,6 @@ pub async fn undrain(conn: &mut PgConnection, worker: WorkerId, by: &StaffActor)
     Ok(returned)
 }
 
-/// Ends an overdue pending crypto order as failed.
-///
-/// # Errors
-/// Returns an error when there is no such order, when it has ended or can still be paid, or when a database query fails.
 pub async fn expire_order(conn: &mut PgConnection, id: OrderId, by: &StaffActor) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     let order = orders::lock(&mut tx, id).await?.ok_or(Refused::Unknown)?;
@@ -324,10 +262,7 @@ pub async fn expire_order(conn: &mut PgConnection, id: OrderId, by: &StaffActor)
     Ok(tx.commit().await?)
 }
 
-/// Marks a crypto order as paid: a pending order, or a failed order that was flagged because money arrived for it.
-///
-/// # Errors
-/// Returns an error when there is no such order, when it is paid or is failed without a flag, or when a database query fails.
+/// A pending order, or a failed one that was flagged because money arrived for it.
 pub async fn settle_order(
     conn: &mut PgConnection,
     id: OrderId,

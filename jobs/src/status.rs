@@ -25,8 +25,7 @@ impl From<ChangeError> for Refused {
     }
 }
 
-/// Mails a confirmation link to an address that wants to subscribe. Does the same for known and unknown addresses. Returns the
-/// time the link expires.
+/// Does the same for known and unknown addresses. Returns the time the link expires.
 pub async fn subscribe(
     conn: &mut PgConnection,
     address: &EmailAddress,
@@ -40,8 +39,7 @@ pub async fn subscribe(
     Ok(expires_at)
 }
 
-/// Confirms a subscription with the single-use token of a link, and mails a notice to the address. Returns `false` if the token
-/// is invalid.
+/// The token works once. Mails a notice to the address. `false` if the token is invalid.
 pub async fn confirm(conn: &mut PgConnection, token: &str) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let Some(subscriber) = subscribers::confirm(&mut tx, token).await? else { return Ok(false) };
@@ -59,10 +57,6 @@ pub async fn post(conn: &mut PgConnection, incident: NewIncident, by: &StaffActo
     Ok(id)
 }
 
-/// Adds an update to an incident.
-///
-/// # Errors
-/// Returns an error when there is no such incident, when it is resolved, or when a database query fails.
 pub async fn update(
     conn: &mut PgConnection,
     id: IncidentId,
@@ -76,10 +70,6 @@ pub async fn update(
     Ok(tx.commit().await?)
 }
 
-/// Resolves an incident.
-///
-/// # Errors
-/// Returns an error when there is no such incident, when it is resolved already, or when a database query fails.
 pub async fn resolve(
     conn: &mut PgConnection,
     id: IncidentId,
@@ -92,8 +82,7 @@ pub async fn resolve(
     Ok(tx.commit().await?)
 }
 
-/// Writes the next `limit` due incident mails, and enqueues mails up to the limit of pending jobs. Returns `false` if no mail
-/// was due.
+/// Writes the next `limit` due mails, and enqueues mails up to the limit of pending jobs. `false` if no mail was due.
 pub async fn go_on_telling(conn: &mut PgConnection, update_interval: Duration, limit: i64) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let more = notices::go_on(&mut tx, update_interval, limit).await?;

@@ -1,5 +1,5 @@
-//! Trace propagation between processes: a row carries the span that requested the work. If tracing is off, spans have no trace
-//! context and nothing is carried.
+//! Trace propagation between processes: a row carries the span that requested the work. If tracing is off, nothing is
+//! carried.
 
 use kitfleet_domain::trace_parent::TraceParent;
 use opentelemetry::Context;
@@ -7,10 +7,9 @@ use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt as _, TraceFlags
 use tracing::{Span, field};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-/// Span field that gives log lines the trace id. A span that uses it declares it as empty.
+/// Gives log lines the trace id. A span that uses the field declares it as empty.
 pub const TRACE_ID: &str = "trace_id";
 
-/// Returns the trace context of the current span.
 #[must_use]
 pub fn here() -> Option<TraceParent> {
     standing(&Span::current())
@@ -26,7 +25,7 @@ fn standing(span: &Span) -> Option<TraceParent> {
     })
 }
 
-/// Makes the requesting span the parent of a span that was not entered yet.
+/// The span must not have been entered yet.
 pub fn follow(span: &Span, parent: Option<TraceParent>) {
     if let Some(TraceParent { trace, span: parent, sampled }) = parent {
         let flags = if sampled { TraceFlags::SAMPLED } else { TraceFlags::NOT_SAMPLED };
@@ -38,7 +37,7 @@ pub fn follow(span: &Span, parent: Option<TraceParent>) {
     name(span);
 }
 
-/// Records the trace id in the span, so that its log lines carry it.
+/// So that log lines carry the trace id.
 pub fn name(span: &Span) {
     if let Some(TraceParent { trace, .. }) = standing(span) {
         span.record(TRACE_ID, field::display(format_args!("{trace:032x}")));

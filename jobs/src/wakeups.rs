@@ -1,8 +1,8 @@
 //! Wake-ups: messages that tell a process to look at its rows (contract: workers 12).
 //!
-//! A wake-up carries nothing that a row does not contain, and rows are polled at intervals in any case. A lost wake-up
-//! therefore delays work until the next poll, and a duplicate or late one is harmless. The sender never waits for delivery.
-//! Wake-ups are sent after the commit of the change they announce.
+//! A wake-up carries nothing that a row does not contain, and rows are polled in any case: a lost wake-up delays work
+//! until the next poll, and a duplicate or late one is harmless. The sender never waits for delivery, and sends after
+//! the commit of the change.
 //!
 //! Each process has one hub, with three transports to the listeners of a channel:
 //!
@@ -35,15 +35,14 @@ pub(crate) const WAKEUPS: Counter<1> =
     Counter::new("service_wakeup_total", "Wake-ups sent to processes, by carrier.", ["carrier"])
         .starting_with(|| WakeupTransport::ALL.map(|carrier| [carrier.name()]).into());
 
-/// Maximum number of wake-ups waiting to be sent; further ones are dropped.
+/// Further wake-ups are dropped.
 const OUTBOX: usize = 4_096;
 const BATCH: usize = 256;
-/// Minimum interval between notifications through PostgreSQL, which wake every listening process.
+/// Notifications through PostgreSQL wake every listening process.
 const GATHERED_FOR: Duration = Duration::from_millis(1);
 /// Maximum time [`Wakeups::serve`] waits until PostgreSQL listens to its channels.
 const LISTENS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Channel on which `queue` is woken.
 pub(crate) fn channel(queue: &str) -> String {
     format!("jobs:{queue}")
 }
@@ -53,29 +52,22 @@ pub(crate) async fn wake(conn: &mut PgConnection, queue: &str) -> sqlx::Result<(
     notify(conn, &channel(queue), "").await
 }
 
-/// Notifies the listeners of a PostgreSQL channel when the transaction commits.
 pub(crate) async fn notify(conn: &mut PgConnection, channel: &str, payload: &str) -> sqlx::Result<()> {
     sqlx::query("select pg_notify($1, $2)").bind(channel).bind(payload).execute(conn).await?;
     Ok(())
 }
 
-/// Transport of a wake-up.
 #[derive(Debug, Clone, Copy)]
 pub enum WakeupTransport {
-    /// Inside the process.
     Memory,
     Redis,
-    /// PostgreSQL.
     Postgres,
-    /// None: the wake-up was lost.
     None,
 }
 
 impl WakeupTransport {
-    /// All transports.
     pub const ALL: [Self; 4] = [Self::Memory, Self::Redis, Self::Postgres, Self::None];
 
-    /// Name in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -92,7 +84,7 @@ impl WakeupTransport {
     }
 }
 
-/// Callback of a channel. `None` means that messages may have been lost.
+/// `None`: messages may have been lost.
 type Listener = Arc<dyn Fn(Option<&str>) + Send + Sync>;
 
 struct WakeUp {
@@ -100,12 +92,11 @@ struct WakeUp {
     payload: String,
 }
 
-/// Hub of a process. Cheap to clone.
+/// Cheap to clone.
 #[derive(Clone)]
 pub struct Wakeups(Arc<Hub>);
 
 struct Hub {
-    /// Connection options of the listening connection.
     listening: PgConnectOptions,
     redis: Option<Client>,
     listeners: Mutex<HashMap<String, Listener>>,
@@ -114,11 +105,10 @@ struct Hub {
 }
 
 impl Wakeups {
-    /// Starts the hub. It connects to PostgreSQL when the first wake-up needs it. It opens a `listening` connection, which must
-    /// bypass a connection pooler, when the first listener registers.
+    /// Connects to PostgreSQL when the first wake-up needs it. Opens a `listening` connection, which must bypass a
+    /// connection pooler, when the first listener registers.
     ///
-    /// # Errors
-    /// Returns an error when the Redis client cannot be configured. An unreachable Redis is not an error.
+    /// An unreachable Redis is not an error.
     pub fn start(db: &PgPool, listening: PgConnectOptions, redis: Option<Client>) -> RedisResult<Self> {
         let publisher = redis.as_ref().map(redis::Publisher::new).transpose()?;
         let (outbox, waiting) = mpsc::channel(OUTBOX);
@@ -127,7 +117,7 @@ impl Wakeups {
         Ok(Self(Arc::new(Hub { listening, redis, listeners, ears, outbox })))
     }
 
-    /// Sends a wake-up to one listener of this channel, or drops it if the outbox is full. Never waits.
+    /// Drops the wake-up if the outbox is full. Never waits.
     pub fn tell(&self, channel: &str, payload: String) {
         if self.0.hear(channel, Some(&payload)) {
             WakeupTransport::Memory.count(1);
@@ -151,10 +141,7 @@ impl Wakeups {
         self.listen_on(HashMap::from([(channel, Arc::new(listener) as Listener)]))
     }
 
-    /// Subscribes to the wake-ups of queues for as long as the returned guard lives. No wake-up is lost after this returns.
-    ///
-    /// # Errors
-    /// Returns an error when the database cannot be reached.
+    /// No wake-up is lost after this returns, until the guard is dropped.
     pub async fn serve(&self, queues: &[&str]) -> sqlx::Result<(Listening, HashMap<String, mpsc::Receiver<()>>)> {
         let (mut listeners, mut receivers) = (HashMap::new(), HashMap::new());
         for queue in queues {
@@ -188,7 +175,6 @@ impl Hub {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls the channel's listener in this process. Returns `false` if there is none.
     fn hear(&self, channel: &str, payload: Option<&str>) -> bool {
         let listener = self.listeners().get(channel).cloned();
         listener.is_some_and(|listener| {
@@ -204,7 +190,6 @@ impl Hub {
         }
     }
 
-    /// Returns the open connections, or opens them for the first listener.
     fn ears(hub: &Arc<Self>) -> Arc<Listeners> {
         let mut ears = hub.ears.lock().unwrap_or_else(PoisonError::into_inner);
         ears.upgrade().unwrap_or_else(|| {
@@ -215,7 +200,6 @@ impl Hub {
     }
 }
 
-/// Guard of a registration; listening ends when it is dropped.
 #[must_use]
 pub struct Listening {
     hub: Arc<Hub>,

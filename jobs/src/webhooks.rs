@@ -1,12 +1,12 @@
 //! Attempts of webhook deliveries, as typed jobs of apalis (contract: webhooks 15 to 28).
 //!
-//! The rows of `webhook_deliveries` are the queue, and [`DeliveryBackend`] serves it to an apalis worker. A first-in-first-out
-//! queue would not be fair: a thousand hanging endpoints would delay all others. A claim therefore takes a few due deliveries
-//! of each endpoint in turn, and skips endpoints and accounts that have reached their limit of running attempts
-//! (`fair_queue`). Claims run one at a time; results that arrive during a claim are considered by the next one.
+//! The rows of `webhook_deliveries` are the queue. A first-in-first-out queue would not be fair: a thousand hanging
+//! endpoints would delay all others. A claim takes a few due deliveries of each endpoint in turn, and skips endpoints
+//! and accounts that have reached their limit of running attempts (`fair_queue`). Claims run one at a time; results
+//! that arrive during a claim are considered by the next one.
 //!
-//! Acknowledging an attempt writes its result, batched per endpoint (`results`). Nothing else is written for an attempt: the
-//! job carries the claimed data in memory, and its handler returns the result.
+//! Acknowledging an attempt writes its result, batched per endpoint (`results`). Nothing else is written for an
+//! attempt: the job carries the claimed data in memory.
 
 mod acknowledgement;
 mod backend;
@@ -24,31 +24,25 @@ pub(crate) use results::ENDED_DELIVERIES;
 
 use crate::queues::Queue;
 
-/// Time after its timeout at which another worker may claim an attempt.
+/// After its timeout, another worker may claim an attempt.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// One attempt of a delivery.
 #[derive(Debug)]
 pub struct AttemptJob {
-    /// Claimed attempt.
     pub attempt: Attempt,
-    /// True when the endpoint does not answer. It is then sent over a connection pool of its own.
+    /// The endpoint does not answer: a connection pool of its own is used.
     pub slow: bool,
 }
 
 impl AttemptJob {
-    /// Queue of all deliveries. The trigger `fan_out_event` notifies its channel by this name.
+    /// The trigger `fan_out_event` notifies its channel by this name.
     pub const QUEUE: Queue = Queue::of_all_workers("webhooks").in_area_table();
 }
 
-/// Settings of attempts.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Maximum number of concurrent attempts.
     pub at_once: usize,
-    /// Timeout of an attempt.
     pub timeout: Duration,
-    /// Schedule of retries.
     pub schedule: Schedule,
 }
 

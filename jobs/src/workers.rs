@@ -6,11 +6,6 @@ use sqlx::{Connection as _, PgConnection};
 
 use crate::staff::Refused;
 
-/// Lets a draining worker accept sessions again.
-///
-/// # Errors
-/// Returns an error when there is no such worker, when it is not draining or cannot return to service, or when a database query
-/// fails.
 pub async fn undrain(conn: &mut PgConnection, id: WorkerId) -> Result<Worker, Refused> {
     let mut tx = conn.begin().await?;
     let is_returned = workers::undrain(&mut tx, id).await?;

@@ -1,8 +1,8 @@
 //! Transfer of files between an API process and a worker, over a [`link`](crate::link).
 //!
-//! The ticket names the transfer ([`FileAccess`](kitfleet_domain::files::access::FileAccess)). After the worker has admitted
-//! it, both sides send messages, each of which is a length of four bytes and JSON. The bytes of files follow their description
-//! without a frame:
+//! After the worker has admitted the ticket ([`FileAccess`](kitfleet_domain::files::access::FileAccess)), both sides
+//! send messages, each of which is a length of four bytes and JSON. The bytes of files follow their description without
+//! a frame:
 //!
 //! | transfer | API process | worker |
 //! |---|---|---|
@@ -19,10 +19,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-/// Maximum length of a message. A list of 100 downloads with the longest addresses has 13 MB.
+/// A list of 100 downloads with the longest addresses has 13 MB.
 const MESSAGE_BYTES: u32 = 16 * 1024 * 1024;
 
-/// Bytes of a file that are copied at once.
 pub const PIECE: usize = 256 * 1024;
 
 /// Files that an API process sends.
@@ -32,56 +31,39 @@ pub struct UploadOffer {
     pub files: Vec<OfferedFile>,
 }
 
-/// File of an upload.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OfferedFile {
-    /// Name that the page sees.
     pub name: FileName,
-    /// Size of the file.
     pub bytes: u64,
 }
 
-/// Message of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum FileReply {
-    /// All downloads of the session, oldest first.
-    Downloads { downloads: Vec<Download> },
-    /// The content of a download follows.
+    /// Oldest first.
+    Downloads {
+        downloads: Vec<Download>,
+    },
     Content {
-        /// Suggested name.
         file_name: FileName,
-        /// Media type of the response.
         content_type: Option<String>,
         /// Number of bytes that follow.
         bytes: u64,
     },
-    /// The session has no such download.
     NoSuchDownload,
     /// The download has not ended in time, or has failed.
     Incomplete {
-        /// Progress of the download.
         status: DownloadStatus,
-        /// Reason of a failure.
         error: Option<DownloadError>,
     },
-    /// The worker has all files of an upload.
     Received,
-    /// The session has too many attached files.
     Full,
-    /// The browser has ended.
     Gone,
-    /// The worker cannot read or write the files.
     Failed {
-        /// Reason.
         detail: String,
     },
 }
 
-/// Sends a message.
-///
-/// # Errors
-/// Returns an error when the message is too long or the connection is closed.
 pub async fn send(stream: &mut (impl AsyncWrite + Unpin), message: &impl Serialize) -> io::Result<()> {
     let message = serde_json::to_vec(message)?;
     let length = u32::try_from(message.len()).ok().filter(|length| *length <= MESSAGE_BYTES);
@@ -91,9 +73,6 @@ pub async fn send(stream: &mut (impl AsyncWrite + Unpin), message: &impl Seriali
 }
 
 /// Receives a message and no byte after it.
-///
-/// # Errors
-/// Returns an error when the message is too long or invalid, or the connection is closed.
 pub async fn receive<T: DeserializeOwned>(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<T> {
     let length = stream.read_u32().await?;
     if length > MESSAGE_BYTES {

@@ -1,17 +1,16 @@
-//! Protocol of the live view (contract: live 17 to 23): messages between viewers and workers, and the connection between an API
-//! process and a worker.
+//! Protocol of the live view (contract: live 17 to 23), between viewers and workers, and between API processes and
+//! workers.
 //!
-//! An API process opens a [`link`] to the session's worker, sends it the viewer's ticket, and then forwards bytes without
-//! reading them. Only the worker and the viewer interpret [`messages`] and [`pictures`].
+//! An API process opens a [`link`] to the session's worker, sends it the viewer's ticket, and then forwards bytes
+//! without reading them. Only the worker and the viewer interpret [`messages`] and [`pictures`].
 //!
-//! The same connections carry [`files`] between API processes and workers.
+//! The same connections carry [`files`].
 
 pub mod files;
 pub mod link;
 pub mod messages;
 pub mod pictures;
 
-/// WebSocket subprotocol.
 pub const PROTOCOL: &str = "kitfleet.live.v1";
 
 /// Maximum number of concurrent viewers of a session (contract: live 5).

@@ -1,7 +1,7 @@
 //! Connection between an API process and a worker (contract: live 21 to 23).
 //!
-//! On one machine it is plain TCP. Between machines it is TLS with a certificate that the worker creates at startup. The
-//! certificate's fingerprint is in the worker's row: an attacker who could change it could already do more than read this
+//! On one machine it is plain TCP. Between machines it is TLS with a certificate that the worker creates at startup.
+//! Its fingerprint is in the worker's row: an attacker who could change that could already do more than read this
 //! connection.
 
 use std::io;
@@ -27,44 +27,37 @@ const LINE_BYTES: usize = 1_024;
 /// Timeout for connecting, and for each side's line.
 pub const SPOKEN_WITHIN: Duration = Duration::from_secs(5);
 
-/// Placeholder name: the worker's certificate is verified by its fingerprint.
+/// Placeholder: the worker's certificate is verified by its fingerprint.
 const NAME: &str = "worker.kitfleet.internal";
 
-/// A connection with any transport.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// First message of an API process. Not `Debug`, because the ticket is a secret.
+/// Not `Debug`, because the ticket is a secret.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Greeting {
-    /// Session to view.
     pub session_id: SessionId,
     /// Ticket of the viewer, or of a transfer of files.
     pub ticket: String,
 }
 
-/// Answer of the worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Answer {
-    /// True when the rest of the connection belongs to the viewer or the transfer.
+    /// The rest of the connection belongs to the viewer or the transfer.
     pub admitted: bool,
-    /// Reason of a refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<NotAdmitted>,
 }
 
-/// Reason why a worker refuses a viewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum NotAdmitted {
-    /// The ticket is invalid for this session, or was used before.
     #[error("the ticket is not valid for this session")]
     Ticket,
     /// The session's browser is not on this worker, or has no view.
     #[error("the session's browser is not on this worker")]
     Session,
-    /// The session has the maximum number of viewers.
     #[error("the session has too many viewers")]
     Full,
     /// The worker is stopping, or cannot check the ticket.
@@ -72,10 +65,8 @@ pub enum NotAdmitted {
     Unavailable,
 }
 
-/// Reason why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The worker refused the viewer.
     #[error(transparent)]
     NotAdmitted(#[from] NotAdmitted),
     /// The worker cannot be reached, or its certificate does not match.
@@ -83,12 +74,7 @@ pub enum ConnectError {
     Unreachable(#[from] io::Error),
 }
 
-/// Connects to a worker and sends it a ticket. After this returns, the stream carries the WebSocket or the transfer from its
-/// first byte.
-///
-/// # Errors
-/// Returns an error when the worker cannot be reached in time, when its certificate does not match its row, or when it refuses
-/// the viewer.
+/// After this returns, the stream carries the WebSocket or the transfer from its first byte.
 pub async fn connect(end: &LiveEnd, greeting: &Greeting) -> Result<Box<dyn Stream>, ConnectError> {
     let connecting = async {
         let mut stream = dial(end).await?;
@@ -115,7 +101,6 @@ async fn dial(end: &LiveEnd) -> io::Result<Box<dyn Stream>> {
     Ok(Box::new(TlsConnector::from(Arc::new(config)).connect(name, stream).await?))
 }
 
-/// Accepts only the certificate with this fingerprint.
 #[derive(Debug)]
 struct Pinned {
     fingerprint: Vec<u8>,
@@ -161,7 +146,6 @@ impl ServerCertVerifier for Pinned {
     }
 }
 
-/// Listener of a worker.
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
@@ -170,9 +154,6 @@ pub struct Listener {
 
 impl Listener {
     /// Starts to listen. Uses TLS with a new certificate unless the address is a loopback address.
-    ///
-    /// # Errors
-    /// Returns an error when the address is not available.
     pub async fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = TcpListener::bind(address).await?;
         let address = socket.local_addr()?;
@@ -180,17 +161,13 @@ impl Listener {
         Ok(Self { socket, address, tls })
     }
 
-    /// Address and fingerprint for API processes.
     #[must_use]
     pub fn end(&self) -> LiveEnd {
         let fingerprint = self.tls.as_ref().map(|(_, fingerprint)| fingerprint.clone());
         LiveEnd { address: self.address.to_string(), fingerprint }
     }
 
-    /// Accepts the next connection without reading from it.
-    ///
-    /// # Errors
-    /// Returns an error when accepting fails, for example without free file descriptors.
+    /// Reads nothing from the connection.
     pub async fn accept(&self) -> io::Result<Incoming> {
         let (stream, _) = self.socket.accept().await?;
         stream.set_nodelay(true)?;
@@ -198,17 +175,12 @@ impl Listener {
     }
 }
 
-/// An accepted connection.
 pub struct Incoming {
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
 }
 
 impl Incoming {
-    /// Reads the greeting.
-    ///
-    /// # Errors
-    /// Returns an error when the greeting does not arrive in time or is invalid.
     pub async fn greeting(self) -> io::Result<(Box<dyn Stream>, Greeting)> {
         let Self { stream, tls } = self;
         let hearing = async {
@@ -223,10 +195,6 @@ impl Incoming {
     }
 }
 
-/// Tells the API process whether the viewer is admitted.
-///
-/// # Errors
-/// Returns an error when the connection is closed or the write takes too long.
 pub async fn answer(stream: &mut Box<dyn Stream>, admitted: Result<(), NotAdmitted>) -> io::Result<()> {
     let answer = Answer { admitted: admitted.is_ok(), reason: admitted.err() };
     timeout(SPOKEN_WITHIN, write_line(stream, &answer)).await?

@@ -2,33 +2,31 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// Number of bytes before the JPEG.
+/// Size of the header before the JPEG.
 pub const HEADER_BYTES: usize = 32;
 
-/// Message type; there is no other yet.
+/// There is no other type yet.
 const PICTURE: u8 = 1;
 const WHOLE: u8 = 1;
 const SHARP: u8 = 2;
 
-/// Metadata of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Picture {
-    /// Number, starting at 1.
+    /// Number of the picture, starting at 1.
     pub seq: u32,
-    /// Number of the picture that this one is drawn over; 0 for a picture of the whole viewport.
+    /// 0 for a picture of the whole viewport; otherwise the number of the one it is drawn over.
     pub base: u32,
-    /// True when the page did not change during the capture, or changed so little that the picture is sharp.
+    /// The page did not change during the capture, or changed so little that the picture is sharp.
     pub sharp: bool,
-    /// Width and height of the viewport in CSS pixels.
+    /// Width and height in CSS pixels.
     pub view: [u16; 2],
-    /// Left, top, width and height of the area in CSS pixels.
+    /// Left, top, width and height in CSS pixels.
     pub rect: [u16; 4],
     /// Capture time in microseconds since 1970.
     pub taken_us: u64,
 }
 
 impl Picture {
-    /// Encodes the message.
     #[must_use]
     pub fn write(&self, jpeg: &[u8]) -> Bytes {
         let mut message = BytesMut::with_capacity(HEADER_BYTES + jpeg.len());
@@ -46,7 +44,7 @@ impl Picture {
         message.freeze()
     }
 
-    /// Decodes a message. Returns the metadata and the JPEG, or `None` if the message is not a picture.
+    /// Metadata and JPEG; `None` if the message is not a picture.
     #[must_use]
     pub fn read(message: &[u8]) -> Option<(Self, &[u8])> {
         let (header, jpeg) = message.split_at_checked(HEADER_BYTES)?;
@@ -81,7 +79,6 @@ mod tests {
             prop_assert_eq!(Picture::read(&message), Some((picture, &*jpeg)));
         }
 
-        /// Arbitrary bytes are decoded or refused.
         #[test]
         fn decoder_never_panics(message: Vec<u8>) {
             let _ = Picture::read(&message);

@@ -1,32 +1,30 @@
 //! Checks whether the customer expects an address that a model wants to open.
 //!
-//! Text on a page can manipulate a model, and an address can leak the page's content. A model therefore opens an address
-//! without approval only if the customer named it or the page links to it.
+//! Text on a page can manipulate a model, and an address can leak the page's content: without approval, a model opens
+//! only addresses that the customer named or the page links to.
 
 use std::collections::HashSet;
 
 use url::Url;
 
-/// Documents that the customer named, or that the page links to.
 #[derive(Debug)]
 pub struct ExpectedDocuments(HashSet<String>);
 
 impl ExpectedDocuments {
-    /// Collects the addresses in `messages` and the targets of `links`.
+    /// The addresses in `messages` and the targets of `links`.
     pub fn of<'a>(messages: impl Iterator<Item = &'a str>, links: impl Iterator<Item = &'a str>) -> Self {
         let named = messages.flat_map(words).flat_map(named);
         let linked = links.filter_map(|link| Url::parse(link).ok());
         Self(named.chain(linked).map(place).collect())
     }
 
-    /// True when `wanted` is one of these documents.
     pub fn has(&self, wanted: &Url) -> bool {
         // An address with a user name or password can disguise its host, so it is never expected.
         wanted.username().is_empty() && wanted.password().is_none() && self.0.contains(&place(wanted.clone()))
     }
 }
 
-/// Words of a message, without surrounding punctuation.
+/// Trims surrounding punctuation.
 fn words(message: &str) -> impl Iterator<Item = &str> {
     let surrounds = |c: char| "\"'`“”‘’„«»‹›()[]{}<>,;:!?.".contains(c);
     message.split_whitespace().map(move |word| word.trim_matches(surrounds))
@@ -46,7 +44,7 @@ fn named(word: &str) -> Vec<Url> {
     ["https", "http"].into_iter().filter_map(with).collect()
 }
 
-/// Identifies the document of an address. The fragment stays in the browser.
+/// The fragment stays in the browser.
 fn place(mut url: Url) -> String {
     url.set_fragment(None);
     url.into()

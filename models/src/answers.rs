@@ -1,9 +1,9 @@
 //! Parses a model's answer: one call of one tool.
 //!
-//! The tool's schema tells the model the allowed steps, but the answer is validated here and not trusted. A step of an unknown
-//! kind, or with an unknown member such as a selector or a script, makes the whole answer invalid. Elements are named by refs
-//! of the page's snapshot, so only existing elements can be named. Limits of texts and times are those of the resulting
-//! operations, which check them.
+//! The tool's schema tells the model the allowed steps, but the answer is not trusted. A step of an unknown kind, or
+//! with an unknown member such as a selector or a script, makes the whole answer invalid. Only refs of the page's
+//! snapshot name elements, so only existing elements can be named. The resulting operations check the limits of texts
+//! and times.
 
 use std::cell::LazyCell;
 use std::collections::HashSet;
@@ -20,109 +20,80 @@ use url::Url;
 use crate::addresses::ExpectedDocuments;
 use crate::prompts::{ConversationRole, Prompt};
 
-/// Name of the tool.
 pub const TOOL: &str = "answer";
-/// Description of the tool for the model.
 pub const PURPOSE: &str = "Say what is to be done for the person. Every answer is one call of this.";
-/// Maximum length of a reply in characters.
 const MOST_REPLY_CHARS: usize = 2_000;
 /// Member that a model may add to each step.
 const APPROVAL: &str = "ask_approval";
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelAnswer {
-    /// Steps to run.
     Plan {
-        /// Steps in order. Empty if there is nothing (more) to do and the reply is the whole answer.
+        /// Empty if the reply is the whole answer.
         steps: Vec<Step>,
-        /// Text for the customer; may be empty.
         reply: String,
         /// True when the model must see the page after the steps in order to continue.
         look_again: bool,
     },
-    /// A question to the customer.
     Clarify {
-        /// Text of the question.
         reply: String,
     },
-    /// A refusal.
     Refuse {
-        /// Reason for the customer.
         reply: String,
     },
 }
 
-/// One step of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
     pub action: Action,
-    /// True when the step needs approval, because the model requests it or because its address is unexpected. The executor adds
-    /// its own reasons; none is ever removed.
+    /// The model requests approval, or the address is unexpected. The executor adds its own reasons; none is ever
+    /// removed.
     pub needs_approval: bool,
 }
 
-/// Ref of an element in the page's snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
 #[serde(transparent)]
 pub struct Ref(pub String);
 
-/// Action of a step. Variants without members have braces, so that serde rejects unknown members for them too.
+/// Variants without members have braces, so that serde rejects unknown members for them too.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Action {
-    /// Opens an http or https address.
     Navigate {
-        /// Address.
         url: String,
     },
-    /// Taps an element.
     Tap {
-        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
     },
-    /// Taps an element twice.
     DoubleTap {
-        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
     },
-    /// Keeps a finger on an element.
     LongPress {
-        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
     },
-    /// Sets the state of a checkbox or a switch.
     Check {
-        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
-        /// Wanted state.
         checked: bool,
     },
-    /// Replaces the content of a field.
     Fill {
-        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
-        /// New content.
         value: String,
     },
-    /// Gives an attached file to the page.
     Upload {
         /// File input, or element that opens a chooser.
         #[serde(rename = "ref")]
         target: Ref,
-        /// Name of the file.
         file: String,
     },
     /// Drags an element to another one, or by a distance.
     Drag {
-        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
-        /// Element where the drag ends.
         #[serde(default)]
         to: Option<Ref>,
         /// CSS pixels to the right.
@@ -132,166 +103,120 @@ pub enum Action {
         #[serde(default)]
         delta_y: i32,
     },
-    /// Swipes with a finger.
     Swipe {
-        /// Direction of the finger.
         direction: Direction,
         /// CSS pixels; by default a part of the page or the element.
         #[serde(default)]
         distance: Option<u32>,
-        /// Element to swipe on; by default the page.
+        /// By default the page.
         #[serde(default, rename = "ref")]
         target: Option<Ref>,
     },
-    /// Moves a mouse to an element.
     Hover {
-        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
     },
-    /// Answers the dialog of the page.
     Dialog {
-        /// True to accept it.
         accept: bool,
-        /// Answer to a prompt.
         #[serde(default)]
         text: Option<String>,
     },
-    /// Makes another page the active one.
     SwitchPage {
-        /// Number of the page.
         page: usize,
     },
     ClosePage {
-        /// Number of the page; by default the active one.
+        /// By default the active one.
         #[serde(default)]
         page: Option<usize>,
     },
-    /// Sets the position that pages see.
     SetLocation {
-        /// Degrees north.
         latitude: f64,
-        /// Degrees east.
         longitude: f64,
     },
-    /// Types into an element.
     Type {
-        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
-        /// Text.
         value: String,
     },
-    /// Presses a key.
     Press {
         /// Key, such as `Enter`.
         key: String,
     },
-    /// Selects an option.
     Select {
-        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
-        /// Label of the option.
         option: String,
     },
     /// Scrolls by CSS pixels.
     Scroll {
-        /// Distance to the right.
         #[serde(default)]
         delta_x: i64,
-        /// Distance down.
         #[serde(default)]
         delta_y: i64,
-        /// Element to scroll; by default the page.
+        /// By default the page.
         #[serde(default, rename = "ref")]
         target: Option<Ref>,
     },
-    /// Waits for a condition.
-    Wait { condition: Condition },
-    /// Captures the page.
-    Capture { capture: CaptureKind },
-    /// Reads values from the page.
+    Wait {
+        condition: Condition,
+    },
+    Capture {
+        capture: CaptureKind,
+    },
     Extract {
-        /// Values to read.
         items: Vec<Item>,
     },
-    /// Goes back in the history.
     Back {},
-    /// Goes forward in the history.
     Forward {},
-    /// Reloads the page.
     Reload {},
 }
 
-/// Condition of a wait.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Condition {
-    /// An element is visible.
     Visible {
-        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
     },
-    /// An element is hidden.
     Hidden {
-        /// Element.
         #[serde(rename = "ref")]
         target: Ref,
     },
-    /// The address matches a pattern.
     Url {
-        /// Regular expression.
         pattern: String,
     },
-    /// A time has passed.
     Time {
-        /// Milliseconds.
         ms: u64,
     },
-    /// A download has ended.
     Download {},
-    /// A page was opened.
     Page {},
 }
 
-/// A value to read.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Item {
-    /// Name of the value in the result.
     pub name: String,
-    /// Element.
     #[serde(rename = "ref")]
     pub target: Ref,
-    /// Attribute to read; by default the text.
+    /// By default the text.
     #[serde(default)]
     pub attribute: Option<String>,
 }
 
-/// Reason why an answer is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
-    /// The answer is not a single call of the tool.
     #[error("it is not one call of the tool")]
     NoCall,
-    /// The call does not have the form of the schema.
     #[error("it does not have the requested form")]
     Form,
-    /// The number of steps is above the limit, or there are neither steps nor a reply.
     #[error("it has {0} steps, which is too many, or none and no reply")]
     Steps(usize),
-    /// A step has an unknown kind, or missing, unknown or invalid members.
     #[error("step {0} is not a valid step")]
     Step(usize),
-    /// A step names an element that is not on the page.
     #[error("step {0} names an element that is not on the page")]
     NoElement(usize),
-    /// A step names a page that the browser does not have.
     #[error("step {0} names a page that the browser does not have")]
     NoPage(usize),
-    /// A step opens an address that is not http or https.
     #[error("step {0} does not go to an http or https address")]
     Address(usize),
 }
@@ -316,7 +241,6 @@ enum Kind {
     Refuse,
 }
 
-/// Parses the arguments of the tool call.
 pub fn read(call: Value, ask: &Prompt<'_>) -> Result<ModelAnswer, AnswerError> {
     if has_nul(&call) {
         return Err(AnswerError::Form);
@@ -374,7 +298,6 @@ fn read_step(
     Ok(Step { action, needs_approval: asked || unexpected })
 }
 
-/// Checks what a step names besides elements.
 fn check(number: usize, action: &Action, ask: &Prompt<'_>) -> Result<(), AnswerError> {
     let is_page = |page: usize| page == 1 || (1..=ask.around.pages.len()).contains(&page);
     let is_valid = match action {
@@ -389,7 +312,7 @@ fn check(number: usize, action: &Action, ask: &Prompt<'_>) -> Result<(), AnswerE
     if is_valid { Ok(()) } else { Err(AnswerError::Step(number)) }
 }
 
-/// Converts a position; `None` if it is not on Earth.
+/// `None` if it is not on Earth.
 #[must_use]
 pub fn location(latitude: f64, longitude: f64) -> Option<(Degrees, Degrees)> {
     let degrees = |degrees: f64, most| Degrees::parse(&degrees.to_string(), most);
@@ -405,7 +328,6 @@ fn expected(ask: &Prompt<'_>) -> ExpectedDocuments {
 }
 
 impl Action {
-    /// Elements that the action refers to.
     fn targets(&self) -> Vec<&Ref> {
         match self {
             Self::Tap { target }
@@ -436,8 +358,8 @@ impl Action {
     }
 }
 
-/// Refs in a snapshot, `[ref=…]`, at most one per line, after the element's name. The quoted name is page content, so text in
-/// it is never a ref.
+/// `[ref=…]`, at most one per line, after the element's name. The quoted name is page content, so text in it is never a
+/// ref.
 fn refs(snapshot: &str) -> HashSet<&str> {
     snapshot.lines().filter_map(|line| unquoted_ref(line)).collect()
 }

@@ -1,38 +1,30 @@
-//! Token counts and their cost.
-
 use serde::Serialize;
 
 /// Token counts of a request by price category. Each token counts in exactly one.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Usage {
-    /// Input tokens that were neither read from the cache nor written to it.
+    /// Neither read from the cache nor written to it.
     pub input: u32,
-    /// Output tokens, including reasoning.
+    /// Includes reasoning.
     pub output: u32,
-    /// Input tokens written to the cache.
     pub cache_write: u32,
-    /// Input tokens read from the cache.
     pub cache_read: u32,
 }
 
 impl Usage {
-    /// Total number of tokens, which counts against a budget.
+    /// Counts against a budget.
     #[must_use]
     pub fn total(self) -> u64 {
         [self.input, self.output, self.cache_write, self.cache_read].map(u64::from).iter().sum()
     }
 }
 
-/// Prices in cents per million tokens.
+/// Cents per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prices {
-    /// Price of [`Usage::input`].
     pub input: f64,
-    /// Price of [`Usage::output`].
     pub output: f64,
-    /// Price of [`Usage::cache_write`].
     pub cache_write: f64,
-    /// Price of [`Usage::cache_read`].
     pub cache_read: f64,
 }
 
@@ -50,7 +42,6 @@ impl Cost {
 }
 
 impl Prices {
-    /// Cost of these tokens.
     #[must_use]
     pub fn cost(&self, usage: Usage) -> Cost {
         let parts = [

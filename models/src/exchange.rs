@@ -1,7 +1,7 @@
 //! Requests to providers, with limits on the time and size of answers.
 //!
-//! A request is sent again only when the provider rejected it and said when to retry. A request that failed midway or timed out
-//! may have been processed and charged, so it is not repeated.
+//! A request is sent again only when the provider rejected it and said when to retry. One that failed midway or timed
+//! out may have been processed and charged.
 
 use std::time::Duration;
 
@@ -16,14 +16,12 @@ use crate::{Failure, ProviderSettings};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const MOST_BYTES: usize = 1024 * 1024;
-/// Maximum number of bytes read of an error response.
 const MOST_REFUSED_BYTES: usize = 64 * 1024;
-/// Timeout for reading the body of an error response.
 const REFUSED_WITHIN: Duration = Duration::from_secs(5);
 /// Longest pause before a retry that a provider may request.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Words in an error that indicate a payment problem. Rate limits have the same status codes.
+/// Rate limits have the same status codes.
 const OF_PAYMENT: [&str; 7] = [
     "credit",
     "balance",
@@ -36,12 +34,9 @@ const OF_PAYMENT: [&str; 7] = [
 
 pub struct Exchange(Client);
 
-/// Reason why there is no answer.
 #[derive(Debug)]
 pub enum Refusal {
-    /// The provider answered with an error status.
     Status { status: u16, of_payment: bool, pause: Option<Duration> },
-    /// The provider did not answer, or not in time.
     Failed(Failure),
 }
 
@@ -77,7 +72,6 @@ impl Exchange {
         client.build().map(Self)
     }
 
-    /// Builds a request with the key in a sensitive header.
     pub fn request(
         &self,
         end: &dyn ProviderApi,
@@ -93,7 +87,6 @@ impl Exchange {
         self.0.post(format!("{}{}", settings.base_url, end.path())).headers(headers).headers(end.headers()).json(body)
     }
 
-    /// Sends a request and reads the whole answer.
     pub async fn once(&self, request: RequestBuilder, within: Duration) -> Result<Vec<u8>, Refusal> {
         timeout(within, attempt(request)).await.unwrap_or(Err(Refusal::Failed(Failure::Late)))
     }

@@ -1,11 +1,11 @@
 //! Model providers: prompts, costs, and validation of answers.
 //!
-//! The APIs of two providers are behind one trait (`provider_apis`). A model receives the customer's message and the page's
-//! content, which is fenced as data (`prompts`). It answers with one tool, whose steps can name only elements of the page
-//! (`answers`). Addresses that it wants to open are compared with those that the customer named or the page links to
-//! (`addresses`). Forbidden actions are not part of the tool, and an answer that contains one is invalid.
+//! The APIs of two providers are behind one trait (`provider_apis`). A model receives the customer's message and the
+//! page's content, fenced as data (`prompts`), and answers with one tool, whose steps can name only elements of the
+//! page (`answers`). Addresses that it wants to open are compared with those that the customer named or the page links
+//! to (`addresses`).
 //!
-//! Error texts of a provider are neither returned nor logged, because they may contain part of the key.
+//! Error texts of a provider are neither returned nor logged: they may contain part of the key.
 
 mod addresses;
 mod answers;
@@ -26,7 +26,6 @@ use self::exchange::{Exchange, Refusal};
 pub use self::prompts::{ConversationRole, ConversationTurn, LEAST_ANSWER, MOST_ANSWER, Page, Prompt, Surroundings};
 use self::provider_apis::{ProviderApi, Question};
 
-/// Metrics that this crate emits.
 pub const METRICS: &[&dyn MetricDeclaration] = &[&BUNDLED_REQUESTS];
 
 const BUNDLED_REQUESTS: Counter<1> = Counter::new(
@@ -36,29 +35,24 @@ const BUNDLED_REQUESTS: Counter<1> = Counter::new(
 )
 .starting_with(|| Failure::OUTCOMES.map(|outcome| [outcome]).into());
 
-/// Maximum timeout of a key test, which applies if the model timeout is longer.
+/// Applies if the model timeout is longer.
 const TEST_WITHIN: Duration = Duration::from_secs(15);
 
-/// Settings of model requests, built from the root crate's configuration.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub anthropic: ProviderSettings,
-    /// Settings for `OpenAI`.
     pub openai: ProviderSettings,
-    /// Timeout of an answer, including the pause before a retry.
+    /// Includes the pause before a retry.
     pub timeout: Duration,
     /// Credential of the deployment, for accounts that consent to its use.
     pub bundled: Option<Credential>,
 }
 
-/// API address and model of a provider.
 #[derive(Debug, Clone)]
 pub struct ProviderSettings {
     /// Base URL of the API, without a trailing slash.
     pub base_url: String,
-    /// Model name.
     pub model: String,
-    /// Token prices.
     pub prices: Prices,
 }
 
@@ -82,81 +76,59 @@ impl Default for Settings {
     }
 }
 
-/// Credential of a model request.
 #[derive(Debug, Clone)]
 pub struct Credential {
-    /// Provider of the key.
     pub provider: Provider,
     pub key: ProviderKey,
-    /// Owner of the key.
     pub payer: Payer,
 }
 
-/// Party that pays for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payer {
-    /// The account, with its own key.
     Account,
-    /// The deployment, with its key.
     Deployment,
 }
 
-/// Result of a model request.
 #[derive(Debug)]
 pub struct ModelCall {
-    /// Provider that was asked.
     pub provider: Provider,
-    /// Model that was asked.
     pub model: String,
     /// Tokens used, even if the answer is invalid.
     pub usage: Usage,
-    /// Cost of the tokens.
     pub cost: Cost,
     /// Parsed answer, or the reason why there is none.
     pub reading: Result<ModelAnswer, Failure>,
 }
 
-/// Reason why a model request gave no usable answer. The text is shown to the customer.
+/// The text is shown to the customer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The provider rejects the key.
     #[error("the provider refuses the key")]
     KeyRefused,
-    /// The account at the provider has no credit left, or has reached its spending limit.
     #[error("the key has no credit left at the provider, or has reached its spending limit")]
     QuotaExceeded,
-    /// The provider is overloaded or limits the request rate.
     #[error("the provider is overloaded, or was asked too often")]
     Busy,
-    /// The provider does not answer in time.
     #[error("the provider did not answer in time")]
     Late,
-    /// The provider cannot be reached, or the connection broke.
     #[error("the provider cannot be reached")]
     Unreachable,
-    /// The provider answered with another error status.
     #[error("the provider answered with the status {0}")]
     Status(u16),
-    /// The answer is too long.
     #[error("the provider's answer is too long")]
     TooLong,
-    /// The answer cannot be parsed.
     #[error("the provider's answer cannot be read")]
     Malformed,
-    /// The answer ends at the token limit.
     #[error("the model's answer was cut off")]
     CutOff,
-    /// The answer is not a valid plan, question or refusal.
     #[error("the model's answer cannot be used: {0}")]
     Unusable(#[from] AnswerError),
 }
 
 impl Failure {
-    /// All outcomes in metrics; `ok` is a success.
     const OUTCOMES: [&str; 8] =
         ["ok", "key_refused", "quota_exceeded", "busy", "late", "unreachable", "provider_error", "unusable"];
 
-    /// Name in metrics.
     #[must_use]
     pub fn outcome(&self) -> &'static str {
         match self {
@@ -171,10 +143,8 @@ impl Failure {
     }
 }
 
-/// Error from creating the HTTP client.
 pub type ClientError = reqwest::Error;
 
-/// Client of the model providers.
 pub struct Models {
     settings: Settings,
     exchange: Exchange,
@@ -187,15 +157,10 @@ impl fmt::Debug for Models {
 }
 
 impl Models {
-    /// Creates a client.
-    ///
-    /// # Errors
-    /// Returns an error when the HTTP client cannot be created.
     pub fn new(settings: Settings) -> Result<Self, ClientError> {
         Ok(Self { settings, exchange: Exchange::new()? })
     }
 
-    /// Credential of the deployment, for accounts that consent to its use.
     #[must_use]
     pub fn bundled(&self) -> Option<&Credential> {
         self.settings.bundled.as_ref()
@@ -216,8 +181,7 @@ impl Models {
         }
     }
 
-    /// Estimates the input tokens of a request from above, for a token budget: in most scripts a token has more than three
-    /// bytes.
+    /// An upper estimate for a token budget: in most scripts a token has more than three bytes.
     #[must_use]
     pub fn guess_tokens(&self, provider: Provider, ask: &Prompt<'_>) -> u64 {
         let (end, settings) = self.end(provider);
@@ -225,14 +189,12 @@ impl Models {
         u64::try_from(bytes / 3).unwrap_or(u64::MAX)
     }
 
-    /// Model that is used for a provider.
     #[must_use]
     pub fn model(&self, provider: Provider) -> &str {
         &self.end(provider).1.model
     }
 
-    /// Asks a model for the next steps, within at most `within`. Runs no step. Requests with the deployment's key are counted
-    /// in `service_bundled_llm_request_total`.
+    /// Runs no step. Counts requests with the deployment's key in `service_bundled_llm_request_total`.
     pub async fn ask(&self, with: &Credential, ask: &Prompt<'_>, within: Duration) -> ModelCall {
         let asked = self.asked(with, ask, within.min(self.settings.timeout)).await;
         let outcome = asked.reading.as_ref().err().map_or("ok", Failure::outcome);

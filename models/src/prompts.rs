@@ -1,17 +1,15 @@
 //! Builds the prompt for a model.
 //!
-//! The rules are the same for every request, so that a provider can cache them. The conversation follows, and then the page.
-//! The page's author may want the model to take page text for the customer's words. The page is therefore between two lines
-//! with a random word, which is new for each request and which no page can know. The rules explain these lines.
+//! The rules are the same for every request, so that a provider can cache them. The page's author may want the model to
+//! take page text for the customer's words, so the page is between two lines with a random word, which is new for each
+//! request. The rules explain these lines.
 
 use std::fmt::Write as _;
 
-/// Maximum length of a page's snapshot in characters.
 const MOST_SNAPSHOT_CHARS: usize = 40_000;
-/// Maximum length of the earlier conversation in characters. The newest part is kept.
+/// Characters. The newest part is kept.
 const MOST_HISTORY_CHARS: usize = 20_000;
 
-/// System prompt.
 pub const RULES: &str = "\
 You operate a mobile web browser for a person. You see the page as a list of elements, one a line: role, name in quotes, states, and a \
 ref in brackets. You answer with exactly one call of the tool `answer`, and with nothing else.
@@ -37,69 +35,54 @@ checkbox or switch to a state. You can upload only files that are attached, and 
 - You do not solve captchas, or go anywhere but to http and https addresses.
 - Write to the person in their language, briefly.";
 
-/// Maximum number of tokens of an answer, including reasoning.
+/// Includes reasoning.
 pub const MOST_ANSWER: u32 = 8_192;
-/// Minimum number of tokens that allows a useful answer.
+/// Fewer tokens allow no useful answer.
 pub const LEAST_ANSWER: u32 = 1_024;
 
-/// Input of a model request.
 #[derive(Debug, Clone, Copy)]
 pub struct Prompt<'a> {
-    /// Present message of the customer.
     pub message: &'a str,
-    /// Earlier conversation, oldest first, without typed text.
+    /// Oldest first, without typed text.
     pub history: &'a [ConversationTurn<'a>],
-    /// Page in the browser, if one is open.
     pub page: Option<Page<'a>>,
-    /// Steps that were run for this message already, and their outcomes.
+    /// Steps that were run for this message.
     pub done: &'a [String],
-    /// Maximum number of steps of an answer.
     pub most_steps: usize,
-    /// Maximum number of tokens of an answer, including reasoning.
     pub most_tokens: u32,
-    /// Parts of the browser besides the page.
     pub around: Surroundings<'a>,
 }
 
-/// Parts of the browser besides the page that is open.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Surroundings<'a> {
-    /// Description of the dialog that waits for an answer. Its text is the page's.
+    /// The text is the page's.
     pub dialog: Option<&'a str>,
     /// Descriptions of the browser's pages, if there are several. A step names one by its number, counted from 1.
     pub pages: &'a [String],
-    /// Names of the files that are attached.
     pub files: &'a [String],
 }
 
-/// One message of the conversation.
 #[derive(Debug, Clone, Copy)]
 pub struct ConversationTurn<'a> {
-    /// Author of the message.
     pub by: ConversationRole,
-    /// Text of the message.
     pub text: &'a str,
 }
 
-/// Author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConversationRole {
     Customer,
     Agent,
 }
 
-/// Content of the browser.
 #[derive(Debug, Clone, Copy)]
 pub struct Page<'a> {
-    /// Address of the page.
     pub url: &'a str,
     /// Elements, one per line: `role "name" [states] [ref=e1]`.
     pub snapshot: &'a str,
-    /// Targets of the page's links.
     pub links: &'a [String],
 }
 
-/// Builds the last message: the steps done, the page, and at the end the customer's message.
+/// The steps done, the page, and at the end the customer's message.
 pub fn message(ask: &Prompt<'_>) -> String {
     let fence = hex::encode(rand::random::<[u8; 16]>());
     let mut text = String::new();
@@ -133,7 +116,7 @@ fn numbered(lines: &[String]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Appends page data between fences. A line that begins like a fence is indented.
+/// Indents a line that begins like a fence.
 fn fenced(text: &mut String, fence: &str, data: &str) {
     let _ = writeln!(text, "=== page {fence}");
     for line in data.lines() {
@@ -149,7 +132,7 @@ fn cut(text: &str, most_chars: usize) -> &str {
     &text[..lines]
 }
 
-/// Returns the newest part of the conversation within the limit, beginning with a message of the customer.
+/// The newest part within the limit, beginning with a message of the customer.
 pub fn history<'a>(ask: &Prompt<'a>) -> &'a [ConversationTurn<'a>] {
     let mut chars = 0;
     let kept = ask.history.iter().rev().take_while(|turn| {

@@ -1,5 +1,3 @@
-//! APIs of the providers.
-
 mod anthropic;
 mod openai;
 
@@ -14,19 +12,16 @@ use crate::prompts::{self, ConversationRole, ConversationTurn, Prompt};
 use crate::{Failure, Usage};
 
 pub trait ProviderApi: Send + Sync {
-    /// Path of the endpoint, relative to the base URL.
     fn path(&self) -> &'static str;
     fn credential(&self, key: &ProviderKey) -> (HeaderName, String);
-    /// Other required headers.
     fn headers(&self) -> HeaderMap;
     fn body(&self, question: &Question<'_>) -> Value;
     /// Body of the smallest possible request.
     fn least(&self, model: &str) -> Value;
-    /// Parses the response body.
     fn read(&self, answer: &[u8]) -> Result<ProviderReply, Failure>;
 }
 
-/// Request in a form that is independent of the provider.
+/// Independent of the provider.
 pub struct Question<'a> {
     model: &'a str,
     history: &'a [ConversationTurn<'a>],
@@ -41,7 +36,7 @@ impl<'a> Question<'a> {
         Self { model, history: prompts::history(ask), message, schema, most_tokens: ask.most_tokens }
     }
 
-    /// Messages, in the form that both providers use.
+    /// Both providers use this form.
     fn messages(&self) -> Vec<Value> {
         let before = self.history.iter().map(|turn| match turn.by {
             ConversationRole::Customer => json!({"role": "user", "content": turn.text}),
@@ -51,14 +46,13 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Parsed response of a provider.
 pub struct ProviderReply {
     /// Arguments of the tool call, if there is exactly one.
     pub call: Result<Value, Failure>,
     pub usage: Usage,
 }
 
-/// Returns the only call, or an error.
+/// An error unless there is exactly one.
 fn only(mut calls: Vec<Value>) -> Result<Value, Failure> {
     match calls.len() {
         1 => Ok(calls.remove(0)),

@@ -13,23 +13,22 @@ use url::{Url, form_urlencoded};
 
 use crate::exchange::{self, PaymentError};
 
-/// API version of the requests, independent of the default version of the deployment's Stripe account.
+/// Independent of the default version of the deployment's Stripe account.
 const API_VERSION: &str = "2024-06-20";
 const VERSION: HeaderName = HeaderName::from_static("stripe-version");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// Maximum length in bytes of a URL that customers are redirected to.
+/// Bytes of a URL that customers are redirected to.
 const URL_CHARS: usize = 8_192;
 
-/// Settings of the card provider, built from the root crate's configuration. Not `Debug`, because it contains secrets.
+/// Not `Debug`, because it contains secrets.
 #[derive(Clone)]
 pub struct CardConfig {
     /// Base URL of the API, without a trailing slash.
     pub base_url: String,
-    /// API key. Without it, card payments are not offered.
+    /// Without it, card payments are not offered.
     pub secret_key: Option<String>,
-    /// Secret that verifies the provider's events. Without it, all events are rejected.
+    /// Without it, all events are rejected.
     pub webhook_secret: Option<String>,
-    /// Timeout of a request.
     pub timeout: Duration,
 }
 
@@ -40,37 +39,27 @@ impl Default for CardConfig {
     }
 }
 
-/// Payer of a purchase.
 #[derive(Debug)]
 pub enum Payer<'a> {
-    /// Existing customer of the provider.
     Customer(&'a str),
-    /// New customer with this email address.
     Email(&'a str),
 }
 
-/// A subscription to buy.
 #[derive(Debug)]
 pub struct Purchase<'a> {
-    /// Account that the tier is for.
     pub account: AccountId,
-    /// Tier to buy.
     pub tier: Tier,
-    /// Price in cents per month.
+    /// Cents for a month.
     pub price: u32,
     pub payer: Payer<'a>,
-    /// Redirect URL after the payment.
     pub success_url: &'a str,
     /// Redirect URL if the customer cancels.
     pub cancel_url: &'a str,
 }
 
-/// A started checkout.
 #[derive(Debug, Deserialize)]
 pub struct CheckoutSession {
-    /// Id at the provider.
     pub id: String,
-    /// URL where the customer pays.
     pub url: String,
 }
 
@@ -79,33 +68,20 @@ struct PortalSession {
     url: String,
 }
 
-/// Client of the card provider.
 pub struct CardProvider {
     http: Client,
     config: CardConfig,
 }
 
 impl CardProvider {
-    /// Creates a client.
-    ///
-    /// # Errors
-    /// Returns an error when the machine's root certificates cannot be loaded.
     pub fn new(config: CardConfig) -> reqwest::Result<Self> {
         Ok(Self { http: exchange::client()?, config })
     }
 
-    /// Checks that the provider is configured.
-    ///
-    /// # Errors
-    /// Returns [`PaymentError::Unconfigured`] when it is not.
     pub fn require(&self) -> Result<(), PaymentError> {
         if self.config.secret_key.is_some() { Ok(()) } else { Err(PaymentError::Unconfigured) }
     }
 
-    /// Starts a checkout for a subscription.
-    ///
-    /// # Errors
-    /// Returns an error when the provider rejects the request or its response is invalid.
     pub async fn check_out(&self, purchase: &Purchase<'_>, key: Option<&str>) -> Result<CheckoutSession, PaymentError> {
         let account = purchase.account.to_string();
         let (price, tier) = (purchase.price.to_string(), purchase.tier.name());
@@ -140,10 +116,7 @@ impl CardProvider {
         if is_id && is_web_address(&session.url) { Ok(session) } else { Err(PaymentError::Unusable) }
     }
 
-    /// Opens the portal where a customer manages subscriptions. Returns its URL.
-    ///
-    /// # Errors
-    /// Returns an error when the provider rejects the request or its response is invalid.
+    /// Returns the portal's URL.
     pub async fn open_portal(&self, customer: &str, return_url: &str) -> Result<String, PaymentError> {
         let form = [("customer", customer), ("return_url", return_url)];
         let session: PortalSession = self.post("/v1/billing_portal/sessions", &form, None).await?;
@@ -172,7 +145,6 @@ impl CardProvider {
     }
 }
 
-/// True for an http or https URL within the length limit.
 fn is_web_address(text: &str) -> bool {
     text.len() <= URL_CHARS && Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
 }

@@ -13,27 +13,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::exchange::{self, PaymentError};
 
-/// Maximum length of a payment address in bytes.
 const ADDRESS_CHARS: usize = 200;
-/// Maximum length of a currency's name in bytes.
 const CURRENCY_CHARS: usize = 20;
 
-/// Settings of the crypto processor, built from the root crate's configuration.
 #[derive(Clone)]
 pub struct CryptoConfig {
     /// Base URL of the API, without a trailing slash.
     pub base_url: String,
-    /// API key. Without it, crypto payments are not offered.
+    /// Without it, crypto payments are not offered.
     pub api_key: Option<String>,
-    /// Secret that verifies the processor's notices. Without it, all notices are rejected.
+    /// Verifies the processor's notices. Without it, all notices are rejected.
     pub ipn_secret: Option<String>,
-    /// Timeout of a request.
     pub timeout: Duration,
-    /// Time during which an order can be paid.
     pub payment_window: Duration,
     /// Length of the period that an order pays for.
     pub period: Duration,
-    /// Age from which a pending order's payment is looked up at the processor.
+    /// From this age on, a pending order's payment is looked up at the processor.
     pub sweep_after: Duration,
 }
 
@@ -57,19 +52,13 @@ impl Default for CryptoConfig {
     }
 }
 
-/// Price of an order, and the address for notices.
 #[derive(Debug)]
 pub struct Price<'a> {
     pub order: OrderId,
-    /// Description of the order.
     pub description: &'a str,
-    /// Amount to pay.
     pub amount: Amount,
-    /// Currency of the amount.
     pub currency: &'a str,
-    /// Currency of the payment.
     pub pay_currency: &'a str,
-    /// URL that receives the processor's notices.
     pub callback_url: &'a str,
 }
 
@@ -92,7 +81,6 @@ struct MadePayment {
     pay_currency: String,
 }
 
-/// Client of the crypto processor.
 #[derive(Clone)]
 pub struct CryptoProcessor {
     http: Client,
@@ -100,24 +88,16 @@ pub struct CryptoProcessor {
 }
 
 impl CryptoProcessor {
-    /// Creates a client.
-    ///
-    /// # Errors
-    /// Returns an error when the machine's root certificates cannot be loaded.
     pub fn new(config: CryptoConfig) -> reqwest::Result<Self> {
         Ok(Self { http: exchange::client()?, config })
     }
 
-    /// Settings of the processor.
     #[must_use]
     pub fn config(&self) -> &CryptoConfig {
         &self.config
     }
 
-    /// Checks that orders can be created: both the API key and the secret for notices are configured.
-    ///
-    /// # Errors
-    /// Returns [`PaymentError::Unconfigured`] when one is missing.
+    /// Both the API key and the secret for notices are configured.
     pub fn require(&self) -> Result<(), PaymentError> {
         if self.config.api_key.is_some() && self.config.ipn_secret.is_some() {
             Ok(())
@@ -126,10 +106,6 @@ impl CryptoProcessor {
         }
     }
 
-    /// Creates a payment for an order.
-    ///
-    /// # Errors
-    /// Returns an error when the processor rejects the request or the payment in its response is invalid.
     pub async fn ask_for(&self, price: &Price<'_>) -> Result<Payment, PaymentError> {
         let body = NewPayment {
             price_amount: price.amount,
@@ -151,10 +127,7 @@ impl CryptoProcessor {
         Ok(Payment { payment_id, pay_address, pay_amount, pay_currency: pay_currency.to_ascii_lowercase() })
     }
 
-    /// Looks up a payment. Returns `None` if the processor does not know it.
-    ///
-    /// # Errors
-    /// Returns an error when the processor does not answer or its response is invalid.
+    /// `None` if the processor does not know it.
     pub async fn look_up(&self, payment_id: &str) -> Result<Option<PaymentNotice>, PaymentError> {
         let request = self.http.get(format!("{}/v1/payment/{payment_id}", self.config.base_url));
         match exchange::answer(self.signed(request)?, self.config.timeout).await {

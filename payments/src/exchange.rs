@@ -1,5 +1,3 @@
-//! Sends one request and reads its response.
-
 use std::time::Duration;
 
 use reqwest::{Client, RequestBuilder, Response, redirect};
@@ -9,22 +7,16 @@ use tokio::time::timeout;
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const MOST_BYTES: usize = 256 * 1024;
 
-/// Reason why a request to a payment provider failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PaymentError {
-    /// The deployment has no credentials for this provider.
     #[error("this deployment does not accept this kind of payment")]
     Unconfigured,
-    /// The connection failed.
     #[error("the payment provider is unreachable")]
     Unreachable,
-    /// The provider did not respond in time.
     #[error("the payment provider did not respond in time")]
     Late,
-    /// The provider responded with this error status.
     #[error("the payment provider responded with status {0}")]
     Refused(u16),
-    /// The response is invalid.
     #[error("the payment provider sent an invalid response")]
     Unusable,
 }
@@ -38,15 +30,11 @@ impl PaymentError {
 }
 
 /// Creates an HTTP client without retries and redirects.
-///
-/// # Errors
-/// Returns an error when the machine's root certificates cannot be loaded.
 pub fn client() -> reqwest::Result<Client> {
     let client = Client::builder().no_proxy().redirect(redirect::Policy::none()).connect_timeout(CONNECT_WITHIN);
     client.retry(reqwest::retry::never()).user_agent(concat!("kitfleet/", env!("CARGO_PKG_VERSION"))).build()
 }
 
-/// Sends a request and parses the response.
 pub async fn answer<T: DeserializeOwned>(request: RequestBuilder, within: Duration) -> Result<T, PaymentError> {
     let exchange = async {
         let response = request.send().await.map_err(|_| PaymentError::Unreachable)?;

@@ -1,10 +1,10 @@
 //! Archives: zstd-compressed tar files of the cookies and the site files. The first entry is the format version.
 //!
-//! Archives without a version were written before files were validated, and their files may come from an imported document. No
-//! browser receives such files: [`unpack`] skips them, and [`unpack_for_reading`] reads their values.
+//! Archives without a version were written before files were validated. No browser receives their files: [`unpack`]
+//! skips them, and [`unpack_for_reading`] reads their values.
 //!
-//! Even authenticated archives are not trusted: a path outside the folder, an entry that is not a plain file, and more data
-//! than a store may contain are rejected.
+//! Even authenticated archives are not trusted: a path outside the folder, an entry that is not a plain file, and more
+//! data than a store may contain are rejected.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
@@ -19,24 +19,19 @@ use crate::gate::Gate;
 use crate::webkit::names;
 use crate::{Cookie, SaveError};
 
-/// First entry: the format version.
 const FORMAT: &str = "format";
-/// Version of archives whose files were written by WebKit on a worker, or built from values.
+/// Files were written by WebKit on a worker, or built from values.
 const VERSION: &[u8] = b"2";
-/// Second entry: the cookies.
 const COOKIES: &str = "cookies.json";
-/// Prefix of the names of the other entries.
 const FILES: &str = "files/";
-/// Maximum size of the encoded cookies: escaping at most doubles a character, and the other members of a cookie are short.
+/// Escaping at most doubles a character, and the other members of a cookie are short.
 const MAX_COOKIE_BYTES: u64 = 2 * cookies::MAX_BYTES as u64 + 256 * MAX_COOKIES as u64;
-/// Maximum size of an uncompressed archive: the files and cookies, and headers for each file.
+/// Uncompressed, with headers for each file.
 const MAX_ARCHIVE_BYTES: u64 = MAX_BYTES + MAX_COOKIE_BYTES + (2 + MAX_FILES as u64) * 3 * 1024;
-/// Buffer size for writing files.
 const AT_ONCE: usize = 64 * 1024;
-/// Fastest of zstd's standard levels, because ending a session should not take longer than starting one.
+/// Fastest of the standard levels, because ending a session should not take longer than starting one.
 const LEVEL: i32 = 1;
 
-/// Encodes cookies for [`pack`].
 pub fn spell(cookies: &[Cookie]) -> Result<Vec<u8>, SaveError> {
     if cookies.len() > MAX_COOKIES || cookies.iter().map(Cookie::bytes).sum::<usize>() > cookies::MAX_BYTES {
         let bytes = cookies::MAX_BYTES;
@@ -45,7 +40,6 @@ pub fn spell(cookies: &[Cookie]) -> Result<Vec<u8>, SaveError> {
     serde_json::to_vec(cookies).map_err(|error| SaveError::Serialize(error.into()))
 }
 
-/// Writes cookies and files as an archive.
 pub fn pack(cookies: &[u8], files: &[Entry], to: &mut dyn Write) -> io::Result<()> {
     let mut archive = Builder::new(zstd::Encoder::new(to, LEVEL)?);
     archive.append_data(&mut header(VERSION.len() as u64), FORMAT, VERSION)?;
@@ -84,9 +78,9 @@ impl<R: Read> Read for ExactLength<R> {
 }
 
 enum Item<'a> {
-    /// The archive has a version, so its files were validated. Comes first.
+    /// The archive has a version. Comes first.
     Checked,
-    /// All cookies. Come before the files.
+    /// Come before the files.
     Cookies(Vec<Cookie>),
     File {
         path: &'a RelativePath,
@@ -94,7 +88,6 @@ enum Item<'a> {
     },
 }
 
-/// Reads a whole archive and passes each item to `show`.
 fn read(from: &mut dyn Read, show: &mut dyn FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
     let clear = zstd::Decoder::new(from)?;
     let mut archive = Archive::new(LimitedReader { from: clear, left: MAX_ARCHIVE_BYTES });
@@ -144,8 +137,8 @@ fn read(from: &mut dyn Read, show: &mut dyn FnMut(Item<'_>) -> io::Result<()>) -
     Ok(())
 }
 
-/// Writes the files of an archive into a browser's folder and returns the cookies. Existing files are replaced. Returns `None`,
-/// without writing anything, for an archive whose files were never validated. Writes nothing after the gate is closed.
+/// Replaces existing files. `None`, without writing anything, for an archive whose files were never validated. Writes
+/// nothing after the gate is closed.
 pub fn unpack(from: &mut dyn Read, folder: &Path, gate: &Gate) -> io::Result<Option<Vec<Cookie>>> {
     let (mut cookies, mut checked) = (Vec::new(), false);
     read(from, &mut |item| {
@@ -163,8 +156,7 @@ pub fn unpack(from: &mut dyn Read, folder: &Path, gate: &Gate) -> io::Result<Opt
     Ok(checked.then_some(cookies))
 }
 
-/// Writes the files of an archive of any version into a folder that no browser uses, and returns the cookies. Files whose names
-/// are not WebKit's are skipped.
+/// An archive of any version, into a folder that no browser uses. Files whose names are not WebKit's are skipped.
 pub fn unpack_for_reading(from: &mut dyn Read, folder: &Path) -> io::Result<Vec<Cookie>> {
     let (mut cookies, gate) = (Vec::new(), Gate::default());
     read(from, &mut |item| {
@@ -195,7 +187,6 @@ fn put(folder: &Path, path: &RelativePath, content: &mut dyn Read, gate: &Gate) 
     file.flush()
 }
 
-/// File that is written only while the gate is open.
 struct Gated<'a> {
     file: File,
     gate: &'a Gate,
@@ -211,7 +202,6 @@ impl Write for Gated<'_> {
     }
 }
 
-/// Reader that fails after more than `left` bytes.
 struct LimitedReader<R> {
     from: R,
     left: u64,
@@ -238,12 +228,10 @@ mod tests {
 
     const LOCAL: &str = "localstorage/https_a.example_0.localstorage";
 
-    /// A path that is too long for a tar header.
     fn deep() -> String {
         format!("databases/indexeddb/v1/https_{}.example_0/{}/1.blob", "x".repeat(60), "A".repeat(64))
     }
 
-    /// Creates the files of a site, and an archive of them.
     fn packed() -> (tempfile::TempDir, Vec<u8>) {
         let folder = tempfile::tempdir().expect("a folder");
         for (path, content) in [(LOCAL.to_owned(), vec![7; 100_000]), (deep(), b"deep".to_vec())] {
@@ -304,7 +292,6 @@ mod tests {
         assert_eq!(fs::read_dir(into.path()).expect("a folder").count(), 0);
     }
 
-    /// Creates an archive with one entry with an unchecked name.
     fn with(name: &str, kind: EntryType, content: impl Read, size: u64) -> Vec<u8> {
         let mut archive = Builder::new(zstd::Encoder::new(Vec::new(), LEVEL).expect("an encoder"));
         archive.append_data(&mut super::header(1), FORMAT, VERSION).expect("an entry");

@@ -1,6 +1,6 @@
 //! Storage for the bytes of stores: the database, or an object store with the S3 protocol.
 //!
-//! Both receive only encrypted bytes. In the database they are rows of about 1 MiB.
+//! Both receive only encrypted bytes: rows of about 1 MiB, or objects.
 
 use std::fmt;
 use std::io;
@@ -24,12 +24,10 @@ use url::Url;
 /// Maximum number of chunks in flight to or from the storage.
 pub const CHUNKS_UNDER_WAY: usize = 2;
 
-/// Storage for the bytes of stores.
 pub trait BlobStore: Send + Sync {
-    /// Writes the chunks, in order, as a new store.
     fn write(&self, store: StoreId, chunks: Receiver<Bytes>) -> BoxFuture<'_, io::Result<()>>;
 
-    /// Sends a store's bytes until the receiver is dropped. The transaction of `conn` keeps the store from being removed.
+    /// The transaction of `conn` keeps the store from being removed.
     fn read<'a>(
         &'a self,
         conn: &'a mut PgConnection,
@@ -37,11 +35,10 @@ pub trait BlobStore: Send + Sync {
         to: Sender<Bytes>,
     ) -> BoxFuture<'a, io::Result<()>>;
 
-    /// Removes the bytes of a store, if there are any. The caller deletes the store's row, and references to it, too.
+    /// The caller deletes the store's row.
     fn remove(&self, store: StoreId) -> BoxFuture<'_, io::Result<()>>;
 }
 
-/// Storage in rows of the database.
 pub struct Rows(pub PgPool);
 
 impl BlobStore for Rows {
@@ -68,13 +65,13 @@ impl BlobStore for Rows {
         pass_on(stores::chunks(conn, store).map_ok(Bytes::from), to).boxed()
     }
 
-    /// The chunks are deleted with the store's row.
+    /// Deleting the store's row deletes the chunks.
     fn remove(&self, _store: StoreId) -> BoxFuture<'_, io::Result<()>> {
         async { Ok(()) }.boxed()
     }
 }
 
-/// Storage in objects of a bucket, named by the store's id below a prefix.
+/// Named by the store's id below a prefix.
 #[derive(Clone)]
 pub struct Objects {
     store: Arc<dyn ObjectStore>,
@@ -87,7 +84,6 @@ impl fmt::Debug for Objects {
     }
 }
 
-/// Address and credentials of a bucket.
 #[derive(Debug, Clone, Copy)]
 pub struct Bucket<'a> {
     /// `s3://bucket/prefix`
@@ -95,22 +91,18 @@ pub struct Bucket<'a> {
     /// Server, if it is not Amazon's.
     pub endpoint: Option<&'a str>,
     pub region: &'a str,
-    /// Access key id and secret. Without them, the machine's own permissions are used.
+    /// Id and secret. Without them, the machine's own permissions are used.
     pub credentials: Option<(&'a str, &'a str)>,
 }
 
 impl Objects {
-    /// Timeout of a single request. A store may need several requests.
+    /// A store may need several requests.
     const REQUEST_LIMIT: Duration = Duration::from_mins(2);
     /// Time during which requests with transient errors are retried, while a session waits.
     const RETRY_LIMIT: Duration = Duration::from_secs(20);
     /// Part size of a multipart upload, and the size from which one is used.
     const PART: usize = 8 * 1024 * 1024;
 
-    /// Creates storage in a bucket.
-    ///
-    /// # Errors
-    /// Returns an error when the address is not valid for a bucket.
     pub fn in_bucket(bucket: Bucket<'_>) -> Result<Self, String> {
         let name = bucket.url.host_str().filter(|_| bucket.url.scheme() == "s3");
         let name = name.ok_or("must be a URL such as s3://bucket/prefix")?;
@@ -146,10 +138,6 @@ impl Objects {
         self.prefix.clone().join(store.to_string())
     }
 
-    /// Writes, reads and removes a test object.
-    ///
-    /// # Errors
-    /// Returns an error when one of these operations fails.
     pub async fn check(&self) -> io::Result<()> {
         let probe = self.path(StoreId::generate());
         self.store.put(&probe, "kitfleet".into()).await?;
@@ -158,7 +146,7 @@ impl Objects {
     }
 }
 
-/// True when the URL leads to this machine, where plain HTTP cannot be intercepted.
+/// Plain HTTP to this machine cannot be intercepted.
 fn is_loopback(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| match url.host() {
         Some(url::Host::Ipv4(address)) => address.is_loopback(),
@@ -209,7 +197,6 @@ impl BlobStore for Objects {
     }
 }
 
-/// Forwards chunks until the receiver is dropped.
 async fn pass_on<E>(
     bytes: impl futures_util::Stream<Item = Result<Bytes, E>> + Send,
     to: Sender<Bytes>,

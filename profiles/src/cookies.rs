@@ -14,32 +14,28 @@ pub struct Cookie {
     /// Host; with a leading dot also the hosts below it.
     pub domain: String,
     pub path: String,
-    /// Expiry in seconds since 1970; `None` for a session cookie.
+    /// Seconds since 1970; `None` for a session cookie.
     pub expires: Option<i64>,
-    /// True when the cookie is sent only over https.
     pub secure: bool,
-    /// True when scripts cannot read the cookie.
     pub http_only: bool,
     /// `Strict`, `Lax` or `None`.
     pub same_site: String,
 }
 
-/// Maximum number of cookies of a profile.
 pub const MAX_COOKIES: usize = 10_000;
-/// Maximum number of cookies kept of one host. Each may be sent with every request to the host, and no other browser keeps so
-/// many. The limit leaves room for other hosts.
+/// Each may be sent with every request to the host, and no other browser keeps so many. The limit leaves room for other
+/// hosts.
 pub const MAX_OF_HOST: usize = 3_000;
-/// Maximum size of all cookies of a profile in bytes, because they are in memory.
+/// Bytes of all cookies of a profile, because they are in memory.
 pub const MAX_BYTES: usize = 16 * 1024 * 1024;
-/// Maximum size of a name with its value, and of a domain or a path, in bytes. Browsers ignore longer ones (RFC 6265bis,
-/// section 5.6).
+/// Bytes of a name with its value, and of a domain or a path. Browsers ignore longer ones (RFC 6265bis, section 5.6).
 const MAX_PAIR: usize = 4 * 1024;
 const MAX_ATTRIBUTE: usize = 1024;
-/// End of the year 9999, the latest expiry of a cookie.
+/// End of the year 9999.
 const LAST_SECOND: i64 = 253_402_300_799;
 
 impl Cookie {
-    /// Checks whether a browser could have this cookie. Returns the invalid member and the reason.
+    /// Returns the invalid member and the reason.
     pub(crate) fn check(&self) -> Result<(), (&'static str, &'static str)> {
         let sendable = |text: &str| !text.chars().any(|c| (c.is_control() && c != '\t') || c == ';');
         let rules = [
@@ -60,14 +56,13 @@ impl Cookie {
         rules.into_iter().find(|(holds, ..)| !holds).map_or(Ok(()), |(_, member, message)| Err((member, message)))
     }
 
-    /// Size of the variable-length members in bytes.
+    /// Members of variable length.
     pub(crate) fn bytes(&self) -> usize {
         self.name.len() + self.value.len() + self.domain.len() + self.path.len()
     }
 }
 
-/// True for a host in the normal form of browsers, with an optional leading dot. A cookie with any other form would never be
-/// sent.
+/// Normal form of browsers, with an optional leading dot. A cookie with any other form would never be sent.
 fn is_domain(domain: &str) -> bool {
     let host = domain.strip_prefix('.').unwrap_or(domain);
     let labels = host.strip_suffix('.').unwrap_or(host);
@@ -76,8 +71,8 @@ fn is_domain(domain: &str) -> bool {
     domain.len() <= MAX_ATTRIBUTE && (spelled || host.parse::<Ipv6Addr>().is_ok())
 }
 
-/// Removes cookies that no document may contain, and cookies beyond the limits of a profile. Of each host, and of all cookies,
-/// the first ones in the list are removed. Returns the number of removed cookies.
+/// Removes cookies that no document may contain, and the first ones beyond the limits of a profile, of each host and of
+/// all. Returns the number of removed cookies.
 pub fn keep_within_bounds(cookies: &mut Vec<Cookie>) -> usize {
     let count = cookies.len();
     cookies.retain(|cookie| cookie.check().is_ok());

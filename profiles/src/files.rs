@@ -8,27 +8,25 @@ use std::path::{Component, Path, PathBuf};
 use crate::scratch::Scratch;
 use crate::webkit::names::{self, Kind, Site};
 
-/// Maximum number of files of a store, including their folders.
+/// Includes the folders of the files.
 pub const MAX_FILES: usize = 50_000;
-/// Maximum length of a path in bytes.
 pub const MAX_PATH: usize = 1_024;
-/// Maximum length of a name in a path in bytes, which is Linux's limit.
+/// Limit of Linux.
 const MAX_NAME: usize = 255;
-/// Maximum number of names in a path. WebKit's longest paths have seven.
+/// WebKit's longest paths have seven.
 const MAX_NAMES: usize = 16;
-/// Maximum size of all paths of a store in bytes, because they are in memory.
+/// Bytes of all paths of a store, because they are in memory.
 const MAX_PATHS: usize = 8 * 1024 * 1024;
-/// Maximum size of all files of a store in bytes, because they must fit on the disk of a browser's machine.
+/// Bytes of all files of a store, because they must fit on the disk of a browser's machine.
 pub const MAX_BYTES: u64 = 1024 * 1024 * 1024;
 
-/// Folders of a browser with site data. Other folders are not saved.
+/// Other folders are not saved.
 pub const FOLDERS: [&str; 2] = ["localstorage", "databases"];
 
-/// Site data in a folder that no longer changes and is saved as a whole.
 #[derive(Debug)]
 pub struct Files {
     folder: PathBuf,
-    /// Temporary folder, if the files were built from a document. It is removed on drop.
+    /// Set if the files were built from a document. Removed on drop.
     _scratch: Option<Scratch>,
 }
 
@@ -50,12 +48,11 @@ impl From<Scratch> for Files {
     }
 }
 
-/// A relative path that cannot leave the folder it is appended to: normal components separated by `/`.
+/// Cannot leave the folder it is appended to: normal components separated by `/`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelativePath(String);
 
 impl RelativePath {
-    /// Parses a path. Returns `None` if it is not in this form.
     pub fn parse(path: &str) -> Option<Self> {
         let normal = Path::new(path).components().all(|component| matches!(component, Component::Normal(_)));
         // Rejects `a//b`, `a/./b` and `a/`, which are other spellings of valid paths.
@@ -68,13 +65,13 @@ impl RelativePath {
         &self.0
     }
 
-    /// Folders that contain the file, innermost first.
+    /// Innermost first.
     pub fn folders(&self) -> impl Iterator<Item = &str> {
         std::iter::successors(self.0.rsplit_once('/'), |(folder, _)| folder.rsplit_once('/')).map(|(folder, _)| folder)
     }
 }
 
-/// Counts files and their folders, which also use space on the receiving disk.
+/// Folders also use space on the receiving disk.
 #[derive(Default)]
 pub struct Count {
     files: usize,
@@ -83,7 +80,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// Counts a file. Returns `false` when a limit of a store is exceeded.
+    /// `false` when a limit of a store is exceeded.
     pub fn add(&mut self, file: &RelativePath) -> bool {
         self.files += 1;
         self.bytes += file.as_str().len();
@@ -99,28 +96,21 @@ impl Count {
     }
 }
 
-/// One file of a site.
 pub struct Entry {
-    /// Path in the browser's folder.
     pub path: RelativePath,
-    /// Size in bytes.
     pub size: u64,
-    /// Site that owns the file.
     pub site: Site,
-    /// Kind of the file.
     pub kind: Kind,
-    /// Location on disk.
     pub from: PathBuf,
 }
 
 impl Entry {
-    /// Opens the file, limited to the listed size.
+    /// Limited to the listed size.
     pub fn open(&self) -> io::Result<impl Read + use<>> {
         Ok(File::open(&self.from)?.take(self.size))
     }
 }
 
-/// Reason why files cannot be saved.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
     #[error(transparent)]
@@ -131,7 +121,7 @@ pub enum ListError {
     TooLarge,
 }
 
-/// Lists all files of sites, grouped by site. Skips files whose names are not WebKit's, and files that WebKit recreates.
+/// Grouped by site. Skips files whose names are not WebKit's, and files that WebKit recreates.
 pub fn list(folder: &Path) -> Result<Vec<Entry>, ListError> {
     let mut entries = Vec::new();
     walk(folder, "", &mut entries, &mut Count::default())?;

@@ -1,13 +1,14 @@
-//! Stops a thread's side effects when its caller gives up: dropping a future does not stop the thread that it waits for.
+//! Stops a thread's side effects when its caller gives up: dropping a future does not stop the thread that it waits
+//! for.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Gate that is open until its [`Closing`] is dropped. The flag is true when it is closed.
+/// True when its [`Closing`] was dropped.
 #[derive(Default)]
 pub struct Gate(Arc<Mutex<bool>>);
 
-/// Closes a gate on drop, after a step that is in progress.
+/// Closes the gate on drop, after a step that is in progress.
 pub struct Closing(Arc<Mutex<bool>>);
 
 impl Gate {

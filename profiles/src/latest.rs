@@ -10,10 +10,8 @@ use kitfleet_domain::profiles::{Profile, StoredProfile, find_kept};
 
 use crate::{CopyError, DocumentInfo, ReadError, Saved, Stores};
 
-/// Reason why the content of a profile was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum LatestError<E> {
-    /// A database query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
     /// The store could not be read, or its copy or document could not be made.
@@ -22,11 +20,7 @@ pub enum LatestError<E> {
 }
 
 impl Stores {
-    /// Copies the present content of `source` to another profile of the account, encrypted with that profile's key. Returns
-    /// `None` if there is no such source.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Stores::copy`], and an error when a database query fails.
+    /// Encrypts the copy with the new profile's key. `None` if there is no such source.
     pub async fn copy_latest(
         &self,
         account: AccountId,
@@ -46,10 +40,7 @@ impl Stores {
         }
     }
 
-    /// Returns the account's profile and its present content as a document. Returns `None` if there is no such profile.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Stores::export`], and an error when a database query fails.
+    /// `None` if there is no such profile.
     pub async fn export_latest(
         &self,
         account: AccountId,
@@ -75,8 +66,7 @@ impl Stores {
     }
 }
 
-/// Latest store that could not be read. An ending session may have replaced it, so the read is retried; a store that is still
-/// current fails.
+/// An ending session may have replaced the store, so the read is retried; a store that is still current fails.
 #[derive(Default)]
 struct UnreadableStore(Option<StoreId>);
 

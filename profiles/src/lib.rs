@@ -1,8 +1,8 @@
 //! Content of profiles (contract: profiles 8 to 15): all data that sites keep in a browser.
 //!
-//! A *store* is the state of a profile at one moment: an archive of cookies and files, compressed, encrypted with the profile's
-//! own key, and immutable. Stores of any size are streamed: only a few chunks are in memory. A profile refers to one store at a
-//! time, and so does each of its snapshots.
+//! A *store* is the state of a profile at one moment: an immutable archive of cookies and files, compressed and
+//! encrypted with the profile's own key. Stores are streamed, with only a few chunks in memory. A profile and each of
+//! its snapshots refer to one store at a time.
 
 mod archive;
 mod blob_stores;
@@ -45,45 +45,33 @@ pub use self::portable::{Document, DocumentError, DocumentInfo};
 use self::scratch::Scratch;
 use self::seal::{Opener, Sealer, StoreKey};
 
-/// Number of keys resealed per transaction.
 const BATCH: i64 = 500;
-/// Timeout for removing a store's bytes. An unavailable storage would delay the other removals and hold connections.
+/// An unavailable storage would delay the other removals and hold connections.
 const REMOVE_WITHIN: Duration = Duration::from_secs(10);
-/// Number of failed removals after which a sweep stops.
 const FAILURES: u32 = 3;
 
-/// Configuration of store encryption and storage.
 #[derive(Debug, Clone)]
 pub struct StoresConfig {
-    /// Keys of the deployment, which encrypt the profiles' keys. By default the deployment's processes share a key in the
-    /// database.
+    /// By default the deployment's processes share a key in the database.
     pub vault: Option<Vault>,
-    /// Storage for the bytes of stores.
     pub place: PlaceConfig,
-    /// Folder on a disk for temporary files. Named entries are locked while in use, so that leftovers of killed processes can
-    /// be detected.
+    /// Named entries are locked while in use, so that leftovers of killed processes can be detected.
     pub scratch: PathBuf,
-    /// Maximum size of an encrypted store in bytes.
+    /// Maximum size of an encrypted store.
     pub store_bytes: u64,
-    /// Maximum size of an imported document in bytes.
     pub document_bytes: u64,
 }
 
-/// Storage for the bytes of stores.
 #[derive(Debug, Clone, Default)]
 pub enum PlaceConfig {
-    /// Rows of the database.
     #[default]
     Database,
-    /// An object store.
     Objects(Objects),
 }
 
-/// Content of a browser at the end of its session, or of an imported document.
 #[derive(Debug)]
 pub struct Dump {
     pub cookies: Vec<Cookie>,
-    /// Site data.
     pub files: Files,
 }
 
@@ -97,30 +85,26 @@ pub struct Saved {
     pub size_bytes: i64,
 }
 
-/// Maximum number of concurrent documents and copies in this process, and per account. Each may use hundreds of megabytes of
-/// disk and a thread. The limit per account keeps one account's slow readers from using them all.
+/// Concurrent documents and copies in this process, and per account. Each may use hundreds of megabytes of disk and a
+/// thread. The limit per account keeps one account's slow readers from using them all.
 const AT_ONCE: usize = 16;
 const AT_ONCE_OF_AN_ACCOUNT: usize = 2;
 
-/// Maximum time a request waits for its account's slot. A slow reader may hold one for 1 h.
+/// Wait for the account's slot. A slow reader may hold one for 1 h.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Reason why no store was written.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
     /// The browser contains no site data.
     #[error("the browser has no data to save")]
     Empty,
-    /// The files cannot be read.
     #[error("the browser's files cannot be read: {0}")]
     Serialize(io::Error),
     /// The configured keys do not open the profile's key.
     #[error("the profile's key cannot be opened with the configured keys")]
     Seal,
-    /// The data exceeds a limit of stores.
     #[error("the data exceeds the maximum size of a profile store: {0}")]
     TooLarge(String),
-    /// The storage does not accept the store.
     #[error("the store cannot be written: {0}")]
     Upload(String),
 }
@@ -134,7 +118,6 @@ impl From<ListError> for SaveError {
     }
 }
 
-/// Reason why a store cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The configured keys do not open the profile's key.
@@ -143,10 +126,8 @@ pub enum ReadError {
     /// The store's content is not authentic or not complete.
     #[error("the store is damaged")]
     Damaged,
-    /// The account has too many documents and copies in progress.
     #[error(transparent)]
     NotYet(#[from] AcquireTimeout),
-    /// The store cannot be fetched or written to disk.
     #[error("the store cannot be read: {0}")]
     Io(io::Error),
 }
@@ -157,27 +138,20 @@ impl From<io::Error> for ReadError {
     }
 }
 
-/// Reason why a copy was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    /// The source store cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The copy cannot be written.
     #[error(transparent)]
     Save(#[from] SaveError),
 }
 
-/// Result of a key rotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Rotated {
-    /// Number of keys that the present key encrypts now.
     pub resealed: u64,
-    /// Number of keys that no configured key opens.
     pub unreadable: u64,
 }
 
-/// Writes and reads stores.
 #[derive(Clone)]
 pub struct Stores(Arc<Shared>);
 
@@ -192,13 +166,12 @@ struct Shared {
     sweep: Mutex<()>,
 }
 
-/// Returns the vault that encrypts the profiles' keys.
 pub async fn vault(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<Vault> {
     database::vault(conn, KEY_PURPOSE, configured).await
 }
 
 impl Stores {
-    /// Creates the service, and removes temporary files of killed processes.
+    /// Also removes temporary files of killed processes.
     pub async fn new(db: PgPool, config: StoresConfig) -> sqlx::Result<Self> {
         let vault = vault(&mut *db.acquire().await?, config.vault.as_ref()).await?;
         let place: Box<dyn BlobStore> = match config.place {
@@ -213,17 +186,14 @@ impl Stores {
         Ok(Self(Arc::new(Shared { db, vault, place, scratch, store_bytes, document_bytes, turns, sweep })))
     }
 
-    /// Creates a key for a profile's stores, encrypted with the deployment's key, for `profiles.sealed_key`.
+    /// Creates a value for `profiles.sealed_key`.
     #[must_use]
     pub fn new_key(&self, profile: ProfileId) -> Vec<u8> {
         self.0.vault.seal(KEY_PURPOSE, &profile.to_string(), &rand::random::<[u8; 32]>())
     }
 
-    /// Saves a browser's content as a new store of a profile. Leaves out cookies that no document may contain, so that every
-    /// store can be exported and imported. Browsers that follow the standard ignore such cookies.
-    ///
-    /// # Errors
-    /// Returns an error when there is no content or the store cannot be written.
+    /// Leaves out cookies that no document may contain, so that every store can be exported and imported. Browsers that
+    /// follow the standard ignore such cookies.
     pub async fn save(&self, profile: ProfileId, sealed_key: &[u8], mut dump: Dump) -> Result<Saved, SaveError> {
         let key = self.key(profile, sealed_key).ok_or(SaveError::Seal)?;
         let (cookies, files, listed) = blocking(move || {
@@ -248,11 +218,10 @@ impl Stores {
         self.write(profile, key, Box::new(pack)).await
     }
 
-    /// Writes the files of a store into a folder, replacing files of the same name, and returns the cookies. After the future
-    /// is dropped nothing more is written, so the folder can be removed.
+    /// Restores a store into a folder and returns the cookies. Once the future is dropped nothing more is written, so
+    /// the folder can be removed.
     ///
-    /// # Errors
-    /// Returns an error when the store cannot be read. The folder may then contain a part of its files.
+    /// After an error the folder may contain a part of the files.
     pub async fn restore(
         &self,
         profile: ProfileId,
@@ -279,10 +248,7 @@ impl Stores {
         Ok(blocking(rebuild).await??.unwrap_or_default())
     }
 
-    /// Copies a store to another profile of the account, encrypted with that profile's key. Waits for a slot of the account.
-    ///
-    /// # Errors
-    /// Returns an error when the store cannot be read or the copy cannot be written.
+    /// Waits for a slot of the account.
     pub async fn copy(
         &self,
         account: AccountId,
@@ -303,12 +269,10 @@ impl Stores {
         })
     }
 
-    /// Exports a profile as a document, which is produced as fast as it is read. Without a store, the document is that of an
-    /// empty profile. Waits for a slot of the account. Ends with an error if the reader stalls for too long, or does not read
-    /// the whole document within 1 h.
+    /// Waits for a slot of the account. The document is produced as fast as it is read. It ends with an error if the
+    /// reader stalls for too long, or does not read all of it within 1 h.
     ///
-    /// # Errors
-    /// Returns an error when the store cannot be read. Later errors end the stream.
+    /// Errors that occur later end the stream.
     pub async fn export(
         &self,
         about: DocumentInfo,
@@ -333,12 +297,8 @@ impl Stores {
         Ok(portable::written(write).await?)
     }
 
-    /// Reads and validates a document and stores nothing. Pass its [`Document::dump`] to [`Stores::save`]. Waits for a slot of
-    /// the account, which the document holds until it is dropped. Adds the names of unknown members that were read to
-    /// `unknown`.
-    ///
-    /// # Errors
-    /// Returns an error when the document is invalid or incomplete.
+    /// Validates a document and stores nothing; pass its [`Document::dump`] to [`Stores::save`]. Waits for a slot of
+    /// the account, which the document holds until it is dropped. Adds the names of unknown members to `unknown`.
     pub async fn read_document<B, E>(
         &self,
         account: AccountId,
@@ -364,8 +324,7 @@ impl Stores {
 
     /// Removes a store without references, unless it is being read.
     ///
-    /// # Errors
-    /// Returns an error when the store cannot be removed now. A later sweep tries again.
+    /// A store that cannot be removed now is removed by a later sweep.
     pub async fn remove(&self, store: StoreId) -> Result<(), ReadError> {
         let mut tx = begin(&self.0.db).await.map_err(io::Error::other)?;
         if stores::take_if_removable(&mut tx, store).await.map_err(io::Error::other)?.is_some() {
@@ -374,11 +333,8 @@ impl Stores {
         Ok(tx.commit().await.map_err(io::Error::other)?)
     }
 
-    /// Removes up to `batch` stores without references. Returns the number of removed stores. Removes none while another sweep
-    /// of this process runs, and few while the storage is unavailable.
-    ///
-    /// # Errors
-    /// Returns an error when a database query fails. A store that cannot be removed now is retried later.
+    /// Returns the number of removed stores. Removes none while another sweep of this process runs, and few while the
+    /// storage is unavailable.
     pub async fn sweep(&self, batch: i64) -> sqlx::Result<u64> {
         let Ok(_alone) = self.0.sweep.try_lock() else { return Ok(0) };
         let (mut removed, mut failures) = (0, 0);
@@ -404,7 +360,7 @@ impl Stores {
         Ok(removed)
     }
 
-    /// Encrypts every profile's key with the deployment's present key, so that older keys are no longer needed.
+    /// Afterwards, older keys are no longer needed.
     pub async fn rotate_keys(&self) -> sqlx::Result<Rotated> {
         let mut rotated = Rotated { resealed: 0, unreadable: 0 };
         let mut after = None;
@@ -431,7 +387,6 @@ impl Stores {
         self.0.vault.open(KEY_PURPOSE, &profile.to_string(), sealed).ok()?.try_into().ok()
     }
 
-    /// Encrypts the output of `produce` as a new store of the profile.
     async fn write(&self, profile: ProfileId, key: [u8; 32], produce: Produce) -> Result<Saved, SaveError> {
         let id = StoreId::generate();
         let (key, limit) = (StoreKey::derive(&key, profile, id), self.0.store_bytes);
@@ -464,7 +419,7 @@ impl Stores {
         self.0.db.acquire().await.map_err(upload)
     }
 
-    /// Removes a store that was written in vain. If this fails, a sweep removes it later.
+    /// If this fails, a sweep removes it later.
     async fn discard(&self, store: StoreId) {
         let discarded = async {
             let mut tx = begin(&self.0.db).await.map_err(io::Error::other)?;
@@ -476,13 +431,13 @@ impl Stores {
         }
     }
 
-    /// Deletes the row first. If the bytes cannot be removed, the transaction restores it.
+    /// Deletes the row first: if the bytes cannot be removed, the transaction restores it.
     async fn remove_taken(&self, conn: &mut PgConnection, store: StoreId) -> io::Result<()> {
         stores::delete(conn, store).await.map_err(io::Error::other)?;
         timeout(REMOVE_WITHIN, self.0.place.remove(store)).await?
     }
 
-    /// Passes the encrypted bytes of a store to `consume`. The store is not removed meanwhile.
+    /// The store is not removed meanwhile.
     async fn fetch<T: Send + 'static>(
         &self,
         store: StoreId,
@@ -501,7 +456,7 @@ impl Stores {
         consumed?
     }
 
-    /// Copies the encrypted bytes of a store to a temporary file, because a slow reader would hold the connection for too long.
+    /// Uses a temporary file because a slow reader would hold the connection for too long.
     async fn spool(&self, store: StoreId) -> io::Result<File> {
         let mut file = temporary_file(&self.0.scratch)?;
         self.fetch(store, move |mut sealed| {
@@ -540,10 +495,9 @@ fn rebuild<T>(
     take(&mut rebuilt)
 }
 
-/// Writes the plaintext of a store.
 type Produce = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;
 
-/// Encrypts the output of `produce` into chunks for the storage. Returns their size in bytes, which is at most `limit`.
+/// Returns the size in bytes, at most `limit`.
 fn seal_all(key: StoreKey, limit: u64, to_place: &Sender<Bytes>, produce: Produce) -> Result<u64, SaveError> {
     let (mut size, mut refused) = (0, None);
     let mut take = |chunk: Vec<u8>| {
@@ -568,13 +522,11 @@ fn upload(error: impl std::fmt::Display) -> SaveError {
     SaveError::Upload(error.to_string())
 }
 
-/// Creates a temporary file without a name.
 fn temporary_file(folder: &Path) -> io::Result<File> {
     std::fs::create_dir_all(folder)?;
     tempfile::tempfile_in(folder)
 }
 
-/// Runs blocking work on another thread.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     spawn_blocking(work).await.map_err(io::Error::other)
 }
@@ -623,7 +575,6 @@ mod tests {
         Store { id: 3, name: "items".to_owned(), key_path, auto_increment: true, last_key: 9, indexes: vec![index] }
     }
 
-    /// Creates a database with a record, at its path below a folder.
     fn database(folder: &Path, name: &str) -> PathBuf {
         let path = folder.join(names::database(&site(), name));
         let building = DatabaseBuilder::database(&path, 1 << 20).expect("a database");
@@ -636,8 +587,7 @@ mod tests {
         path
     }
 
-    /// Documents of an earlier version may contain files with paths of the worker or code. A browser receives their values, in
-    /// newly built databases.
+    /// Documents of an earlier version may contain files with paths of the worker, or code.
     #[test]
     fn store_that_was_never_validated_is_rebuilt() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -697,7 +647,6 @@ mod tests {
         assert_eq!(record.index_keys, [(index_id, Key::Number(1.5))]);
     }
 
-    /// A damaged database is read or rejected, without other effects.
     #[test]
     fn damaged_databases_are_handled() {
         let folder = tempfile::tempdir().expect("a folder");

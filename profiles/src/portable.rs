@@ -1,8 +1,7 @@
 //! Profiles as documents, which another deployment can import (docs/profile-format.md; contract: profiles 20, 21).
 //!
-//! Documents are streamed in both directions: a document is written while its reader reads it, and is read from a temporary
-//! file record by record. It contains values, which are read from WebKit's databases and written to new databases. It never
-//! contains WebKit's files.
+//! A document is written while its reader reads it, and is read from a temporary file record by record. It contains
+//! values, which are read from WebKit's databases and written to new databases, and never WebKit's files.
 
 mod json;
 mod reading;
@@ -22,31 +21,26 @@ use crate::Dump;
 
 const FORMAT: &str = "kitfleet.profile";
 const VERSION: u32 = 2;
-/// Maximum numbers in a document: sites, databases, and records and local storage items together.
+/// Records and local storage items count together.
 const MAX_SITES: usize = 10_000;
 const MAX_DATABASES: usize = 2_000;
 const MAX_RECORDS: usize = 200_000;
-/// Maximum number of index keys in a document, each of which is inserted in order.
+/// Each key is inserted in order.
 const MAX_INDEX_KEYS: usize = 1_000_000;
-/// Maximum number of bytes of a document that are passed on together.
+/// Bytes that are passed on together.
 const PIECE: usize = 64 * 1024;
 
-/// Metadata of an exported profile.
 #[derive(Debug, Clone)]
 pub struct DocumentInfo {
-    /// Export time.
     pub exported_at: Timestamp,
     pub profile: ProfileId,
-    /// Account of the profile.
     pub account: AccountId,
-    /// Name of the profile.
     pub name: String,
-    /// Archetype of the profile.
     pub archetype: String,
 }
 
 impl DocumentInfo {
-    /// Metadata for an internal document that is not returned to a client.
+    /// The document is not returned to a client.
     pub(crate) fn nobodys() -> Self {
         Self {
             exported_at: Timestamp::EPOCH,
@@ -58,42 +52,35 @@ impl DocumentInfo {
     }
 }
 
-/// A document that was read and validated, except for the name and the archetype, which the caller checks.
+/// Validated, except for the name and the archetype, which the caller checks.
 #[derive(Debug)]
 pub struct Document {
     pub source_profile_id: Option<String>,
     pub source_account_id: Option<String>,
-    /// `name`; empty if it is missing.
+    /// Empty if it is missing.
     pub name: String,
-    /// `archetype`; empty if it is missing.
+    /// Empty if it is missing.
     pub archetype: String,
     /// Other missing members.
     pub missing: Rules,
-    /// Content of the profile; `None` if it is empty.
+    /// `None` if it is empty.
     pub dump: Option<Dump>,
-    /// Slot among the documents that are read concurrently.
     pub(crate) _turn: Option<AccountPermit>,
 }
 
-/// Reason why a document is not imported.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
-    /// The document breaks a rule.
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// The document is not JSON, or not in the form of a document.
     #[error("{0}")]
     Malformed(String),
-    /// The document is larger than the limit.
     #[error("the document is larger than {0} bytes")]
     TooLarge(u64),
-    /// The request body ended early.
     #[error("the document is incomplete: {0}")]
     Body(String),
-    /// The account has too many documents and copies in progress.
     #[error(transparent)]
     NotYet(#[from] AcquireTimeout),
-    /// The document cannot be written to disk.
     #[error("the document cannot be written to disk: {0}")]
     Disk(io::Error),
 }

@@ -1,6 +1,6 @@
 //! Temporary folders for files that need names, such as databases.
 //!
-//! The process that creates a folder locks it. The folders of killed processes are therefore unlocked, and the next process
+//! The process that creates a folder locks it, so the folders of killed processes are unlocked, and the next process
 //! removes them.
 
 use std::fs::File;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 const PREFIX: &str = "profile-";
 
-/// A temporary folder that is removed on drop.
+/// Removed on drop.
 #[derive(Debug)]
 pub struct Scratch {
     folder: TempDir,
@@ -19,7 +19,6 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Creates a folder below another one, which is created if necessary.
     pub fn new(below: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(below)?;
         let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(below)?;
@@ -33,7 +32,7 @@ impl Scratch {
     }
 }
 
-/// Removes folders whose process is gone. A folder that is being created has no lock yet; it is empty and stays.
+/// A folder that is being created has no lock yet; it is empty and stays.
 pub fn sweep(below: &Path) -> io::Result<()> {
     let entries = match std::fs::read_dir(below) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

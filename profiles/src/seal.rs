@@ -1,8 +1,7 @@
-//! Encryption of streams: AES-256-GCM in chunks with the STREAM construction, which detects missing, moved, repeated and
-//! changed chunks and truncation.
+//! Encryption of streams: AES-256-GCM in chunks with the STREAM construction, which detects missing, moved, repeated
+//! and changed chunks and truncation.
 //!
-//! A store's key is derived from its profile's key, the profile's id and the store's id. It opens no other store, and no other
-//! profile's key opens the store.
+//! A store's key is derived from its profile's key, the profile's id and the store's id, and opens no other store.
 //!
 //! Nothing here or in its callers is generic: generic code is compiled in the calling crate, without optimization in
 //! development builds, which makes encryption a hundred times slower.
@@ -15,17 +14,16 @@ use hkdf::Hkdf;
 use kitfleet_domain::ids::{ProfileId, StoreId};
 use sha2::Sha256;
 
-/// Size of an encrypted chunk in bytes; the last one is smaller.
+/// The last chunk is smaller.
 const CHUNK: usize = 1024 * 1024;
 const TAG: usize = 16;
-/// Header of an encrypted stream: its type and version.
+/// Type and version.
 const MAGIC: [u8; 8] = *b"kitfst\0\x01";
 const NONCE: usize = 7;
 
 pub struct StoreKey(Aes256Gcm);
 
 impl StoreKey {
-    /// Derives the key of a store from its profile's key.
     pub fn derive(profile_key: &[u8; 32], profile: ProfileId, store: StoreId) -> Self {
         let name = [b"store".as_slice(), profile.as_uuid().as_bytes(), store.as_uuid().as_bytes()].concat();
         let mut key = [0; 32];
@@ -35,28 +33,25 @@ impl StoreKey {
     }
 }
 
-/// Encrypts its input and passes on the encrypted chunks.
 pub struct Sealer<'a> {
     stream: EncryptorBE32<Aes256Gcm>,
-    /// Header before the first chunk.
     header: Vec<u8>,
-    /// Plaintext that is not encrypted yet. A full chunk waits, because it may be the last one.
+    /// A full chunk waits, because it may be the last one.
     clear: Vec<u8>,
     take: Take<'a>,
 }
 
-/// Receiver of encrypted chunks.
 type Take<'a> = &'a mut dyn FnMut(Vec<u8>) -> io::Result<()>;
 
 impl<'a> Sealer<'a> {
-    /// Creates a sealer. The key must not have been used before.
+    /// The key must not have been used before.
     pub fn new(key: StoreKey, take: Take<'a>) -> Self {
         let nonce = rand::random::<[u8; NONCE]>();
         let stream = EncryptorBE32::from_aead(key.0, &nonce.into());
         Self { stream, header: [MAGIC.as_slice(), &nonce].concat(), clear: Vec::new(), take }
     }
 
-    /// Encrypts the rest. Without this call, the last chunk cannot be opened.
+    /// Without this call, the last chunk cannot be opened.
     pub fn finish(mut self) -> io::Result<()> {
         let mut chunk = self.clear;
         self.stream.encrypt_last_in_place(&[], &mut chunk).map_err(|_| too_long())?;
@@ -91,7 +86,7 @@ fn too_long() -> io::Error {
     io::Error::other("a store has at most 2^32 chunks")
 }
 
-/// Decrypts the output of a [`Sealer`]. Returns only authenticated data.
+/// Returns only authenticated data.
 pub struct Opener {
     from: Box<dyn Read + Send>,
     /// `None` after the last chunk.
@@ -103,10 +98,6 @@ pub struct Opener {
 }
 
 impl Opener {
-    /// Creates an opener.
-    ///
-    /// # Errors
-    /// Returns an error when the header is invalid or cannot be read.
     pub fn new(key: StoreKey, mut from: Box<dyn Read + Send>) -> io::Result<Self> {
         let mut header = [0; MAGIC.len() + NONCE];
         from.read_exact(&mut header).map_err(|error| match error.kind() {
@@ -146,7 +137,7 @@ impl Read for Opener {
     }
 }
 
-/// Reads the next encrypted chunk; empty at the end.
+/// Empty at the end.
 fn chunk(from: &mut dyn Read) -> io::Result<Vec<u8>> {
     let mut chunk = Vec::new();
     from.take(CHUNK as u64).read_to_end(&mut chunk)?;

@@ -1,11 +1,11 @@
 //! Site data of WebKit as values: read from its database files, and written into new ones.
 //!
-//! WebKit never opens a database file from a customer. `SQLite` and WebKit trust the content of such a file, including names of
-//! files to open or remove. An import therefore contains values, from which new files are built here. Files that a browser of
-//! this service has written may be passed to another one unchanged, if they have WebKit's own names.
+//! WebKit never opens a database file from a customer: `SQLite` and WebKit trust its content, including names of files
+//! to open or remove. An import contains values, from which new files are built here. Files that a browser of this
+//! service has written may be passed to another one unchanged, if they have WebKit's own names.
 //!
-//! The formats are those of WebKitGTK 2.50. Later versions read them too. Data that a later version has written in a newer
-//! format is left out when it is read here, and reported.
+//! The formats are those of WebKitGTK 2.50, which later versions read too. Data in a newer format is left out, and
+//! reported.
 
 pub mod capture;
 pub mod databases;

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use super::values::{BaseUrl, Secret, duration, secret, word};
 use super::{Config, ConfigError};
 
-/// `agents.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Agents {
@@ -19,34 +18,25 @@ pub struct Agents {
     pub heartbeat_timeout: Duration,
     /// Token budget of an agent session whose create does not set one.
     pub default_token_budget: u32,
-    /// Maximum token budget of an agent session.
     pub max_token_budget: u32,
-    /// Maximum number of steps of one turn.
     pub max_steps_per_turn: usize,
-    /// Time limit for the appearance of an element that a message describes.
     #[serde(with = "duration")]
     pub locate_timeout: Duration,
-    /// Time after which a turn starts no further step.
     #[serde(with = "duration")]
     pub turn_timeout: Duration,
-    /// Maximum size of the results of a turn's steps in bytes of JSON.
+    /// Size of the results as JSON.
     pub turn_result_bytes: usize,
-    /// Maximum number of messages of an agent session.
     pub max_turns: u32,
-    /// Maximum size of an agent session's stored turns in bytes. Above it no further message is accepted.
+    /// Bytes. Above it no further message is accepted.
     pub max_transcript_bytes: u64,
-    /// Time limit for the answer of a model.
     #[serde(with = "duration")]
     pub model_timeout: Duration,
-    /// Maximum number of model requests for one message.
     pub max_model_calls_per_turn: u32,
-    /// Age of a customer's key at which its owner gets a reminder to rotate it.
+    /// The owner of the key then gets a reminder.
     #[serde(with = "duration")]
     pub byok_reminder_after: Duration,
     pub anthropic: OneProvider<{ Provider::Anthropic as u8 }>,
-    /// `OpenAI`.
     pub openai: OneProvider<{ Provider::Openai as u8 }>,
-    /// Models that the deployment pays for.
     pub bundled: Bundled,
 }
 
@@ -74,21 +64,19 @@ impl Default for Agents {
     }
 }
 
-/// `agents.anthropic.*` and `agents.openai.*`, each with its own defaults.
+/// Each has its own defaults.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, bound(deserialize = "OneProvider<P>: Default"))]
 pub struct OneProvider<const P: u8> {
-    /// URL of the provider's API.
     pub base_url: BaseUrl,
-    /// Model that is used.
     pub model: String,
-    /// Price of a million input tokens in cents.
+    /// Cents for a million tokens.
     pub input_price: f64,
-    /// Price of a million output tokens in cents.
+    /// Cents for a million tokens.
     pub output_price: f64,
-    /// Price of a million input tokens that are written to the cache, in cents.
+    /// Cents for a million tokens.
     pub cache_write_price: f64,
-    /// Price of a million input tokens that are read from the cache, in cents.
+    /// Cents for a million tokens.
     pub cache_read_price: f64,
 }
 
@@ -143,17 +131,15 @@ impl<const P: u8> OneProvider<P> {
     }
 }
 
-/// `agents.bundled.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bundled {
     /// Provider of the models for accounts that have consented.
     #[serde(deserialize_with = "word")]
     pub provider: Provider,
-    /// The deployment's key at that provider. Without it these models are not used.
+    /// Without it these models are not used.
     #[serde(deserialize_with = "secret")]
     pub api_key: Option<Secret>,
-    /// Maximum spending of an account with that key per calendar month in cents.
     pub monthly_cents_per_account: Option<u32>,
 }
 
@@ -175,7 +161,6 @@ impl Bundled {
 }
 
 impl Config {
-    /// Settings of model requests.
     pub(crate) fn models(&self) -> Result<kitfleet_models::Settings, ConfigError> {
         let agents = &self.agents;
         if agents.model_timeout.is_zero() {
@@ -192,7 +177,6 @@ impl Config {
         })
     }
 
-    /// Settings for the API and the workers.
     pub(crate) fn agents(&self) -> Settings {
         let agents = &self.agents;
         Settings {

@@ -12,40 +12,31 @@ use super::Config;
 use super::providers::Providers;
 use super::values::{EncryptionKey, duration, encryption_keys};
 
-/// `auth.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Auth {
-    /// Lifetime of a web session.
     #[serde(with = "duration")]
     pub session_ttl: Duration,
-    /// Lifetime of a verification link.
     #[serde(with = "duration")]
     pub verification_ttl: Duration,
-    /// Lifetime of a magic link.
     #[serde(with = "duration")]
     pub magic_link_ttl: Duration,
-    /// Lifetime of a link for a password reset.
     #[serde(with = "duration")]
     pub reset_ttl: Duration,
-    /// Time that a login waits for its second factor.
     #[serde(with = "duration")]
     pub challenge_ttl: Duration,
-    /// Time for which the proof of a second factor counts as fresh.
+    /// The proof of a second factor counts as fresh.
     #[serde(with = "duration")]
     pub step_up_ttl: Duration,
-    /// Time that a desktop application waits for its activation.
     #[serde(with = "duration")]
     pub device_code_ttl: Duration,
     /// Time that the key waits for the desktop application after the activation.
     #[serde(with = "duration")]
     pub device_bound_ttl: Duration,
-    /// Requests per minute and client address on each route that mails a link.
+    /// Per client address, on each route that mails a link.
     pub send_rate_per_minute: NonZeroU32,
-    /// Lifetime of the access token of an OAuth client.
     #[serde(with = "duration")]
     pub oauth_token_ttl: Duration,
-    /// Identity providers.
     pub providers: Providers,
 }
 
@@ -68,13 +59,12 @@ impl Default for Auth {
     }
 }
 
-/// `mfa.*`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Mfa {
-    /// Key that seals second factors and other secrets before they are stored. Without it second factors cannot be enrolled.
+    /// Seals second factors and other secrets. Without it second factors cannot be enrolled.
     pub encryption_key: Option<EncryptionKey>,
-    /// Earlier keys, which only open the secrets that they sealed.
+    /// They only open the secrets that they sealed.
     #[serde(with = "encryption_keys")]
     pub retired_encryption_keys: Vec<EncryptionKey>,
 }
@@ -86,11 +76,10 @@ impl Mfa {
     }
 }
 
-/// `api_keys.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ApiKeys {
-    /// Time for which a rotated key works beside its successor.
+    /// A rotated key works beside its successor.
     #[serde(with = "duration")]
     pub rotation_grace: Duration,
 }
@@ -102,7 +91,6 @@ impl Default for ApiKeys {
 }
 
 impl Config {
-    /// Settings for the API.
     pub(crate) fn auth(&self) -> AuthConfig {
         let auth = &self.auth;
         AuthConfig {

@@ -11,31 +11,22 @@ use serde::{Deserialize, Serialize};
 use super::mistakes::ConfigError;
 use super::values::{BaseUrl, Secret, duration, secret};
 
-/// `billing.*`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Billing {
-    /// Provider of card payments.
     pub card: Card,
-    /// Processor of crypto payments.
     pub crypto: CryptoSettings,
-    /// Price of a month of each tier.
     pub prices: Prices,
 }
 
-/// `billing.card.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Card {
-    /// URL of the provider's API.
     pub base_url: BaseUrl,
-    /// Key for the API.
     #[serde(deserialize_with = "secret")]
     pub secret_key: Option<Secret>,
-    /// Secret that signs the provider's notices.
     #[serde(deserialize_with = "secret")]
     pub webhook_secret: Option<Secret>,
-    /// Time limit for an answer of the provider.
     #[serde(with = "duration")]
     pub timeout: Duration,
 }
@@ -48,7 +39,6 @@ impl Default for Card {
 }
 
 impl Card {
-    /// Connection settings for the API.
     pub fn config(&self) -> CardConfig {
         CardConfig {
             base_url: self.base_url.as_str().to_owned(),
@@ -59,27 +49,21 @@ impl Card {
     }
 }
 
-/// `billing.crypto.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CryptoSettings {
-    /// URL of the processor's API.
     pub base_url: BaseUrl,
     #[serde(deserialize_with = "secret")]
     pub api_key: Option<Secret>,
-    /// Secret that signs the provider's notices.
     #[serde(deserialize_with = "secret")]
     pub ipn_secret: Option<Secret>,
-    /// Time limit for an answer of the provider.
     #[serde(with = "duration")]
     pub timeout: Duration,
-    /// Time in which an order can be paid.
     #[serde(with = "duration")]
     pub payment_window: Duration,
-    /// Length of a paid period.
     #[serde(with = "duration")]
     pub period: Duration,
-    /// Age of an unpaid order from which the service asks the processor for its status.
+    /// From this age on, the service asks the processor for the status of an unpaid order.
     #[serde(with = "duration")]
     pub sweep_after: Duration,
 }
@@ -93,7 +77,6 @@ impl Default for CryptoSettings {
 }
 
 impl CryptoSettings {
-    /// Connection settings for the API and the workers.
     pub fn config(&self) -> CryptoConfig {
         CryptoConfig {
             base_url: self.base_url.as_str().to_owned(),
@@ -124,7 +107,7 @@ pub struct Prices {
     pub enterprise: Option<u32>,
 }
 
-/// Lowest and highest price in cents. The card provider accepts no higher price.
+/// Cents. The card provider accepts no higher price.
 const PRICES: RangeInclusive<u32> = 1..=99_999_999;
 
 impl Prices {
@@ -140,7 +123,6 @@ impl Prices {
         ]
     }
 
-    /// Rejects prices outside [`PRICES`].
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let wrong = self.of_tiers().into_iter().find(|(_, price)| price.is_some_and(|price| !PRICES.contains(&price)));
         match wrong {

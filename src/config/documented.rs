@@ -8,12 +8,11 @@ use super::Config;
 use super::providers::{Issuer, Provider, ProviderName};
 
 const PAGE: &str = include_str!("../../docs/configuration.md");
-/// Settings whose defaults depend on the machine.
+/// They depend on the machine.
 const DERIVED: [&str; 4] = ["server.max_connections", "worker.host_program", "worker.max_sessions", "worker.name"];
 /// Key prefix of a provider on the page.
 const SOME_PROVIDER: &str = "auth.providers.<name>.";
 
-/// A line of one of the page's tables.
 struct Row {
     key: &'static str,
     kind: &'static str,
@@ -33,7 +32,7 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// Every key with its default. The keys of a provider have example values, because there is no provider by default.
+/// The keys of a provider have example values, because there is no provider by default.
 fn settings() -> BTreeMap<String, Value> {
     let mut config = Config::default();
     let name = ProviderName::try_from("idp".to_owned()).expect("a name");

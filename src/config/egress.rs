@@ -11,19 +11,16 @@ use url::{Host, Url};
 use super::values::{BaseUrl, duration};
 use super::{Config, ConfigError};
 
-/// `egress.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Egress {
-    /// True when a customer's proxy or tunnel server may be at a loopback, link-local or private address.
+    /// Loopback, link-local and private addresses.
     pub allow_private_proxies: bool,
-    /// True when proxies are measured.
     pub probes: bool,
-    /// Host and port that a probe connects to by name through the proxy.
+    /// A probe connects to it by name through the proxy.
     pub probe_site: Site,
-    /// QUIC server that receives a datagram through the proxy.
     pub probe_quic_site: Site,
-    /// URL that answers over plain HTTP with the address of its client.
+    /// Answers over plain HTTP with the address of its client.
     pub probe_exit_url: BaseUrl,
     /// Interval between two measurements of a session's proxy.
     #[serde(with = "duration")]
@@ -44,7 +41,6 @@ impl Default for Egress {
     }
 }
 
-/// A host and a port.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Site(Target);
@@ -64,13 +60,12 @@ impl From<Site> for String {
 }
 
 impl Config {
-    /// Permitted addresses of customers' proxies and tunnel servers.
     pub(crate) fn upstreams(&self) -> Destinations {
         let sites = self.sessions.destinations();
         Destinations { allow_private: sites.allow_private || self.egress.allow_private_proxies, ..sites }
     }
 
-    /// Settings of the measurements of customers' proxies, or `None` when they are off.
+    /// `None` when measurements are off.
     pub(crate) fn probing(&self) -> Result<Option<Probing>, ConfigError> {
         let egress = &self.egress;
         if !egress.probes {

@@ -7,34 +7,26 @@ use serde::{Deserialize, Serialize};
 use super::ConfigError;
 use super::values::{BaseUrl, MailSender, Secret, SmtpUrl, secret, word};
 
-/// `email.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Email {
-    /// Transport of mails.
     #[serde(deserialize_with = "word")]
     pub transport: Transport,
-    /// Sender of mails; by default `no-reply` at the host of `server.base_url`.
+    /// By default `no-reply` at the host of `server.base_url`.
     pub from: Option<MailSender>,
-    /// Mail server of the transport `smtp`.
     pub smtp_url: Option<SmtpUrl>,
-    /// Token of the transport `postmark`.
     #[serde(deserialize_with = "secret")]
     pub postmark_token: Option<Secret>,
-    /// URL of Postmark's API.
     pub postmark_url: BaseUrl,
 }
 
-/// `email.transport`
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
     /// One file per mail, under `data_dir`.
     #[default]
     File,
-    /// A mail server.
     Smtp,
-    /// Postmark's API.
     Postmark,
 }
 
@@ -51,10 +43,6 @@ impl Default for Email {
 }
 
 impl Email {
-    /// Mail settings of a service at `base_url`.
-    ///
-    /// # Errors
-    /// When a setting of the transport is missing or invalid.
     pub fn mail_at(&self, base_url: &str) -> Result<MailConfig, ConfigError> {
         let lacks = |key, transport| ConfigError(format!("`{key}` is required when `email.transport` is {transport}"));
         let transport = match self.transport {
@@ -75,7 +63,6 @@ impl Email {
         Ok(MailConfig { from: self.sender_at(base_url).into(), transport })
     }
 
-    /// Sender of the mails of a service at `base_url`.
     pub fn sender_at(&self, base_url: &str) -> MailSender {
         self.from.clone().unwrap_or_else(|| Sender::nobody_at(base_url).into())
     }

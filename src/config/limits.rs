@@ -1,4 +1,4 @@
-//! `limits.*`: the fields of the domain's [`Limits`], because the domain crate does not know the syntax of the configuration.
+//! The fields of the domain's [`Limits`]: the domain crate does not know the syntax of the configuration.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::values::duration;
 
-/// Settings of earlier versions that are constants now.
+/// They are constants now.
 pub(super) const REMOVED: [&str; 16] = [
     "limits.extraction_name_chars",
     "limits.sub_extractions",
@@ -28,7 +28,7 @@ pub(super) const REMOVED: [&str; 16] = [
     "limits.password_max_chars",
 ];
 
-/// Settings of the section. A skipped field is a constant.
+/// A skipped field is a constant.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Limits", default = "Limits::default")]
 pub(super) struct LimitsTable {

@@ -7,14 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::values::{duration, origins};
 
-/// `live.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Live {
-    /// Lifetime of a ticket.
     #[serde(with = "duration")]
     pub ticket_ttl: Duration,
-    /// Origins whose pages may open a live view in addition to this service's own pages.
+    /// Pages of these origins may open a live view, in addition to this service's own.
     #[serde(with = "origins")]
     pub origins: Vec<String>,
 }

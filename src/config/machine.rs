@@ -15,7 +15,7 @@ pub(super) fn host_program() -> PathBuf {
     beside.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from("kitfleet-host"))
 }
 
-/// Sessions that fit into memory. A session takes about 90 MiB, a heavy page takes more, and 1 GiB stays for the rest of the machine.
+/// A session takes about 90 MiB, a heavy page takes more, and 1 GiB stays for the rest of the machine.
 pub(super) fn sessions_that_fit(memory: u64) -> u32 {
     const MIB: u64 = 1024 * 1024;
     let sessions = memory.saturating_sub(1024 * MIB) / (110 * MIB);

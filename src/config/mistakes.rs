@@ -15,16 +15,15 @@ use crate::descriptors;
 
 /// Largest value of a database column.
 const MOST_TOKENS: u32 = i32::MAX.unsigned_abs();
-/// Largest teardown time. A caller stops waiting half a minute after the time limit of an operation.
+/// A caller stops waiting half a minute after the time limit of an operation.
 const MOST_TEARDOWN: Duration = Duration::from_secs(25);
 
-/// Error of the configuration: one line that names the key.
 #[derive(Debug, thiserror::Error)]
 #[error("configuration: {0}")]
 pub struct ConfigError(pub(super) String);
 
 impl Config {
-    /// Rejects durations of 0 where a time limit or a lifetime is needed.
+    /// Where a time limit or a lifetime is needed.
     fn check_durations(&self) -> Result<(), ConfigError> {
         let durations = [
             ("sessions.open_timeout", self.sessions.open_timeout),
@@ -80,7 +79,7 @@ impl Config {
         ]
     }
 
-    /// Checks that need more than the type of one value.
+    /// They need more than the type of one value.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let limits = &self.limits;
         let rules = [
@@ -211,8 +210,8 @@ pub(super) fn bad_value(
     ConfigError(format!("`{key}`{place}: {reason}"))
 }
 
-/// Checks that the file can be read and is TOML, and names the place of an error (contract: configuration 4). The message of the
-/// parser would show the line, which may contain a secret. The crate would report a folder as a missing file.
+/// Names the place of an error (contract: configuration 4). The message of the parser would show the line, which may
+/// contain a secret. The crate would report a folder as a missing file.
 pub(super) fn check_syntax(path: &Path) -> Result<(), ConfigError> {
     let text =
         fs::read_to_string(path).map_err(|error| ConfigError(format!("{} cannot be read: {error}", path.display())))?;

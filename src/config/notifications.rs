@@ -5,11 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Config;
 
-/// `notifications.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Notifications {
-    /// Maximum number of open streams of an account.
     pub(super) max_streams: u32,
 }
 
@@ -20,7 +18,6 @@ impl Default for Notifications {
 }
 
 impl Config {
-    /// Settings of notification streams.
     #[must_use]
     pub fn notifications(&self) -> Settings {
         Settings { max_streams: self.notifications.max_streams, retention: self.retention.notifications }

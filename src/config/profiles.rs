@@ -7,26 +7,22 @@ use url::Url;
 use super::values::{BaseUrl, Secret, optional_url, secret};
 use super::{Config, ConfigError};
 
-/// `profiles.*`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Profiles {
-    /// Object store for profile data.
     pub store: Store,
 }
 
-/// `profiles.store.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Store {
-    /// Bucket and prefix; by default the database stores profile data.
+    /// By default the database stores profile data.
     #[serde(deserialize_with = "optional_url")]
     pub url: Option<Url>,
-    /// URL of the server; by default Amazon's.
+    /// By default Amazon's.
     pub endpoint: Option<BaseUrl>,
-    /// Region of the bucket.
     pub region: String,
-    /// Access key; by default the credentials of the machine's role.
+    /// By default the credentials of the machine's role.
     pub access_key_id: Option<String>,
     #[serde(deserialize_with = "secret")]
     pub secret_access_key: Option<Secret>,
@@ -39,7 +35,6 @@ impl Default for Store {
 }
 
 impl Config {
-    /// Sealing and storage of profile data.
     pub(crate) fn stores(&self) -> Result<StoresConfig, ConfigError> {
         Ok(StoresConfig {
             vault: self.auth().vault,
@@ -52,7 +47,6 @@ impl Config {
 }
 
 impl Store {
-    /// The object store, when one is configured.
     pub fn objects(&self) -> Result<Option<Objects>, ConfigError> {
         let credentials = match (&self.access_key_id, &self.secret_access_key) {
             (Some(id), Some(secret)) => Some((id.as_str(), secret.reveal())),

@@ -11,26 +11,22 @@ use super::values::{Secret, plain_url, secret, texts};
 /// Identity providers, by the name in their routes.
 pub type Providers = BTreeMap<ProviderName, Provider>;
 
-/// `auth.providers.<name>.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Provider {
     /// Issuer identifier, without `/.well-known/openid-configuration`.
     pub issuer: Issuer,
-    /// Client id of this service at the provider.
     pub client_id: String,
-    /// Client secret of this service. Without it only PKCE protects the exchange.
+    /// Without it only PKCE protects the exchange.
     #[serde(default, deserialize_with = "secret", skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<Secret>,
-    /// Scopes that are requested.
     #[serde(with = "texts", default = "scopes")]
     pub scopes: Vec<String>,
-    /// Name of the provider on pages; by default the configured name.
+    /// By default the configured name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
 }
 
 impl Provider {
-    /// Settings for the API.
     pub fn config(&self, name: &ProviderName) -> ProviderConfig {
         ProviderConfig {
             issuer: self.issuer.0.clone(),
@@ -46,13 +42,12 @@ fn scopes() -> Vec<String> {
     ["openid", "email", "profile"].map(str::to_owned).to_vec()
 }
 
-/// Name of a provider. It is a path segment, and identities are stored under it.
+/// A path segment, under which identities are stored.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct ProviderName(String);
 
 impl ProviderName {
-    /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -70,7 +65,7 @@ impl TryFrom<String> for ProviderName {
     }
 }
 
-/// Issuer identifier, exactly as the provider publishes it. A trailing slash makes it a different issuer.
+/// Exactly as the provider publishes it: a trailing slash makes it a different issuer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Issuer(String);

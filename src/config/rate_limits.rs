@@ -1,4 +1,4 @@
-//! `rate_limits.*`: the fields of the API's [`RateLimits`], because the API crate does not know the syntax of the configuration.
+//! The fields of the API's [`RateLimits`]: the API crate does not know the syntax of the configuration.
 
 use std::num::NonZeroU32;
 

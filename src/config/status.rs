@@ -8,14 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::Config;
 use super::values::duration;
 
-/// `status.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Status {
     /// Minimum time between two mails to a subscriber about updates of an incident.
     #[serde(with = "duration")]
     update_interval: Duration,
-    /// Lifetime of the link that confirms a subscription.
     #[serde(with = "duration")]
     pub(super) confirm_ttl: Duration,
 }
@@ -28,7 +26,6 @@ impl Default for Status {
 }
 
 impl Config {
-    /// Settings of mails to subscribers of the status page.
     #[must_use]
     pub fn status(&self) -> Settings {
         Settings { update_interval: self.status.update_interval, confirm_ttl: self.status.confirm_ttl }

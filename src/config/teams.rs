@@ -7,11 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::values::duration;
 
-/// `teams.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Teams {
-    /// Lifetime of an invitation.
     #[serde(with = "duration")]
     pub invite_ttl: Duration,
 }

@@ -1,5 +1,3 @@
-//! Tests of valid and invalid configurations.
-
 use std::fs;
 
 use super::*;

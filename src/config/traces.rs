@@ -5,11 +5,10 @@ use url::Url;
 
 use super::values::{Secret, secret};
 
-/// `traces.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Traces {
-    /// URL of the collector. Without it no traces are sent.
+    /// Without it no traces are sent.
     pub url: Option<Url>,
     /// `Authorization` header of requests to the collector.
     #[serde(deserialize_with = "secret")]

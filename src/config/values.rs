@@ -14,13 +14,12 @@ use url::Url;
 
 const MASK: &str = "********";
 
-/// A value that is never shown.
+/// Never shown.
 #[derive(Clone, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Returns the secret.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -38,12 +37,12 @@ impl Serialize for Secret {
     }
 }
 
-/// Reads an optional secret. An empty text counts as none, because an empty secret would protect nothing.
+/// An empty text counts as none, because an empty secret would protect nothing.
 pub fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret>, D::Error> {
     Ok(Option::<Secret>::deserialize(deserializer)?.filter(|secret| !secret.0.trim().is_empty()))
 }
 
-/// A key of 32 bytes, in base64.
+/// 32 bytes, in base64.
 #[derive(Clone, Deserialize)]
 #[serde(try_from = "String")]
 pub struct EncryptionKey([u8; 32]);
@@ -61,7 +60,6 @@ impl Serialize for EncryptionKey {
 }
 
 impl EncryptionKey {
-    /// Returns the key.
     pub fn bytes(&self) -> [u8; 32] {
         self.0
     }
@@ -70,7 +68,7 @@ impl EncryptionKey {
 impl TryFrom<String> for EncryptionKey {
     type Error = &'static str;
 
-    /// The text may be most of a key, so that no message repeats it.
+    /// The text may be most of a key, so no message repeats it.
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let bytes = BASE64.decode(text.trim()).ok().and_then(|bytes| bytes.try_into().ok());
         bytes.map(Self).ok_or("must be 32 bytes in base64, such as the output of `openssl rand -base64 32`")
@@ -88,7 +86,6 @@ impl BaseUrl {
         Self(url.into())
     }
 
-    /// The URL.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -106,11 +103,8 @@ impl TryFrom<String> for BaseUrl {
     }
 }
 
-/// Parses a URL that is shown unmasked. It may have a path, but no query, fragment, user or password. The text may still contain a
-/// password, so that no message repeats it.
-///
-/// # Errors
-/// When the text is not such a URL.
+/// A URL that is shown unmasked: without query, fragment, user or password. The text may still contain a password, so
+/// no message repeats it.
 pub fn plain_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("not a URL: {error}"))?;
     if url.query().is_some() || url.fragment().is_some() {
@@ -122,7 +116,6 @@ pub fn plain_url(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// Reads an optional [`plain_url`].
 pub fn optional_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
     text.map(|text| plain_url(&text).map_err(de::Error::custom)).transpose()
@@ -133,7 +126,7 @@ pub fn optional_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 struct Address(Url);
 
 impl Address {
-    /// The text may contain a password, so that no message repeats it.
+    /// The text may contain a password, so no message repeats it.
     fn parse(text: &str, schemes: &[&str], example: &'static str) -> Result<Self, &'static str> {
         match Url::parse(text) {
             Ok(url) if schemes.contains(&url.scheme()) => Ok(Self(url)),
@@ -166,13 +159,11 @@ impl Serialize for Address {
     }
 }
 
-/// Address of a shared database.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct DatabaseUrl(Address);
 
 impl DatabaseUrl {
-    /// Connection options.
     pub fn options(&self) -> sqlx::Result<PgConnectOptions> {
         PgConnectOptions::from_str(self.0.0.as_str())
     }
@@ -193,7 +184,6 @@ impl TryFrom<String> for DatabaseUrl {
 pub struct RedisUrl(Address);
 
 impl RedisUrl {
-    /// Client for this address.
     pub fn client(&self) -> redis::RedisResult<redis::Client> {
         redis::Client::open(self.0.0.as_str())
     }
@@ -209,7 +199,6 @@ impl TryFrom<String> for RedisUrl {
     }
 }
 
-/// Address of a mail server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct SmtpUrl(Address);
@@ -223,7 +212,6 @@ impl TryFrom<String> for SmtpUrl {
 }
 
 impl SmtpUrl {
-    /// The URL, with its password.
     pub fn reveal(&self) -> &str {
         self.0.0.as_str()
     }
@@ -271,7 +259,7 @@ pub mod duration {
 
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-    /// Longest duration: 100 years, which clocks and PostgreSQL's intervals can represent.
+    /// 100 years, which clocks and PostgreSQL's intervals can represent.
     const LONGEST: Duration = Duration::from_hours(36_500 * 24);
 
     const UNITS: [(u128, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
@@ -298,7 +286,7 @@ pub mod duration {
     }
 }
 
-/// A socket address. IPv6 addresses without brackets are accepted, because a template such as `$(POD_IP):7401` has none.
+/// IPv6 addresses without brackets are accepted, because a template such as `$(POD_IP):7401` has none.
 pub fn socket_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
     let text = String::deserialize(deserializer)?;
     let without_brackets = || {
@@ -310,19 +298,18 @@ pub fn socket_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Sock
     text.parse().ok().or_else(without_brackets).ok_or_else(refused)
 }
 
-/// One of several words. The error lists them, which the configuration crate's own deserializer does not do.
+/// The error lists the words, which the configuration crate's own deserializer does not do.
 pub fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     let word = String::deserialize(deserializer)?;
     T::deserialize(IntoDeserializer::<value::Error>::into_deserializer(word)).map_err(de::Error::custom)
 }
 
-/// An optional [`word`].
 pub fn optional_word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     let Some(word) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
     T::deserialize(IntoDeserializer::<value::Error>::into_deserializer(word)).map(Some).map_err(de::Error::custom)
 }
 
-/// A number of browsers, or `auto`. Numbers may be texts, as in environment variables.
+/// Numbers may be texts, as in environment variables.
 pub mod warm_pool {
     use kitfleet_worker::config::WarmPool;
     use serde::{Deserialize, Deserializer, Serializer, de};
@@ -343,7 +330,6 @@ pub mod warm_pool {
     }
 }
 
-/// An optional [`duration`].
 pub mod optional_duration {
     use std::time::Duration;
 
@@ -362,7 +348,6 @@ pub mod optional_duration {
     }
 }
 
-/// A list of [`duration`]s.
 pub mod durations {
     use std::time::Duration;
 
@@ -379,7 +364,6 @@ pub mod durations {
     }
 }
 
-/// A list of texts.
 pub mod texts {
     use serde::{Deserializer, Serialize, Serializer};
 
@@ -437,7 +421,6 @@ pub mod networks {
     }
 }
 
-/// A list of [`EncryptionKey`]s.
 pub mod encryption_keys {
     use serde::{Deserializer, Serialize, Serializer};
 

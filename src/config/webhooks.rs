@@ -14,27 +14,24 @@ use super::values::{duration, durations};
 use super::{Config, ConfigError};
 use crate::descriptors;
 
-/// `webhooks.*`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Webhooks {
-    /// Pauses between the attempts of a delivery.
     #[serde(with = "durations")]
     pub retry_schedule: Vec<Duration>,
-    /// Time limit of an attempt.
     #[serde(with = "duration")]
     pub timeout: Duration,
-    /// Number of consecutive dead letters after which an endpoint is disabled.
+    /// Consecutive dead letters.
     pub auto_disable_after: u32,
-    /// Time for which a rotated secret signs beside its successor.
+    /// A rotated secret signs beside its successor.
     #[serde(with = "duration")]
     pub secret_grace: Duration,
-    /// Age of a secret at which its owner gets a reminder to rotate it.
+    /// The owner then gets a reminder to rotate it.
     #[serde(with = "duration")]
     pub secret_reminder_after: Duration,
-    /// True when a target may be a loopback, link-local or private address.
+    /// Loopback, link-local and private addresses.
     pub allow_private_targets: bool,
-    /// File with further root certificates for https targets, in PEM.
+    /// Further root certificates for https targets, in PEM.
     pub extra_ca_file: Option<PathBuf>,
 }
 
@@ -53,7 +50,6 @@ impl Default for Webhooks {
 }
 
 impl Config {
-    /// Settings for the worker.
     pub(crate) fn webhooks(&self) -> Result<WebhookConfig, ConfigError> {
         let webhooks = &self.webhooks;
         Ok(WebhookConfig {

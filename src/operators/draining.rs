@@ -18,9 +18,6 @@ use crate::output::Format;
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Drains a worker. With `--wait` it waits until the worker has no live session.
-///
-/// # Errors
-/// When the worker is unknown or not alive, or sessions had to be ended.
 pub async fn drain(config: &Config, database: &Database, conn: &mut PgConnection, order: &Drain) -> Result<()> {
     let id = match &order.worker {
         Some(worker) => worker_called(conn, worker).await?,
@@ -49,9 +46,6 @@ pub async fn drain(config: &Config, database: &Database, conn: &mut PgConnection
 }
 
 /// Finds a worker by its id, or by its name when exactly one live worker has it.
-///
-/// # Errors
-/// When no live worker has the name, or several have it.
 pub async fn worker_called(conn: &mut PgConnection, id_or_name: &str) -> Result<WorkerId> {
     if let Ok(id) = id_or_name.parse() {
         return Ok(id);

@@ -1,7 +1,7 @@
 //! `kitfleet deliveries requeue --endpoint` (contract: command-line 7).
 //!
-//! The command shares the work with the workers, as a request of staff does. Each transaction takes one bounded batch. When this process
-//! ends early, a worker continues the request.
+//! The command shares the work with the workers: each transaction takes one bounded batch, and when this process ends
+//! early, a worker continues the request.
 
 use std::time::Duration;
 
@@ -17,10 +17,6 @@ use crate::output::Format;
 /// Interval between two reads of the progress while a worker handles a batch.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Requeues all dead letters of an endpoint, and prints the progress.
-///
-/// # Errors
-/// When the endpoint is unknown or disabled, or the database fails.
 pub async fn requeue_all(conn: &mut PgConnection, endpoint: WebhookId, format: Format) -> Result<()> {
     let mut tx = conn.begin().await?;
     let begun = requeues::begin(&mut tx, DeadLetterFilter::Endpoint(endpoint), None).await?;

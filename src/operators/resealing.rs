@@ -8,10 +8,7 @@ use sqlx::PgConnection;
 use crate::config::Config;
 use crate::output::Format;
 
-/// Seals every secret with the current key, and reports the counts of each kind.
-///
-/// # Errors
-/// When no key is configured, no configured key is the deployment's, a secret is unreadable, or a row stays locked.
+/// Returns an error when no configured key is the deployment's, a secret is unreadable, or a row stays locked.
 pub async fn rotate(config: &Config, conn: &mut PgConnection, replace_probe: bool, format: Format) -> Result<()> {
     let vault = config.auth().vault.context("mfa.encryption_key is not set: secrets cannot be sealed")?;
     let status = encryption_key::register(&mut *conn, Some(&vault)).await?;

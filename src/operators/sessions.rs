@@ -8,10 +8,6 @@ use sqlx::PgConnection;
 use super::refusal;
 use crate::cli::{SessionList, Sessions};
 
-/// Lists, shows or destroys sessions of all accounts.
-///
-/// # Errors
-/// When the session is unknown or has ended, or the database fails.
 pub async fn run(conn: &mut PgConnection, order: Sessions) -> Result<()> {
     match order {
         Sessions::List(SessionList { all, status, account, worker, profile, limit, format }) => {

@@ -1,9 +1,8 @@
-//! Decides which steps need the customer's approval before they run (contract: agents 19, 44). The decision depends on the page
-//! and on fixed rules, never on the author of the plan.
+//! Decides which steps need the customer's approval before they run (contract: agents 19, 44), from the page and fixed
+//! rules, never from the author of the plan.
 //!
-//! The page chooses the names of its controls, so a name is folded before the comparison. Full-width and styled letters,
-//! diacritics, invisible characters, look-alike letters of other scripts and spaced-out letters therefore do not evade the word
-//! list.
+//! The page chooses the names of its controls. A name is folded before the comparison, so that full-width and styled
+//! letters, diacritics, invisible characters, look-alike letters and spaced-out letters do not evade the word list.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -16,31 +15,29 @@ use unicode_normalization::char::is_combining_mark;
 use super::commands::Command;
 use crate::operations::Match;
 
-/// Words that need approval, by language and by effect. A word matches a whole word, and a phrase matches consecutive words.
-/// `word*` matches the beginning of a word, `*word` the end of one, and `=word` only a name that equals it.
+/// Words that need approval, by language and by effect. A phrase matches consecutive words, `word*` the beginning of a
+/// word, `*word` its end, and `=word` only a name that equals it.
 const WORDS: &str = include_str!("approval_words.json");
 
-/// Maximum number of characters of a name that are examined. The page scripts already cut names to 1,000.
+/// The page scripts already cut names to 1,000.
 const MOST_CHARS: usize = 2_000;
 
-/// Minimum number of consecutive single letters that are also read as one word.
+/// Consecutive single letters that are also read as one word.
 const FEWEST_SPACED_LETTERS: usize = 3;
 
 #[derive(Deserialize)]
 struct Language {
     #[serde(default)]
     endings: Vec<String>,
-    /// True when the language does not separate words, so that its words match anywhere in a name.
+    /// The language does not separate words, so its words match anywhere in a name.
     #[serde(default)]
     anywhere: bool,
     words: BTreeMap<String, Vec<String>>,
 }
 
-/// Automata that find all words in one pass over a name.
+/// Find all words in one pass over a name.
 struct ApprovalWords {
-    /// Words of languages that separate words.
     separate: AhoCorasick,
-    /// Words of languages that do not.
     anywhere: AhoCorasick,
 }
 
@@ -85,7 +82,7 @@ fn patterns(word: &str, endings: &[String]) -> Vec<String> {
     patterns
 }
 
-/// True when the name suggests that the control has an effect that cannot be undone.
+/// The control has an effect that cannot be undone.
 #[must_use]
 pub fn is_consequential(name: &str) -> bool {
     let name: String = name.chars().take(MOST_CHARS).nfkc().collect();
@@ -98,7 +95,7 @@ pub fn is_consequential(name: &str) -> bool {
         || anywhere.is_match(&together(&name))
 }
 
-/// True when executing the command on the resolved element submits data.
+/// `found` is the resolved element.
 #[must_use]
 pub fn submits(wish: &Command, found: &Match) -> bool {
     // No role is exempt: a page can give an element any role, and the element's script can do anything on a tap.
@@ -122,13 +119,13 @@ pub fn submits(wish: &Command, found: &Match) -> bool {
     }
 }
 
-/// True when the effect of a key depends on the focused element, so that the element must be examined first.
+/// The focused element must be examined first.
 #[must_use]
 pub fn depends_on_focus(key: &str) -> bool {
     Activation::of(key).is_some()
 }
 
-/// True when an approved step may submit a form. Approval of a step that only enters text does not cover a submission.
+/// Approval of a step that only enters text does not cover a submission.
 #[must_use]
 pub fn may_submit(wish: &Command) -> bool {
     match wish {
@@ -139,7 +136,6 @@ pub fn may_submit(wish: &Command) -> bool {
     }
 }
 
-/// A key that activates the focused element.
 enum Activation {
     Enter,
     Space,
@@ -155,7 +151,6 @@ impl Activation {
     }
 }
 
-/// Converts a text to lower-case letters without diacritics and invisible characters.
 fn fold(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
     let letters = text.nfkc().filter(|letter| !is_ignorable(*letter)).flat_map(char::to_lowercase).nfd();
@@ -231,7 +226,7 @@ fn with_letters_for_digits(folded: &str) -> String {
     tokens(folded).map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// Default ignorable code points: they are part of a name but invisible.
+/// Default ignorable code points.
 fn is_ignorable(letter: char) -> bool {
     matches!(letter,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'

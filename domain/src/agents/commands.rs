@@ -1,4 +1,4 @@
-//! The commands that a message is parsed into, by the grammar or by a model, before the page is examined.
+//! Commands of a message, parsed by the grammar or by a model before the page is examined.
 
 use std::fmt;
 
@@ -7,156 +7,120 @@ use serde::{Deserialize, Serialize};
 use crate::ids::PageId;
 use crate::operations::{CaptureKind, Direction};
 
-/// A command to the browser.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
-    /// Load a page.
     Navigate {
         /// Address with a scheme, otherwise as written in the message.
         url: String,
     },
-    /// Tap an element.
-    Tap { target: ElementQuery },
-    /// Tap an element twice.
-    DoubleTap { target: ElementQuery },
-    /// Keep a finger on an element.
-    LongPress { target: ElementQuery },
-    /// Set a checkbox or a similar control. One that already has the requested state is left alone.
-    Check {
-        /// The control.
+    Tap {
         target: ElementQuery,
-        /// Requested state.
+    },
+    DoubleTap {
+        target: ElementQuery,
+    },
+    LongPress {
+        target: ElementQuery,
+    },
+    /// A control that already has the requested state is left alone.
+    Check {
+        target: ElementQuery,
         checked: bool,
     },
-    /// Type text into an element.
     Type {
         target: ElementQuery,
-        /// The text.
         value: String,
     },
-    /// Replace the content of a field.
     Fill {
-        /// The field.
         target: ElementQuery,
         /// The new content, in the form of HTML for fields with a picker.
         value: String,
     },
-    /// Press a key on the focused element.
     Press {
         /// A character or a name such as `Enter`, optionally after modifiers: `Control+a`.
         key: String,
     },
-    /// Choose an option of a list.
     Select {
-        /// The list.
         target: ElementQuery,
-        /// Visible text of the option.
         option: String,
     },
-    /// Give an attached file to a page.
     Upload {
         /// File input, or element that opens a file chooser.
         target: ElementQuery,
-        /// Name of the file.
         file: String,
     },
-    /// Drag an element.
     Drag {
         target: ElementQuery,
-        /// Where the drag ends.
         to: DragEnd,
     },
-    /// Swipe on the page or an element.
     Swipe {
-        /// Direction of the finger.
         direction: Direction,
-        /// Distance in CSS pixels; `None` is a part of the page or the element.
+        /// CSS pixels; `None` is a part of the page or the element.
         distance: Option<u32>,
-        /// Element to swipe on; `None` is the page.
+        /// `None` is the page.
         target: Option<ElementQuery>,
     },
-    /// Move a mouse to an element.
-    Hover { target: ElementQuery },
-    /// Scroll the page or an element.
+    Hover {
+        target: ElementQuery,
+    },
     Scroll {
-        /// Distance to the right in CSS pixels.
+        /// CSS pixels to the right and down.
         delta_x: i64,
-        /// Distance down in CSS pixels.
         delta_y: i64,
-        /// Element to scroll; `None` is the page.
+        /// `None` is the page.
         target: Option<ElementQuery>,
     },
-    /// Wait for a condition.
-    Wait { condition: WaitCondition },
-    /// Capture the page.
+    Wait {
+        condition: WaitCondition,
+    },
     Capture {
-        /// Format of the capture.
         capture: CaptureKind,
     },
-    /// Read values from the page.
     Extract {
-        /// The values. Each has a different name.
         items: Vec<ExtractItem>,
     },
-    /// Answer the dialog that the page shows.
     Dialog {
-        /// True to accept it, false to dismiss it.
         accept: bool,
-        /// Answer to a prompt.
         text: Option<String>,
     },
-    /// Make another page the active one.
-    SwitchPage { page: PageQuery },
+    SwitchPage {
+        page: PageQuery,
+    },
     ClosePage {
-        /// The page; `None` is the active one.
+        /// `None` is the active one.
         page: Option<PageQuery>,
     },
-    /// Set the position that pages see.
     SetLocation {
-        /// Degrees north.
         latitude: Degrees,
-        /// Degrees east.
         longitude: Degrees,
     },
-    /// Go back in the history.
     Back,
-    /// Go forward in the history.
     Forward,
-    /// Reload the page.
     Reload,
 }
 
-/// Query for an element, by description or exactly.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ElementQuery {
-    /// A CSS selector.
     Css(String),
-    /// A description of the element.
     Described {
-        /// ARIA role, such as `button`; `None` matches any.
+        /// ARIA role, such as `button`.
         role: Option<String>,
-        /// Name, label, placeholder or text. If it is empty, the role alone describes the element.
+        /// Name, label, placeholder or text. If empty, the role alone describes the element.
         words: String,
     },
-    /// Reference of an element in a snapshot.
     Ref(String),
 }
 
-/// Where a drag ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DragEnd {
-    /// Another element.
     Element(ElementQuery),
-    /// At this distance from the middle of the element.
+    /// CSS pixels from the middle of the element.
     By {
-        /// CSS pixels to the right.
         delta_x: i32,
-        /// CSS pixels down.
         delta_y: i32,
     },
 }
 
-/// Query for a page of the browser.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PageQuery {
     /// A part of the title or of the address.
@@ -174,9 +138,7 @@ pub struct Degrees(i32);
 const MILLIONTHS: i32 = 1_000_000;
 
 impl Degrees {
-    /// Largest latitude.
     pub const LATITUDE: i32 = 90;
-    /// Largest longitude.
     pub const LONGITUDE: i32 = 180;
 
     /// Parses a decimal number of at most `most` degrees in either direction. Digits after the millionths are cut off.
@@ -196,7 +158,6 @@ impl Degrees {
         (millionths <= most * MILLIONTHS).then_some(Self(sign * millionths))
     }
 
-    /// Number of degrees.
     #[must_use]
     pub fn degrees(self) -> f64 {
         f64::from(self.0) / f64::from(MILLIONTHS)
@@ -214,53 +175,41 @@ pub enum WaitCondition {
     Visible(ElementQuery),
     /// No matching element, or an invisible one.
     Hidden(ElementQuery),
-    /// An address that contains a match of this regular expression.
     Url(String),
-    /// A fixed time.
     Time {
-        /// Duration in milliseconds.
         ms: u64,
     },
     /// A download has ended, or takes long.
     Download,
-    /// A page was opened.
     Page,
 }
 
-/// A value to read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtractItem {
-    /// Key of the value in the response.
     pub name: String,
     pub target: ElementQuery,
     /// Attribute to read; the text when absent.
     pub attribute: Option<String>,
-    /// True when the value is read from all matches.
     pub list: bool,
 }
 
 impl ExtractItem {
-    /// True when the element must be resolved to a single match first. Lists and CSS selectors are evaluated by the operation
-    /// itself.
+    /// The operation itself evaluates lists and CSS selectors; others must be resolved to a single match first.
     #[must_use]
     pub fn is_one_in_words(&self) -> bool {
         !self.list && !matches!(self.target, ElementQuery::Css(_))
     }
 }
 
-/// Result of parsing a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParsedMessage {
-    /// Commands, in order of execution.
     Plan(Vec<Command>),
-    /// The message was not understood. Nothing of it is executed.
     Clarify {
         /// Explanation of the part that was not understood, with examples.
         reply: String,
     },
-    /// The message was understood, but the service does not do this.
+    /// The message was understood.
     Refuse {
-        /// Explanation of the refusal.
         reply: String,
     },
 }

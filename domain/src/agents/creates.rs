@@ -1,8 +1,8 @@
 //! Idempotent creation of agent sessions (contract: agents 3 to 5): stores the exact response for each idempotency key.
 //!
-//! The row of the key is inserted in the transaction that inserts the agent session, or alone with a refusal. Of all requests
-//! with one key, in all processes, only one creates an agent session. After a crash there is either no agent session, or one
-//! whose response can be completed later.
+//! The row of the key is inserted in the transaction that inserts the agent session, or alone with a refusal. Of all
+//! requests with one key, in all processes, only one creates an agent session. After a crash there is either no agent
+//! session, or one whose response can be completed later.
 
 use std::time::Duration;
 
@@ -10,28 +10,24 @@ use sqlx::PgConnection;
 
 use crate::ids::{AccountId, AgentSessionId, SessionId};
 
-/// A stored response. Every repetition returns it unchanged.
+/// Every repetition returns it unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered {
-    /// HTTP status.
     pub status: u16,
-    /// Exact response body.
     pub body: String,
 }
 
-/// State of an idempotency key.
 #[derive(Debug)]
 pub enum Create {
-    /// The request was answered.
     Answered(Answered),
-    /// The agent session was created, and its driver session may still be opening.
-    Opening { id: AgentSessionId, driver: SessionId },
+    /// The driver session may still be opening.
+    Opening {
+        id: AgentSessionId,
+        driver: SessionId,
+    },
 }
 
-/// Returns the state of an idempotency key of the account; `None` if it was never used.
-///
-/// # Errors
-/// Returns database errors.
+/// `None` if the key was never used.
 pub async fn find(conn: &mut PgConnection, account: AccountId, key: &str) -> sqlx::Result<Option<Create>> {
     let row = sqlx::query!(
         r#"select c.http_status, c.body, a.id as "id?", a.session_id as "driver?"
@@ -51,11 +47,8 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, key: &str) -> sql
     }))
 }
 
-/// Reserves an idempotency key for an agent session that is inserted in the same transaction. Returns `false` if the key is
-/// already in use. Waits for a concurrent transaction that is about to reserve it.
-///
-/// # Errors
-/// Returns database errors.
+/// The agent session is inserted in the same transaction. `false` if the key is already in use. Waits for a concurrent
+/// transaction that is about to reserve it.
 pub async fn reserve(conn: &mut PgConnection, account: AccountId, key: &str, id: AgentSessionId) -> sqlx::Result<bool> {
     let reserved = sqlx::query!(
         "insert into agent_session_creates (account_id, key, agent_session_id) values ($1, $2, $3) on conflict do nothing",
@@ -68,10 +61,7 @@ pub async fn reserve(conn: &mut PgConnection, account: AccountId, key: &str, id:
     Ok(reserved.rows_affected() > 0)
 }
 
-/// Stores the response for a created agent session, unless one is already stored.
-///
-/// # Errors
-/// Returns database errors.
+/// Does nothing if a response is already stored.
 pub async fn answer(conn: &mut PgConnection, account: AccountId, key: &str, answer: &Answered) -> sqlx::Result<()> {
     sqlx::query!(
         "update agent_session_creates set http_status = $3, body = $4
@@ -86,18 +76,14 @@ pub async fn answer(conn: &mut PgConnection, account: AccountId, key: &str, answ
     Ok(())
 }
 
-/// Retention of a refusal (contract: agents 6).
+/// Contract: agents 6.
 const REFUSALS_KEPT: Duration = Duration::from_hours(24);
 
-/// Maximum number of old refusals that a new one deletes. It is more than one because simultaneous refusals select the same
-/// oldest rows.
+/// Old refusals that a new one deletes. More than one, because simultaneous refusals select the same oldest rows.
 const FORGOTTEN_AT_ONCE: i64 = 16;
 
-/// Stores a refusal, which created no agent session, unless the key was used in the meantime. Only the account's newest `most`
-/// refusals are kept, because a client repeats a request soon after the first attempt.
-///
-/// # Errors
-/// Returns database errors.
+/// A refusal created no agent session. Does nothing if the key was used in the meantime. Only the account's newest
+/// `most` refusals are kept, because a client repeats a request soon after the first attempt.
 pub async fn refuse(
     conn: &mut PgConnection,
     account: AccountId,
@@ -128,11 +114,7 @@ pub async fn refuse(
     Ok(())
 }
 
-/// Deletes up to `limit` refusals past their retention, and returns the number of deleted rows. Other rows are deleted with their
-/// agent session.
-///
-/// # Errors
-/// Returns database errors.
+/// Other rows are deleted with their agent session.
 pub async fn purge(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from agent_session_creates where (account_id, key) in (

@@ -16,22 +16,17 @@ pub(super) const BUNDLED_ERRORS: Counter<1> = Counter::new(
 )
 .starting_with(|| vec![[CONSENT_MISSING], [BUDGET_EXHAUSTED]]);
 
-/// The decomposer of a message.
 #[derive(Debug)]
 pub enum Decomposer {
-    /// A model with the account's own key.
     OwnKey(SealedKey),
-    /// A model with the deployment's key.
     Bundled,
-    /// The grammar.
     Deterministic {
-        /// True when the account could use a model if it gave its consent.
+        /// The account could use a model if it gave its consent.
         consent_missing: bool,
     },
 }
 
 impl Decomposer {
-    /// Selects the decomposer from the account's keys and consent, and from the existence of a deployment key.
     #[must_use]
     pub fn of(means: ModelAccess, has_bundled: bool) -> Self {
         let ModelAccess { mut keys, consented } = means;
@@ -44,10 +39,7 @@ impl Decomposer {
     }
 }
 
-/// Selects the decomposer of the account's next message. A missing consent increments a metric.
-///
-/// # Errors
-/// Returns database errors.
+/// A missing consent increments a metric.
 pub async fn choose(conn: &mut PgConnection, account: AccountId, has_bundled: bool) -> sqlx::Result<Decomposer> {
     let decomposer = Decomposer::of(byok::means(conn, account).await?, has_bundled);
     if let Decomposer::Deterministic { consent_missing: true } = decomposer {
@@ -56,7 +48,7 @@ pub async fn choose(conn: &mut PgConnection, account: AccountId, has_bundled: bo
     Ok(decomposer)
 }
 
-/// Counts a message that was not sent to the deployment's model because its budget is exhausted.
+/// The budget of the deployment's model is exhausted.
 pub fn count_exhausted_budget() {
     BUNDLED_ERRORS.with([BUDGET_EXHAUSTED]).increment(1);
 }

@@ -1,23 +1,21 @@
 //! A set of texts, with a lookup of those that occur at a position of another text.
 //!
-//! The texts are sorted and found by binary search, which takes about 0.1 µs per position. An Aho-Corasick automaton would be
-//! faster per position, but the crate of that name needs quadratic time to build one: 10 s for 50,000 words.
+//! Binary search takes about 0.1 µs per position. An Aho-Corasick automaton would be faster, but the crate of that name
+//! needs quadratic time to build one: 10 s for 50,000 words.
 
 use std::iter::successors;
 
-/// A set of distinct texts.
 #[derive(Debug)]
 pub struct Dictionary {
-    /// Sorted and distinct.
     texts: Vec<Box<str>>,
-    /// Index of the longest other text that is a prefix of each text.
+    /// For each text, the longest other one that is a prefix of it.
     prefixes: Vec<Option<usize>>,
-    /// For each byte: index of the first text that begins with that byte or a greater one.
+    /// For each byte, the first text that begins with that byte or a greater one.
     firsts: Vec<usize>,
 }
 
 impl Dictionary {
-    /// Builds the set. Empty texts are ignored.
+    /// Ignores empty texts.
     #[must_use]
     pub fn new(mut texts: Vec<Box<str>>) -> Self {
         texts.retain(|text| !text.is_empty());
@@ -35,19 +33,17 @@ impl Dictionary {
         Self { firsts: firsts.collect(), prefixes, texts }
     }
 
-    /// Number of texts.
     #[must_use]
     pub fn count(&self) -> usize {
         self.texts.len()
     }
 
-    /// Returns the text with an index.
     #[must_use]
     pub fn text(&self, number: usize) -> &str {
         &self.texts[number]
     }
 
-    /// Returns the indices of the texts that `text` begins with, longest first.
+    /// Longest first.
     pub fn at_the_beginning_of(&self, text: &[u8]) -> impl Iterator<Item = usize> {
         // Every prefix of `text` in the set is also a prefix of the last entry that does not sort after `text`.
         let last = self.place_of(text).last_before;
@@ -76,7 +72,7 @@ impl Dictionary {
     }
 }
 
-/// Position of a text among the entries with the same first byte.
+/// Among the entries with the same first byte.
 struct BytePosition {
     last_before: Option<usize>,
     first_behind: Option<usize>,

@@ -1,11 +1,11 @@
 //! The deterministic decomposer: parses a message by a documented grammar (contract: agent-grammar).
 //!
-//! The lexer splits a message into words and quoted texts. Commas, line ends and similar breaks separate the steps, and the rule
-//! of its verb parses each step. The words of all rules are in tables (`vocabulary.rs`), which also generate the public
-//! documentation. Each part is examined a bounded number of times, so parsing takes time linear in the message.
+//! Breaks such as commas and line ends separate the steps, and the rule of its verb parses each step. The words of all
+//! rules are in tables (`vocabulary.rs`), which also generate the public documentation. Parsing takes time linear in
+//! the message.
 //!
-//! An ambiguous message is rejected with a question, because a wrong guess could change the customer's account. A message is
-//! executed as a whole or not at all.
+//! An ambiguous message is rejected with a question, because a wrong guess could change the customer's account. A
+//! message is executed as a whole or not at all.
 
 mod addresses;
 mod canonical;
@@ -35,16 +35,11 @@ use super::commands::{Command, DragEnd, ElementQuery, PageQuery, ParsedMessage, 
 use crate::addresses::Destinations;
 use crate::limits::Limits;
 
-/// Constraints on a message.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules<'r> {
-    /// Addresses that a browser may open.
     pub destinations: &'r Destinations,
-    /// Limits of the operations.
     pub limits: &'r Limits,
-    /// Maximum number of steps.
     pub most_steps: usize,
-    /// Maximum number of characters.
     pub most_characters: usize,
 }
 
@@ -54,7 +49,7 @@ struct Context<'r> {
     rules: &'r Rules<'r>,
 }
 
-/// Parses a message. The result has commands only if the whole message was understood (contract: agent-grammar 1, 2).
+/// Has commands only if the whole message was understood (contract: agent-grammar 1, 2).
 #[must_use]
 pub fn read(message: &str, rules: &Rules<'_>) -> ParsedMessage {
     let most = rules.most_characters;
@@ -67,7 +62,7 @@ pub fn read(message: &str, rules: &Rules<'_>) -> ParsedMessage {
     }
 }
 
-/// Verb and kind of command of the previous step. The next step may omit the same verb.
+/// The next step may omit the same verb.
 struct PreviousStep {
     verb: &'static Verb,
     kind: Discriminant<Command>,
@@ -77,7 +72,7 @@ fn plan(context: Context<'_>) -> Result<Vec<Command>, GrammarError> {
     let tokens = with_coordinates(lexing::lex(context.message)?, context.message);
     let mut plan: Vec<Command> = Vec::new();
     let mut before: Option<PreviousStep> = None;
-    // True when all breaks since the previous step were soft.
+    // All breaks since the previous step were soft.
     let mut goes_on = false;
     for piece in tokens.chunk_by(|one, other| !is_break(one) && !is_break(other)) {
         if let [Token { kind: Kind::Break { soft }, .. }] = piece {
@@ -94,8 +89,8 @@ fn plan(context: Context<'_>) -> Result<Vec<Command>, GrammarError> {
         before = Some(PreviousStep { verb, kind: discriminant(&wish) });
         goes_on = true;
         match (wish, plan.last_mut()) {
-            // Consecutive extractions after one verb become one command, so that their values come from the same state of the
-            // page.
+            // Consecutive extractions after one verb become one command, so that their values come from the same state
+            // of the page.
             (Command::Extract { items: more }, Some(Command::Extract { items })) if !begins_with_verb(step) => {
                 items.extend(more);
             }
@@ -115,7 +110,7 @@ fn plan(context: Context<'_>) -> Result<Vec<Command>, GrammarError> {
     Ok(plan)
 }
 
-/// True when the word belongs to the grammar's vocabulary, and so reveals nothing about the customer.
+/// Such a word reveals nothing about the customer.
 #[must_use]
 pub fn knows(word: &str) -> bool {
     vocabulary::has(word)
@@ -125,7 +120,7 @@ fn is_break(token: &Token<'_>) -> bool {
     matches!(token.kind, Kind::Break { .. })
 }
 
-/// Removes the comma between the two numbers of a location, which does not separate steps.
+/// The comma between the two numbers of a location does not separate steps.
 fn with_coordinates<'m>(tokens: Vec<Token<'m>>, message: &str) -> Vec<Token<'m>> {
     let mut kept: Vec<Token<'m>> = Vec::with_capacity(tokens.len());
     let (mut begins, mut rest) = (0, tokens.into_iter().peekable());

@@ -6,16 +6,14 @@ use super::commands::{Command, ParsedMessage};
 use super::dictionary::Dictionary;
 use super::grammar;
 
-/// Replacement for a hidden text.
 pub const HIDDEN: &str = "•••";
 
-/// Words that may precede a text to type.
 const TYPING: [&str; 15] = [
     "answer", "type", "types", "typing", "enter", "fill", "write", "input", "put", "paste", "insert", "set", "search",
     "password", "key in",
 ];
 
-/// Returns the message as transcripts show it, given its parsed form.
+/// `reading` is the parsed message.
 #[must_use]
 pub fn shown(message: &str, reading: &ParsedMessage) -> String {
     let ParsedMessage::Plan(plan) = reading else { return unread(message) };
@@ -24,8 +22,8 @@ pub fn shown(message: &str, reading: &ParsedMessage) -> String {
     if has_all { text } else { unread_or_plain(message) }
 }
 
-/// Returns a model's reply without the texts that its `plan` types, and without words of the message that are not plain and may
-/// be texts to type. Without a plan, such words are hidden wherever they occur in the message.
+/// Removes the texts that the `plan` types, and words of the message that are not plain and may be texts to type.
+/// Without a plan, such words are hidden wherever they occur in the message.
 #[must_use]
 pub fn said<'a>(reply: &str, message: &'a str, plan: impl Iterator<Item = &'a Command>) -> String {
     let mut plan = plan.peekable();
@@ -43,19 +41,17 @@ fn typed<'a>(plan: impl Iterator<Item = &'a Command>) -> impl Iterator<Item = &'
     })
 }
 
-/// Trims punctuation and quotation marks from a word.
 fn bare(word: &str) -> &str {
     word.trim_matches(|letter: char| "\"'`“”‘’„«»()[]{}<>,;:.?".contains(letter))
 }
 
-/// True when a word could be a password, a code or an address: it has characters other than letters, or capitals after the first
-/// letter.
+/// Characters other than letters, or capitals after the first letter, could be a password, a code or an address.
 fn is_doubtful(word: &str) -> bool {
     let plain = word.chars().all(|letter| letter.is_alphabetic() || "-'’".contains(letter));
     !word.is_empty() && (!plain || word.chars().skip(1).any(char::is_uppercase))
 }
 
-/// True when a word is a web address without credentials.
+/// True for a web address without credentials.
 fn is_address(word: &str) -> bool {
     word.contains("://") && !word.contains('@')
 }
@@ -70,7 +66,6 @@ pub fn unread(message: &str) -> String {
     }
 }
 
-/// Returns the words that cannot be a password or a code, up to the first quotation mark.
 fn plain(text: &str) -> String {
     const QUOTES: [char; 7] = ['"', '`', '“', '”', '‘', '’', '«'];
     let is_quote = |(at, letter): (usize, char)| {
@@ -94,12 +89,10 @@ fn unread_or_plain(message: &str) -> String {
     without(message, doubtful(message)).text
 }
 
-/// Returns the words that could be a password, a code or an address.
 fn doubtful(text: &str) -> impl Iterator<Item = &str> {
     text.split_whitespace().map(bare).filter(|word| is_doubtful(word))
 }
 
-/// Returns the position after the first word about typing.
 fn typing_from(message: &str) -> Option<usize> {
     let lower = message.to_ascii_lowercase();
     let words = TYPING.iter().flat_map(|word| lower.match_indices(word).map(|(at, word)| (at, at + word.len())));
@@ -112,7 +105,7 @@ struct Hidden {
     has_all: bool,
 }
 
-/// Replaces the values in `text`, except within longer words. Overlapping values are hidden together.
+/// Keeps longer words. Overlapping values are hidden together.
 fn without<'v>(text: &str, values: impl Iterator<Item = &'v str>) -> Hidden {
     let values = Dictionary::new(values.map(Box::from).collect());
     let mut missing: BTreeSet<_> = (0..values.count()).collect();

@@ -1,17 +1,12 @@
-//! Deletes closed agent sessions after their retention (contract: retention 10, 16). Their many rows go first, in batches, then
-//! the agent sessions themselves.
+//! Deletes closed agent sessions after their retention (contract: retention 10, 16): their many rows first, in batches.
 //!
-//! Each batch examines at most as many agent sessions as it may delete rows, oldest first. So agent sessions that still have rows
-//! are not scanned again and again.
+//! Each batch examines at most as many agent sessions as it may delete rows, oldest first, so that agent sessions which
+//! still have rows are not scanned again and again.
 
 use std::time::Duration;
 
 use sqlx::PgConnection;
 
-/// Deletes up to `limit` steps of agent sessions closed longer ago than `age`. Returns the number of deleted rows.
-///
-/// # Errors
-/// Returns database errors.
 pub(super) async fn purge_steps(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from agent_sessions_past_term($1, $2) as past (id))
@@ -27,9 +22,6 @@ pub(super) async fn purge_steps(conn: &mut PgConnection, age: Duration, limit: i
 
 /// Deletes up to `limit` turns of agent sessions closed longer ago than `age` that have no steps left, with their model usage.
 /// Returns the number of deleted rows.
-///
-/// # Errors
-/// Returns database errors.
 pub(super) async fn purge_turns(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from agent_sessions_past_term($1, $2) as past (id))
@@ -45,10 +37,6 @@ pub(super) async fn purge_turns(conn: &mut PgConnection, age: Duration, limit: i
     Ok(purged.rows_affected())
 }
 
-/// Deletes up to `limit` receipts of agent sessions closed longer ago than `age`. Returns the number of deleted rows.
-///
-/// # Errors
-/// Returns database errors.
 pub(super) async fn purge_receipts(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from agent_sessions_past_term($1, $2) as past (id))
@@ -65,9 +53,6 @@ pub(super) async fn purge_receipts(conn: &mut PgConnection, age: Duration, limit
 
 /// Deletes up to `limit` agent sessions closed longer ago than `age` that have no turns and receipts left. Returns the number of
 /// deleted rows.
-///
-/// # Errors
-/// Returns database errors.
 pub(super) async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from agent_sessions_past_term($1, $2) as past (id))

@@ -1,6 +1,6 @@
-//! Control of an agent session (contract: agents 8 to 13). In pair mode the AI has control until a human's client takes it over.
-//! The client keeps it as long as it sends heartbeats. Each change locks the agent session's row. A turn checks the row before
-//! each of its steps, so that it does not interfere with a human who has taken over.
+//! Control of an agent session (contract: agents 8 to 13). In pair mode a human's client can take it over from the AI,
+//! and keeps it while it sends heartbeats. Each change locks the agent session's row, and a turn checks the row before
+//! each step, so that it does not interfere with a human.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -27,21 +27,16 @@ pub(super) const TRANSITIONS: Counter<2> = Counter::new(
 
 const CLIENT_CHARS: usize = 128;
 
-/// Name that a human's client chooses. Clients that act at the same time must use different names.
+/// Clients that act at the same time must use different names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientId(String);
 
 impl ClientId {
-    /// Returns the name as the client sent it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Validates a name.
-    ///
-    /// # Errors
-    /// Returns an error on field `client_id` if the text does not have 1 to 128 characters, or contains a control character.
     pub fn parse(text: String) -> Result<Self, Invalid> {
         let mut rules = Rules::default();
         rules.length(&text, 1, CLIENT_CHARS, "client_id");
@@ -51,31 +46,22 @@ impl ClientId {
     }
 }
 
-/// Reason why a lane was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum LaneError {
-    /// The account has no such agent session.
     #[error("there is no such agent session")]
     NoSession,
-    /// The agent session is closed.
     #[error("the agent session is closed")]
     Closed,
-    /// The agent session is not in pair mode.
     #[error("the agent session is not in pair mode")]
     NotPair,
-    /// Another client has control.
     #[error("another client controls the agent session")]
     DrivenByAnother,
-    /// The client does not have control.
     #[error("this client does not control the agent session")]
     NotDriving,
-    /// A human has control, so the mode cannot change.
     #[error("a human controls the agent session; hand it back first")]
     HumanDrives,
-    /// The account has reached its number of changes per hour.
     #[error(transparent)]
     TooManyChanges(#[from] TooManyChanges),
-    /// The database failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
@@ -96,7 +82,7 @@ pub(super) struct Locked {
     driver: Option<String>,
 }
 
-/// Locks an active agent session. Takes the lane from a human who was silent for `patience`.
+/// Takes the lane from a human who was silent for `patience`.
 async fn lock(
     conn: &mut PgConnection,
     account: AccountId,
@@ -173,18 +159,14 @@ impl Locked {
     }
 }
 
-/// Takes the lane from a silent human. The caller has locked the agent session's row.
+/// The caller has locked the agent session's row.
 pub(super) async fn lapse(conn: &mut PgConnection, account: AccountId, id: AgentSessionId) -> sqlx::Result<()> {
     Locked { account, id, mode: Mode::Pair, driver: None }.time_out(conn).await
 }
 
-/// Gives the lane to a human's client. If the client already has it, this only records a heartbeat.
+/// If the client already has the lane, this only records a heartbeat.
 ///
 /// For all functions of this module, `conn` is in a transaction, which the caller must commit even if the lane does not change.
-///
-/// # Errors
-/// Returns an error if the agent session is not in pair mode, another client has the lane, the account has made `per_hour`
-/// changes, or the database fails.
 pub async fn take_over(
     conn: &mut PgConnection,
     (account, id): (AccountId, AgentSessionId),
@@ -198,7 +180,6 @@ pub async fn take_over(
     keep_count_of(conn, account, per_hour, changed).await
 }
 
-/// Returns true if the lane changed.
 async fn give_to(
     conn: &mut PgConnection,
     (account, id): (AccountId, AgentSessionId),
@@ -238,10 +219,6 @@ async fn keep_count_of(
     changed.map(drop)
 }
 
-/// Returns the lane to the AI.
-///
-/// # Errors
-/// Returns an error if the client does not have the lane, or if the database fails.
 pub async fn hand_back(
     conn: &mut PgConnection,
     (account, id): (AccountId, AgentSessionId),
@@ -258,10 +235,7 @@ pub async fn hand_back(
     Ok(locked.record(conn, "agent_session.pair_mode.handback", lanes, None, actor).await?)
 }
 
-/// Records a heartbeat of the client that has the lane.
-///
-/// # Errors
-/// Returns an error if the client does not have the lane, also because it was silent for `patience`, or if the database fails.
+/// Also returns an error if the client lost the lane because it was silent for `patience`.
 pub async fn heartbeat(
     conn: &mut PgConnection,
     (account, id): (AccountId, AgentSessionId),
@@ -275,19 +249,14 @@ pub async fn heartbeat(
     Ok(hear(conn, id).await?)
 }
 
-/// State of the lane of a driver session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaneState {
-    /// Mode of the agent session.
     pub mode: Mode,
-    /// Client of the human who has the lane and sent a heartbeat within the patience, if there is one.
+    /// Sent a heartbeat within the patience.
     pub driver: Option<String>,
 }
 
-/// Returns the state of a session's lane. Returns `None` if the session belongs to no active agent session.
-///
-/// # Errors
-/// Returns database errors.
+/// `None` if the session belongs to no active agent session.
 pub async fn standing(
     conn: &mut PgConnection,
     session: SessionId,
@@ -305,11 +274,7 @@ pub async fn standing(
     .await
 }
 
-/// Records a heartbeat for a client's open connection to a session (contract: live 11). Does nothing if the client does not have
-/// the lane.
-///
-/// # Errors
-/// Returns database errors.
+/// Records a heartbeat for an open connection (contract: live 11). Does nothing if the client does not have the lane.
 pub async fn hear_of(
     conn: &mut PgConnection,
     session: SessionId,
@@ -333,10 +298,6 @@ async fn hear(conn: &mut PgConnection, id: AgentSessionId) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Changes the mode. Setting the same mode again changes nothing.
-///
-/// # Errors
-/// Returns an error if a human has the lane in pair mode, the account has made `per_hour` changes, or the database fails.
 pub async fn set_mode(
     conn: &mut PgConnection,
     (account, id): (AccountId, AgentSessionId),
@@ -350,7 +311,6 @@ pub async fn set_mode(
     keep_count_of(conn, account, per_hour, changed).await
 }
 
-/// Returns true if the mode changed.
 async fn change_mode(
     conn: &mut PgConnection,
     (account, id): (AccountId, AgentSessionId),
@@ -380,10 +340,6 @@ async fn change_mode(
     Ok(true)
 }
 
-/// Returns true if [`time_out`] would take a lane from a human.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn any_silent(conn: &mut PgConnection, patience: Duration) -> sqlx::Result<bool> {
     let silent = sqlx::query_scalar!(
         r#"select exists(select from agent_sessions
@@ -393,11 +349,7 @@ pub async fn any_silent(conn: &mut PgConnection, patience: Duration) -> sqlx::Re
     silent.fetch_one(conn).await
 }
 
-/// Takes the lane from up to `limit` humans who were silent for `patience` (contract: agents 12). Returns their number. Skips
-/// locked rows, because a heartbeat may just be written to them.
-///
-/// # Errors
-/// Returns database errors.
+/// Contract: agents 12. Skips locked rows, because a heartbeat may just be written to them.
 pub async fn time_out(conn: &mut PgConnection, patience: Duration, limit: i64) -> sqlx::Result<u64> {
     let lapsed = sqlx::query!(
         r#"select id, account_id, mode as "mode: Mode", driver from agent_sessions

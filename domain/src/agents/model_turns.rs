@@ -1,8 +1,8 @@
 //! Turns whose message a model interprets (contract: byok 17 to 24): their stored state and their token usage.
 //!
-//! The turn starts before the first model call, because calls cost money: a second worker that receives the turn finds it
-//! started. Each response of the model extends the plan, and the new steps are committed before they run. Token usage is stored
-//! as totals, so that a repeated write does not count it twice.
+//! The turn starts before the first model call, because calls cost money: a second worker that receives the turn finds
+//! it started. New steps are committed before they run. Token usage is stored as totals, so that a repeated write does
+//! not count it twice.
 
 use std::time::Duration;
 
@@ -19,33 +19,26 @@ use crate::blocking::run_blocking;
 use crate::byok::Provider;
 use crate::ids::{AgentSessionId, TurnId};
 
-/// Model usage of a turn.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelUsage {
-    /// Input tokens that were not cached.
     pub input: i64,
-    /// Output tokens.
     pub output: i64,
-    /// Input tokens written to the cache.
     pub cache_write: i64,
-    /// Input tokens read from the cache.
     pub cache_read: i64,
     pub cost_cents: f64,
 }
 
 impl ModelUsage {
-    /// Returns the sum of all tokens, which counts against the budget.
+    /// Counts against the budget.
     #[must_use]
     pub fn tokens(&self) -> i64 {
         self.input.saturating_add(self.output).saturating_add(self.cache_write).saturating_add(self.cache_read)
     }
 }
 
-/// Starts a turn whose message `model` will interpret. Returns `false` if another process, with a different `asker`, has started
-/// or ended the turn.
+/// `false` if another process, with a different `asker`, has started or ended the turn.
 ///
-/// # Errors
-/// Returns an error if the database fails. The call may be repeated.
+/// After an error the call may be repeated.
 pub async fn begin(
     conn: &mut PgConnection,
     turn: &QueuedTurn,
@@ -70,21 +63,15 @@ pub async fn begin(
     .await
 }
 
-/// Preconditions for the next step of a turn.
 #[derive(Debug)]
 pub struct TurnContext {
-    /// Reason to stop the turn, if there is one.
     pub stop: Option<StopReason>,
-    /// Remaining tokens of the budget.
     pub tokens_left: i64,
-    /// Cost of the account's calls with the deployment's key in this month, in cents.
+    /// Cents in this month, with the deployment's key.
     pub bundled_cents: f64,
 }
 
-/// Returns the preconditions for the next step of the turn. A human who was silent for `patience` does not count as driving.
-///
-/// # Errors
-/// Returns database errors.
+/// A human who was silent for `patience` does not count as driving.
 pub async fn standing(conn: &mut PgConnection, turn: &QueuedTurn, patience: Duration) -> sqlx::Result<TurnContext> {
     let row = sqlx::query!(
         r#"select mode = 'manual' or coalesce(heard_at > now() - make_interval(secs => $3), false) or interrupted is not distinct from $2
@@ -157,11 +144,10 @@ pub async fn note(
     Ok(())
 }
 
-/// Appends the steps of a response to the plan, which has `before` steps, and stores the message as transcripts show it now.
-/// Returns `false` if another process has ended the turn. `conn` is in a transaction.
+/// The plan has `before` steps, and `shown` is the message as transcripts show it now. Returns `false` if another process
+/// has ended the turn. `conn` is in a transaction.
 ///
-/// # Errors
-/// Returns an error if the database fails. The call may be repeated.
+/// After an error the call may be repeated.
 pub async fn extend(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -185,10 +171,7 @@ pub async fn extend(
     Ok(true)
 }
 
-/// Returns the texts of the last `limit` answered turns of an agent session, oldest first, as its transcript shows them.
-///
-/// # Errors
-/// Returns database errors.
+/// Oldest first, as the transcript shows them.
 pub async fn talk(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -216,7 +199,7 @@ pub async fn talk(
     })
 }
 
-/// Returns the audit entry for a turn interpreted by a model (contract: byok 22). Returns `None` if no model was used.
+/// Contract: byok 22. `None` if no model was used.
 pub(super) async fn entry(
     conn: &mut PgConnection,
     (turn, session): (TurnId, AgentSessionId),

@@ -1,7 +1,7 @@
 //! Receipts of messages with an idempotency key (contract: agents 27 to 30).
 //!
-//! A receipt is inserted in the transaction that accepts the message, and completed in the one that ends its turn. After a crash
-//! in between, it stays in progress: the transcript shows the effects of the turn, and a repetition must not run it again.
+//! A receipt is inserted in the transaction that accepts the message, and completed in the one that ends its turn.
+//! After a crash in between, it stays in progress: a repetition must not run the turn again.
 
 use sqlx::PgConnection;
 
@@ -10,12 +10,12 @@ use crate::vault::{UnsealError, Vault};
 
 pub(super) const PURPOSE: &str = "agent receipts";
 
-/// Fingerprints of a message, the one with the current key first.
+/// The one with the current key first.
 #[derive(Debug, Clone)]
 pub struct Fingerprint(Vec<Vec<u8>>);
 
 impl Fingerprint {
-    /// Returns the fingerprints of a message to an agent session with these approvals, in their order.
+    /// Covers the agent session and the approvals, in their order.
     #[must_use]
     pub fn of(vault: &Vault, session: AgentSessionId, message: &str, approvals: &[String]) -> Self {
         // A length precedes each text, so that different requests never have the same input.
@@ -28,35 +28,24 @@ impl Fingerprint {
     }
 }
 
-/// Parameters of a new receipt.
 #[derive(Debug, Clone)]
 pub struct NewReceipt {
-    /// Idempotency key of the account.
     pub key: String,
-    /// Fingerprints of the message.
     pub fingerprint: Fingerprint,
 }
 
-/// State of an idempotency key.
 #[derive(Debug)]
 pub enum Receipt {
-    /// The same message was answered.
     Completed {
-        /// HTTP status.
         status: u16,
-        /// Size of the sealed body in bytes.
         bytes: u64,
     },
     /// The same message is still running, or its outcome is unknown.
     InProgress,
-    /// The key was used for another message.
     Mismatch,
 }
 
-/// Returns the state of an idempotency key of the account; `None` if it was never used.
-///
-/// # Errors
-/// Returns database errors.
+/// `None` if the key was never used.
 pub async fn find(conn: &mut PgConnection, account: AccountId, new: &NewReceipt) -> sqlx::Result<Option<Receipt>> {
     let row = sqlx::query!(
         "select fingerprint, http_status, octet_length(sealed_body) as bytes
@@ -76,10 +65,7 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, new: &NewReceipt)
     }))
 }
 
-/// Returns the sealed body of a completed receipt; `None` if it was deleted with its agent session or account.
-///
-/// # Errors
-/// Returns database errors.
+/// `None` if it was deleted with its agent session or account.
 pub async fn sealed_body(conn: &mut PgConnection, account: AccountId, key: &str) -> sqlx::Result<Option<Vec<u8>>> {
     let body = sqlx::query_scalar!(
         r#"select sealed_body as "sealed_body!" from agent_message_receipts
@@ -90,7 +76,7 @@ pub async fn sealed_body(conn: &mut PgConnection, account: AccountId, key: &str)
     body.fetch_optional(conn).await
 }
 
-/// Reserves an idempotency key for a message. Returns `false` if another transaction has reserved it.
+/// `false` if another transaction has reserved the key.
 pub(super) async fn reserve(
     conn: &mut PgConnection,
     account: AccountId,
@@ -133,21 +119,15 @@ pub(super) async fn complete(
     Ok(())
 }
 
-/// Owner that a receipt's body is bound to.
 pub(super) fn owner(account: AccountId, key: &str) -> String {
     format!("{account} {key}")
 }
 
-/// Seals a response for a receipt.
 #[must_use]
 pub fn seal(vault: &Vault, account: AccountId, key: &str, body: &[u8]) -> Vec<u8> {
     vault.seal(PURPOSE, &owner(account, key), body)
 }
 
-/// Opens the response of a receipt.
-///
-/// # Errors
-/// Returns an error if it was sealed with a key that this process does not have.
 pub fn open(vault: &Vault, account: AccountId, key: &str, sealed: &[u8]) -> Result<Vec<u8>, UnsealError> {
     vault.open(PURPOSE, &owner(account, key), sealed)
 }

@@ -20,19 +20,14 @@ use super::typed::{MOST_BYTES, Typed, TypedTexts};
 use crate::ids::{AgentSessionId, IntentId, StepId, TurnId};
 use crate::operations::{Point, StoredResult};
 
-/// Status of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum StepStatus {
-    /// The step has not started.
     Planned,
-    /// The step waits for approval.
     NeedsApproval,
-    /// The step is running.
     Running,
-    /// The step was performed.
     Done,
     /// The step failed, or its outcome is unknown.
     Failed,
@@ -40,39 +35,31 @@ pub enum StepStatus {
     Skipped,
 }
 
-/// A step.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// ID, with which the step is approved.
     pub id: StepId,
-    /// Parsed command.
     pub wish: Command,
-    /// Status of the step.
     pub status: StepStatus,
-    /// True if the step is known to submit data.
+    /// The step is known to submit data.
     pub needs_approval: bool,
-    /// Origins where the text may be entered without approval; `None` if there is no restriction.
+    /// `None`: no restriction.
     pub text_origins: Option<TextOrigins>,
-    /// Operation that performs the step.
     pub operation: IntentId,
     /// Elements found for the step, in the order of the command.
     pub shown: Vec<ShownElement>,
-    /// Outcome of the step.
     pub end: StepEnd,
 }
 
 /// An element, a page or a dialog, as it was shown to the person who approves the step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownElement {
-    /// CSS selector that the operation uses, or id of a page; empty if the step has neither.
+    /// CSS selector, or id of a page; empty if the step has neither.
     pub selector: String,
-    /// Human-readable description.
     pub description: String,
     /// Changes if the element or the dialog changes. Position of a page in the list of pages, counted from 1.
     pub fingerprint: String,
-    /// Origin of the page.
     pub origin: String,
-    /// Width and height of the element in CSS pixels.
+    /// Width and height in CSS pixels.
     #[serde(default)]
     pub size: [u32; 2],
 }
@@ -86,19 +73,16 @@ impl ShownElement {
     }
 }
 
-/// Outcome of a step.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct StepEnd {
     /// Result of the operation, without a capture's content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Box<RawValue>>,
-    /// Reason the step failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 impl Step {
-    /// Creates a planned step.
     #[must_use]
     pub fn planned(wish: Command) -> Self {
         Self {
@@ -113,13 +97,11 @@ impl Step {
         }
     }
 
-    /// Marks the step as failed.
     pub fn fail(&mut self, error: impl Into<String>) {
         self.status = StepStatus::Failed;
         self.end.error = Some(error.into());
     }
 
-    /// Returns the step as the API shows it.
     #[must_use]
     pub fn public(self) -> Intent {
         let mut about = Map::new();
@@ -219,7 +201,6 @@ impl Step {
     }
 }
 
-/// Name of a command's kind.
 #[must_use]
 pub fn kind(wish: &Command) -> &'static str {
     match wish {
@@ -248,7 +229,6 @@ pub fn kind(wish: &Command) -> &'static str {
     }
 }
 
-/// Kinds of steps.
 pub const KINDS: [&str; 22] = [
     "navigate",
     "tap",
@@ -274,10 +254,9 @@ pub const KINDS: [&str; 22] = [
     "reload",
 ];
 
-/// Time that the finger stays during a long press, in milliseconds. Phones take half a second for one.
+/// Phones take half a second for a long press.
 pub const LONG_PRESS_MS: u64 = 800;
 
-/// Describes a page query before the page is found.
 #[must_use]
 pub fn describe_page(sought: &PageQuery) -> String {
     match sought {
@@ -294,7 +273,6 @@ fn page_of(sought: Option<&PageQuery>, shown: Option<&ShownElement>) -> Value {
     }
 }
 
-/// Describes an element query before the elements are located.
 #[must_use]
 pub fn describe(sought: &ElementQuery) -> String {
     match sought {
@@ -362,10 +340,7 @@ pub struct Intent {
 }
 
 impl Intent {
-    /// Hides typed texts that a page has returned. The values of `extract` are not hidden.
-    ///
-    /// # Errors
-    /// Returns an error if the result is not valid JSON.
+    /// The values of `extract` are not hidden.
     pub(super) fn hide(&mut self, typed: &Typed) -> sqlx::Result<()> {
         let mut about = Value::Object(std::mem::take(&mut self.about));
         typed.hide_members(&mut about);
@@ -383,10 +358,6 @@ impl Intent {
         Ok(())
     }
 
-    /// Inserts the content of a capture into its result.
-    ///
-    /// # Errors
-    /// Returns an error if the result is not that of a capture.
     pub(super) fn put_content(&mut self, content: Option<Vec<u8>>) -> sqlx::Result<()> {
         let Some(content) = content else { return Ok(()) };
         let Some(json) = self.result.take() else { return Ok(()) };
@@ -401,8 +372,8 @@ fn unreadable(error: impl Error + Send + Sync + 'static) -> sqlx::Error {
     sqlx::Error::Decode(error.into())
 }
 
-/// Number of texts that are hidden in responses: the last texts to type of an agent session. They are read up to a total of
-/// [`MOST_BYTES`] sealed bytes; beyond that, everything is hidden.
+/// The last texts to type of an agent session are hidden in responses. They are read up to a total of [`MOST_BYTES`]
+/// sealed bytes; beyond that, everything is hidden.
 const MOST_TYPED: i64 = 1_000;
 
 #[derive(Debug, Default)]
@@ -411,10 +382,6 @@ pub(crate) struct SealedTexts {
     too_many: bool,
 }
 
-/// Reads the texts to type of an agent session.
-///
-/// # Errors
-/// Returns database errors.
 pub(crate) async fn typed(conn: &mut PgConnection, session: AgentSessionId) -> sqlx::Result<SealedTexts> {
     let rows = sqlx::query!(
         r#"select id as "id!: StepId", case when bytes <= $3 then sealed_wish end as sealed_wish
@@ -434,12 +401,12 @@ pub(crate) async fn typed(conn: &mut PgConnection, session: AgentSessionId) -> s
 }
 
 impl SealedTexts {
-    /// Approximate number of bytes processed to search for the texts, including all their spellings.
+    /// All spellings of the texts count.
     pub(crate) fn weight(&self) -> usize {
         self.steps.iter().map(|(_, sealed)| sealed.len()).sum::<usize>() * 16
     }
 
-    /// Unseals the texts and builds the filter that hides them. Slow for large inputs: run it off the async runtime.
+    /// Slow for large inputs: run it off the async runtime.
     pub(crate) fn open(&self, sealer: &Sealer) -> sqlx::Result<Typed> {
         let mut typed = TypedTexts { too_many: self.too_many, ..TypedTexts::default() };
         if !typed.too_many {
@@ -455,7 +422,6 @@ impl SealedTexts {
     }
 }
 
-/// Sealed columns of a step, except the command.
 pub(super) struct Sealed {
     pub(super) shown: Option<Vec<u8>>,
     pub(super) end: Option<Vec<u8>>,
@@ -470,7 +436,7 @@ pub(super) fn seal(sealer: &Sealer, step: &Step) -> sqlx::Result<Sealed> {
     })
 }
 
-/// Starts a turn with the steps of its own plan. Returns `false` if another process has started or ended the turn.
+/// `false` if another process has started or ended the turn.
 pub(super) async fn plan(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -507,7 +473,7 @@ pub(super) async fn plan(
     .await
 }
 
-/// Skips the steps of other plans that still wait for approval, because a newer plan exists.
+/// A newer plan exists.
 pub(super) async fn leave_out(conn: &mut PgConnection, turn: &QueuedTurn) -> sqlx::Result<()> {
     sqlx::query!(
         "update agent_steps set status = 'skipped'
@@ -520,7 +486,6 @@ pub(super) async fn leave_out(conn: &mut PgConnection, turn: &QueuedTurn) -> sql
     Ok(())
 }
 
-/// Appends steps to the turn's plan, which has `before` steps.
 pub(super) async fn append(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -557,8 +522,8 @@ pub(super) async fn append(
     Ok(())
 }
 
-/// Starts a turn with the steps of the plan that it approves. A held step was already attempted, so a new operation performs it.
-/// Returns `false` if another process has started or ended the turn.
+/// A held step was already attempted, so a new operation performs it. `false` if another process has started or ended
+/// the turn.
 pub(super) async fn take_over(
     conn: &mut PgConnection,
     turn: &QueuedTurn,
@@ -585,7 +550,6 @@ pub(super) async fn take_over(
     .await
 }
 
-/// Kinds and sealed commands of steps, one column each.
 fn wishes(sealer: &Sealer, steps: &[Step]) -> sqlx::Result<(Vec<String>, Vec<Vec<u8>>)> {
     let column = |step: &Step| Ok((kind(&step.wish).to_owned(), sealer.seal(&step.id.to_string(), &step.wish)?));
     steps.iter().map(column).collect::<sqlx::Result<Vec<_>>>().map(|columns| columns.into_iter().unzip())
@@ -595,7 +559,6 @@ fn ids(steps: &[Step]) -> (Vec<Uuid>, Vec<Uuid>) {
     steps.iter().map(|step| (step.id.as_uuid(), step.operation.as_uuid())).unzip()
 }
 
-/// Status and outcome of steps, one column each.
 pub(super) struct StepColumns {
     pub(super) ids: Vec<Uuid>,
     pub(super) statuses: Vec<String>,
@@ -622,7 +585,6 @@ impl StepColumns {
     }
 }
 
-/// A sealed step, with the content of its capture if requested and still stored.
 #[derive(Debug)]
 pub(super) struct SealedStep {
     pub(super) turn: TurnId,
@@ -679,7 +641,6 @@ impl SealedStep {
         self.sealed_wish.len() + parts.map(Vec::len).sum::<usize>()
     }
 
-    /// Unseals the step and returns it with the content of its capture.
     pub(super) fn open(self, sealer: &Sealer) -> sqlx::Result<(Step, Option<Vec<u8>>)> {
         let id = self.id.to_string();
         let shown = self.sealed_shown.map(|sealed| sealer.open(&id, &sealed)).transpose()?.unwrap_or_default();

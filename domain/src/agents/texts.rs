@@ -12,15 +12,14 @@ use unicode_normalization::UnicodeNormalization as _;
 use url::{Host, Url};
 
 const MOST_HOSTS: usize = 100;
-/// Maximum number of letters and digits of a text that is also matched with different separators, such as a number or a date.
+/// A text with at most this many letters and digits, such as a number or a date, is also matched with different
+/// separators.
 const MOST_RESPELLED: usize = 64;
-/// Minimum number of letters and digits of a text that counts as seen on one of several origins. A page could show every shorter
-/// text.
+/// Letters and digits of a text that counts as seen on one of several origins. A page could show every shorter text.
 const FEWEST_SEEN: usize = 4;
-/// Minimum number of letters and digits at which a text with digits is too long for a page to guess.
+/// Letters and digits at which a text with digits is too long for a page to guess.
 const UNGUESSABLE: usize = 8;
 
-/// Origins on which a text may be entered without approval.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TextOrigins {
     named: Vec<NamedHost>,
@@ -30,13 +29,11 @@ pub struct TextOrigins {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct NamedHost {
     host: String,
-    /// Scheme, if the customer named one.
     scheme: Option<String>,
     port: Option<u16>,
 }
 
 impl TextOrigins {
-    /// True when the text may be entered on a page of this origin.
     #[must_use]
     pub fn allow(&self, origin: &str) -> bool {
         let Some(origin) = Url::parse(origin).ok().filter(Url::has_host) else { return false };
@@ -46,7 +43,6 @@ impl TextOrigins {
 }
 
 impl NamedHost {
-    /// Parses a word as an address or as a bare host.
     fn parse(word: &str) -> Option<Self> {
         let has_scheme = word.contains("://");
         let host = word.split(['/', '?', '#']).next().unwrap_or_default();
@@ -65,7 +61,6 @@ impl NamedHost {
         Some(Self { host: url.host_str()?.to_owned(), scheme, port: url.port() })
     }
 
-    /// True when the origin has this host or a subdomain of it.
     fn covers(&self, origin: &Url) -> bool {
         let is_host = match origin.host() {
             Some(Host::Domain(host)) => {
@@ -85,13 +80,12 @@ impl NamedHost {
 pub struct TextSources {
     messages: Vec<Searchable>,
     named: Vec<NamedHost>,
-    /// Earlier replies, which may contain texts of any origin.
+    /// They may contain texts of any origin.
     replies: Vec<Searchable>,
     pages: Vec<(String, Searchable)>,
 }
 
 impl TextSources {
-    /// Collects the messages of the customer and the replies of the agent session so far.
     #[must_use]
     pub fn new<'t>(messages: impl Iterator<Item = &'t str>, replies: impl Iterator<Item = &'t str>) -> Self {
         let messages: Vec<_> = messages.collect();
@@ -107,13 +101,12 @@ impl TextSources {
         Self { messages, named, replies: replies.map(Searchable::new).collect(), pages: Vec::new() }
     }
 
-    /// Adds the content of a page at this address.
     pub fn see(&mut self, address: &str, text: &str) {
         let origin = Url::parse(address).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
         self.pages.push((origin, Searchable::new(text)));
     }
 
-    /// Returns the origins on which a text may be entered without approval; `None` if a message of the customer contains it.
+    /// `None` if a message of the customer contains the text.
     #[must_use]
     pub fn origins(&self, text: &str) -> Option<TextOrigins> {
         let text = Searchable::new(text);
@@ -134,14 +127,12 @@ impl TextSources {
         Some(TextOrigins { named: self.named.clone(), seen: seen.into_iter().collect() })
     }
 
-    /// Returns the allowed origins of a text with unknown content, such as copied text.
     #[must_use]
     pub fn origins_of_unknown(&self) -> TextOrigins {
         TextOrigins { named: self.named.clone(), seen: Vec::new() }
     }
 }
 
-/// A text indexed by its words, ignoring case, white space and punctuation.
 #[derive(Debug)]
 struct Searchable {
     /// The original text, for texts without letters and digits.
@@ -184,8 +175,7 @@ impl Searchable {
         self.letters.chars().any(char::is_numeric)
     }
 
-    /// True when this text contains all words of the other consecutively, possibly with different separators between their
-    /// letters.
+    /// All words of the other, consecutively, possibly with different separators between their letters.
     fn contains(&self, other: &Self) -> bool {
         if other.letters.is_empty() {
             return self.raw.contains(&other.raw);
@@ -193,7 +183,6 @@ impl Searchable {
         self.words.contains(&other.words) || other.letters.len() <= MOST_RESPELLED && self.spells(&other.letters)
     }
 
-    /// True when consecutive words of this text spell these letters.
     fn spells(&self, letters: &str) -> bool {
         let words: Vec<_> = self.words.split_whitespace().collect();
         (0..words.len()).any(|first| {
@@ -209,13 +198,12 @@ impl Searchable {
         })
     }
 
-    /// True when this text contains the letters of the other anywhere.
     fn has_part(&self, other: &Self) -> bool {
         if other.letters.is_empty() { self.raw.contains(&other.raw) } else { self.letters.contains(&other.letters) }
     }
 }
 
-/// True for letters of scripts that do not separate words by spaces, such as Chinese, Japanese and Thai.
+/// Scripts such as Chinese, Japanese and Thai do not separate words by spaces.
 fn is_word_of_its_own(letter: char) -> bool {
     matches!(letter, '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{3040}'..='\u{30ff}'
         | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')

@@ -1,8 +1,8 @@
 //! Execution of a turn, from the accepted message to its end (contract: agents 17, 20 to 25, 30).
 //!
-//! A turn moves `queued → running → done`, each step by compare-and-set, and its id locks the agent session. One transaction,
-//! fenced by that lock, ends the turn. The states of its steps, the reply, the release of the agent session, the audit entry and
-//! the receipt are written together or not at all.
+//! A turn moves `queued → running → done` by compare-and-set, and its id locks the agent session. One transaction,
+//! fenced by that lock, writes the states of its steps, the reply, the release of the agent session, the audit entry
+//! and the receipt together or not at all.
 
 use std::time::Duration;
 
@@ -30,25 +30,20 @@ pub(super) const INTERPRETED_MESSAGES: Counter<1> = Counter::new(
 #[derive(Debug)]
 pub struct QueuedTurn {
     pub id: TurnId,
-    /// Account that owns the agent session.
     pub account: AccountId,
     pub session: AgentSessionId,
     pub driver: SessionId,
-    /// Message and approvals.
     pub request: Request,
-    /// Id of the HTTP request, for the logs.
     pub request_id: String,
-    /// Trace context of the caller, if the call is traced.
     pub trace_parent: Option<TraceParent>,
-    /// Idempotency key of its receipt.
     pub receipt: Option<String>,
     /// Stored bytes of all the account's agent sessions.
     pub stored_bytes: i64,
 }
 
 impl QueuedTurn {
-    /// Returns the maximum size of the results of the turn's steps, in bytes of JSON: the rest of the account's quota, but at
-    /// most `most`. With a receipt, each result is stored twice, so half of the rest.
+    /// Bytes of JSON for the results of the turn's steps: the rest of the account's quota, but at most `most`. With a
+    /// receipt, each result is stored twice, so half of the rest.
     #[must_use]
     pub fn room(&self, most: usize, limits: &Limits) -> usize {
         let left = limits.agent_bytes_per_account.saturating_sub(u64::try_from(self.stored_bytes).unwrap_or_default());
@@ -57,10 +52,6 @@ impl QueuedTurn {
     }
 }
 
-/// Returns a turn by its id, if it is still queued.
-///
-/// # Errors
-/// Returns an error if the database fails, or if the turn was sealed with a key that this process does not have.
 pub async fn waiting(conn: &mut PgConnection, sealer: &Sealer, id: TurnId) -> sqlx::Result<Option<QueuedTurn>> {
     let row = sqlx::query!(
         r#"select t.agent_session_id, t.sealed_request as "sealed_request!", t.request_id, t.trace_parent, t.receipt_key, a.account_id,
@@ -88,10 +79,7 @@ pub async fn waiting(conn: &mut PgConnection, sealer: &Sealer, id: TurnId) -> sq
     .transpose()
 }
 
-/// Returns the steps of the current plan that wait for approval, and the planned steps after them.
-///
-/// # Errors
-/// Returns database errors.
+/// The steps that wait for approval, and the planned steps after them.
 pub async fn pending(conn: &mut PgConnection, sealer: &Sealer, session: AgentSessionId) -> sqlx::Result<Vec<Step>> {
     let turn = sqlx::query_scalar!(
         "select turn_id from agent_steps s
@@ -108,14 +96,13 @@ pub async fn pending(conn: &mut PgConnection, sealer: &Sealer, session: AgentSes
     steps.filter(|step| step.as_ref().map_or(true, waits)).collect()
 }
 
-/// Starts a turn: stores its plan, or takes over the plan that it approves. Steps of other plans that wait for approval are
-/// skipped. Returns `false` if another process has started or ended the turn.
+/// Stores the plan of a turn, or takes over the plan that it approves. Steps of other plans that wait for approval are
+/// skipped. `false` if another process has started or ended the turn.
 ///
-/// This is a single statement that commits by itself, so `conn` is not in a transaction. Its commit need not wait for the disk:
-/// the first step is claimed later, and the commit of that claim waits for both.
+/// `conn` is not in a transaction. The commit need not wait for the disk: the first step is claimed later, and the
+/// commit of that claim waits for both.
 ///
-/// # Errors
-/// Returns an error if the database fails. The call may be repeated with the same steps.
+/// After an error the call may be repeated with the same steps.
 pub async fn begin(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -133,7 +120,6 @@ pub async fn begin(
     }
 }
 
-/// Reason to stop a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
     /// The agent session was closed, or its driver session has ended.
@@ -156,11 +142,8 @@ impl StopReason {
     }
 }
 
-/// Marks a step as running. Returns the reason if the turn must stop instead, and changes nothing then. The same statement checks
-/// who drives and whether the credential of the message is still valid.
-///
-/// # Errors
-/// Returns database errors.
+/// Returns the reason if the turn must stop instead. The same statement checks who drives and whether the credential of
+/// the message is still valid.
 pub async fn step(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -205,24 +188,17 @@ pub async fn step(
     }
 }
 
-/// Result of a turn.
 #[derive(Debug)]
 pub struct TurnEnding {
     pub kind: TurnKind,
-    /// Texts for the transcript.
     pub said: TurnTexts,
-    /// Steps with their final states.
     pub steps: Vec<Step>,
-    /// Decomposer of the message and the result; `None` if no message was interpreted.
+    /// `None` if no message was interpreted.
     pub read: Option<(Decomposer, TurnKind)>,
 }
 
-/// Ends a turn and returns the channel of the waiting process. Returns `None` and changes nothing if the turn has already ended.
-/// With a receipt, the response is sealed with `receipts` in the same transaction. Otherwise it is a single statement. `conn` is
-/// not in a transaction.
-///
-/// # Errors
-/// Returns database errors.
+/// Returns the channel of the waiting process; `None` if the turn has already ended. With a receipt, the response is
+/// sealed with `receipts` in the same transaction. Otherwise it is a single statement. `conn` is not in a transaction.
 pub async fn end(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -310,9 +286,6 @@ async fn write_end(
 
 /// Ends up to `limit` turns of workers that died or stopped. The states of their steps are those of the operations. Returns the
 /// number of turns. `conn` is in a transaction.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
     let left = sqlx::query_scalar!(
         "select t.id from agent_turns t
@@ -329,11 +302,8 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
     Ok(left.len())
 }
 
-/// Ends a turn whose worker is gone. A completed operation makes its step done. Any other operation makes it failed, because the
-/// outcome is unknown. Steps without an operation are skipped.
-///
-/// # Errors
-/// Returns database errors.
+/// A completed operation makes its step done. Any other makes it failed, because the outcome is unknown. Steps without
+/// an operation are skipped.
 pub async fn fail_lost(conn: &mut PgConnection, id: TurnId) -> sqlx::Result<()> {
     sqlx::query!(
         "update agent_steps s

@@ -23,32 +23,25 @@ use crate::sessions::{SessionStatus, recovery};
 use crate::timestamp::Timestamp;
 use crate::workers::LEASE;
 
-/// A message.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Request {
-    /// Instructions in natural language.
     pub message: String,
-    /// IDs of the steps that the message approves. They need not exist.
+    /// They need not exist.
     pub approvals: Vec<String>,
 }
 
-/// Texts of a turn in the transcript, without its steps.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct TurnTexts {
     /// Message, without the texts to type.
     pub message: String,
-    /// Reply in natural language.
     pub reply: String,
     /// Elements the message may refer to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Candidate>,
-    /// Downloads that began during the turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub downloads: Vec<TurnDownload>,
-    /// Dialogs that pages showed during the turn and that were answered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dialogs: Vec<AnsweredDialog>,
-    /// Dialog that waits for an answer at the end of the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dialog: Option<OpenDialog>,
 }
@@ -71,7 +64,6 @@ pub struct TurnDownload {
 }
 
 impl TurnTexts {
-    /// Hides typed texts, except the IDs of steps that wait for approval.
     pub(super) fn hide(&mut self, typed: &Typed, intents: &[Intent]) {
         let waiting = intents.iter().filter(|intent| intent.status == StepStatus::NeedsApproval);
         let ids: Vec<_> = waiting.map(|intent| intent.id.to_string()).collect();
@@ -94,111 +86,82 @@ impl TurnTexts {
     }
 }
 
-/// Kind of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum TurnKind {
-    /// The turn had steps; their statuses show how far it got.
     Plan,
-    /// The message was ambiguous.
     Clarify,
-    /// The message was understood, but the request is refused.
+    /// The message was understood.
     Refuse,
 }
 
 impl TurnKind {
-    /// Names in the contract.
     pub const NAMES: [&'static str; 3] = ["plan", "clarify", "refuse"];
 
-    /// Name in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// Component that interprets messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, sqlx::Type)]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Decomposer {
-    /// The command grammar.
     Deterministic,
-    /// A language model.
     Claude,
 }
 
-/// A turn to create.
 #[derive(Debug)]
 pub struct NewTurn<'a> {
-    /// ID of the turn.
     pub id: TurnId,
-    /// Account that owns the agent session.
     pub account: AccountId,
-    /// Account that sends the message: the owner of the agent session, or an admin of their team.
+    /// The owner of the agent session, or an admin of their team.
     pub acting: AccountId,
-    /// Credential that sends the message.
     pub credential: Credential,
-    /// Agent session.
     pub session: AgentSessionId,
-    /// The message.
     pub request: &'a Request,
-    /// Message in the transcript until it has been interpreted.
+    /// Shown in the transcript until the message has been interpreted.
     pub shown: String,
-    /// Receipt of the message, if it has an idempotency key.
     pub receipt: Option<&'a NewReceipt>,
-    /// Listener that waits for the end of the turn.
     pub reply: ReplyTo<'a>,
 }
 
-/// Result of accepting a message.
 #[derive(Debug)]
 pub enum MessageOutcome {
-    /// The turn was created; the caller must enqueue its job for this worker.
+    /// The caller must enqueue the job for this worker.
     Turn(WorkerId),
-    /// A message with this key was accepted before.
     Known(Receipt),
-    /// The account has no such agent session.
     NoSession,
-    /// The agent session is closed.
     Closed,
-    /// The driver session has ended, which has closed the agent session.
+    /// The end of the driver session has closed the agent session.
     DriverEnded,
     /// The mode does not allow messages.
     Manual,
-    /// A person has control.
     HumanDrives,
-    /// Another message is in progress.
     Busy,
     /// The agent session has reached a limit.
     Full(Full),
     /// The account's agent sessions have reached their limit of stored bytes.
     NoRoom(TooManyBytes),
-    /// The driver session is still opening.
     Opening,
-    /// The driver session's worker died during an operation, whose outcome is unknown.
+    /// It died during an operation, whose outcome is unknown.
     DriverLost,
-    /// The driver session's worker has sent no heartbeat recently, but has not been declared dead.
+    /// No recent heartbeat, but not declared dead.
     WorkerSilent,
 }
 
-/// Limit that an agent session has reached.
 #[derive(Debug, Clone, Copy)]
 pub enum Full {
-    /// Number of messages.
     Turns {
-        /// Number of accepted messages.
         current: i32,
-        /// Maximum number of messages.
         limit: u32,
     },
-    /// Stored bytes of the messages.
     Bytes {
-        /// Number of stored bytes.
         current: i64,
-        /// Number of stored bytes from which no message is accepted.
+        /// Stored bytes from which no message is accepted.
         limit: u64,
     },
 }
@@ -214,12 +177,8 @@ impl Full {
     }
 }
 
-/// Accepts a message if the agent session allows it. The account is locked first, so that its messages count each other's bytes.
-/// Takes the lane from a person without a recent heartbeat. `conn` is in a transaction that the caller must commit, whatever this
-/// returns.
-///
-/// # Errors
-/// Returns database errors.
+/// The account is locked first, so that its messages count each other's bytes. Takes the lane from a person without a
+/// recent heartbeat. `conn` is in a transaction that the caller must commit, whatever this returns.
 pub async fn accept(
     conn: &mut PgConnection,
     sealer: &Sealer,
@@ -304,7 +263,7 @@ pub async fn accept(
     Ok(MessageOutcome::Turn(worker))
 }
 
-/// Creates the turn. The commit does not wait for the disk. If the database crashes it can lose a message, but no step of it was
+/// The commit does not wait for the disk. If the database crashes it can lose a message, but no step of it was
 /// performed: the first claim of a step waits for all earlier commits.
 async fn insert(conn: &mut PgConnection, sealer: &Sealer, new: &NewTurn<'_>, worker: WorkerId) -> sqlx::Result<()> {
     let id = new.id.to_string();
@@ -384,10 +343,6 @@ pub struct TurnAnswer {
     pub tokens_used: i32,
 }
 
-/// Number of stored bytes of a turn's response; `None` while the turn has not ended.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn answer_bytes(conn: &mut PgConnection, session: AgentSessionId, id: TurnId) -> sqlx::Result<Option<u64>> {
     let bytes = sqlx::query_scalar!(
         r#"select octet_length(sealed_said) + coalesce((
@@ -403,7 +358,6 @@ pub async fn answer_bytes(conn: &mut PgConnection, session: AgentSessionId, id: 
     Ok(bytes.fetch_optional(conn).await?.map(|bytes| u64::try_from(bytes).unwrap_or_default()))
 }
 
-/// Sealed response of a turn, with the typed texts of its agent session.
 #[derive(Debug)]
 pub struct SealedAnswer {
     turn: TurnId,
@@ -415,10 +369,7 @@ pub struct SealedAnswer {
     typed: SealedTexts,
 }
 
-/// Reads the response of a turn; `None` while the turn has not ended.
-///
-/// # Errors
-/// Returns database errors.
+/// `None` while the turn has not ended.
 pub async fn answer(
     conn: &mut PgConnection,
     session: AgentSessionId,
@@ -447,10 +398,6 @@ impl SealedAnswer {
     }
 
     /// Unseals the response for customers. Slow for large inputs: run it off the async runtime.
-    ///
-    /// # Errors
-    /// Returns an error if the response was sealed with a key that this process lacks, or written by another version of this
-    /// program.
     pub fn open(self, sealer: &Sealer) -> sqlx::Result<TurnAnswer> {
         let typed = self.typed.open(sealer)?;
         let mut said: TurnTexts = sealer.open(&self.turn.to_string(), &self.sealed_said)?;
@@ -487,32 +434,19 @@ fn open(steps: impl IntoIterator<Item = SealedStep>, sealer: &Sealer, typed: &Ty
     intents.collect()
 }
 
-/// A turn in a transcript.
 #[derive(Debug)]
 pub struct TranscriptTurn {
-    /// ID of the turn.
     pub id: TurnId,
-    /// Message and reply.
     pub said: TurnTexts,
-    /// Kind of the turn.
     pub kind: TurnKind,
-    /// Steps, without the content of captures.
     pub intents: Vec<Intent>,
-    /// Component that interpreted the message.
     pub decomposer: Option<Decomposer>,
-    /// Tokens that a model used for the turn.
     pub tokens_used: i32,
-    /// Time of the message.
     pub created_at: Timestamp,
-    /// Time of the reply.
     pub done_at: Timestamp,
 }
 
-/// IDs and stored bytes of the ended turns of an agent session, oldest first, at most `limit`. The list starts after the given
-/// turn, or with that turn if the flag is set.
-///
-/// # Errors
-/// Returns database errors.
+/// Oldest first, with their stored bytes. The list starts after the given turn, or with that turn if the flag is set.
 pub async fn ended(
     conn: &mut PgConnection,
     session: AgentSessionId,
@@ -537,7 +471,6 @@ pub async fn ended(
     Ok(rows.into_iter().map(|row| (row.id, u64::try_from(row.bytes).unwrap_or_default())).collect())
 }
 
-/// Sealed turns, with the typed texts of their agent session.
 #[derive(Debug)]
 pub struct SealedTurns {
     turns: Vec<SealedTurn>,
@@ -557,10 +490,6 @@ struct SealedTurn {
     done_at: Timestamp,
 }
 
-/// Reads these turns of an agent session, oldest first.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn transcript(
     conn: &mut PgConnection,
     session: AgentSessionId,

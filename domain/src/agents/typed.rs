@@ -1,12 +1,12 @@
-//! Hides texts typed in an agent session wherever a page returns them (contract: agents 36): in names of elements, in addresses
-//! and in replies.
+//! Hides texts typed in an agent session wherever a page returns them (contract: agents 36): in names of elements, in
+//! addresses and in replies.
 //!
-//! Texts are hidden when data is read, not when it is stored. So data stored before the text was typed is covered too, and a step
-//! runs with the unmodified selector.
+//! Texts are hidden when data is read, not when it is stored: this covers data stored before the text was typed, and a
+//! step runs with the unmodified selector.
 //!
-//! The search takes time linear in the searched text, whatever was typed. At each position, one binary search finds whether a
-//! typed text begins there, and another one finds the length of the match. `MOST_BYTES` bounds the typed texts; above it, every
-//! text that a page controls is hidden.
+//! The search takes time linear in the searched text. At each position, one binary search finds whether a typed text
+//! begins there, and another one the length of the match. Above `MOST_BYTES` of typed texts, every text that a page
+//! controls is hidden.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
@@ -15,13 +15,13 @@ use url::{Url, form_urlencoded};
 use super::dictionary::Dictionary;
 use super::hiding::HIDDEN;
 
-/// Maximum size of the searched texts in bytes. Above it, everything is hidden.
+/// Bytes. Above it, everything is hidden.
 pub(crate) const MOST_BYTES: u32 = 1024 * 1024;
-/// Minimum length of a hidden text in characters. Shorter texts occur too often by chance.
+/// Shorter texts occur too often by chance.
 const SHORTEST: usize = 4;
-/// Number of characters that identify a text. The match is then extended, so that a shortened text is hidden as well.
+/// Characters that identify a text. The match is then extended, so that a shortened text is hidden as well.
 const HEAD: usize = 24;
-/// Characters that `encodeURIComponent` escapes.
+/// Escapes the same characters as `encodeURIComponent`.
 const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -36,11 +36,9 @@ const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
 /// Members whose values a page can control.
 const OF_PAGES: [&str; 5] = ["url", "final_url", "description", "option", "pattern"];
 
-/// Texts typed in an agent session.
 #[derive(Debug, Default)]
 pub struct TypedTexts {
     pub(crate) texts: Vec<String>,
-    /// True when the texts exceed the size that is read.
     pub(crate) too_many: bool,
 }
 
@@ -50,7 +48,6 @@ impl TypedTexts {
     }
 }
 
-/// Filter that hides typed texts.
 #[derive(Debug)]
 pub struct Typed {
     all: Finder,
@@ -59,7 +56,7 @@ pub struct Typed {
 }
 
 impl Typed {
-    /// Builds the filter. Takes up to several tenths of a second.
+    /// Takes up to several tenths of a second.
     #[must_use]
     pub fn new(texts: &TypedTexts) -> Self {
         if texts.too_many || texts.bytes() > MOST_BYTES as usize {
@@ -70,19 +67,17 @@ impl Typed {
         Self { all: Finder::new(long_enough()), telling: Finder::new(telling) }
     }
 
-    /// True when there are no texts to hide.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         matches!(self.all, Finder::Nothing)
     }
 
-    /// Returns `text` with the typed texts hidden.
     #[must_use]
     pub fn hide(&self, text: &str) -> String {
         self.all.hide(text)
     }
 
-    /// Like [`Self::hide`], but leaves the parts in `ours` unchanged, which the service itself wrote.
+    /// The service itself wrote the parts in `ours`.
     #[must_use]
     pub fn hide_around(&self, text: &str, ours: &[String]) -> String {
         let ours = Dictionary::new(ours.iter().map(|text| text.as_str().into()).collect());
@@ -102,13 +97,12 @@ impl Typed {
         hidden
     }
 
-    /// Returns a selector with all typed texts hidden, except plain words.
+    /// Keeps plain words.
     #[must_use]
     pub fn hide_in_selector(&self, selector: &str) -> String {
         self.telling.hide(selector)
     }
 
-    /// Hides typed texts in the members of a value that a page can control.
     pub fn hide_members(&self, value: &mut Value) {
         match value {
             Value::Object(members) => {
@@ -129,13 +123,11 @@ impl Typed {
 /// Finds texts in linear time, in any of their spellings and ignoring case.
 #[derive(Debug)]
 enum Finder {
-    /// No texts.
     Nothing,
-    /// Too many texts to search for: every text is treated as a match.
+    /// Too many texts to search for.
     Everything,
     These {
         heads: Dictionary,
-        /// All spellings, in lower case.
         spellings: Dictionary,
     },
 }
@@ -184,13 +176,11 @@ impl Finder {
     }
 }
 
-/// Returns the characters that identify a spelling.
 fn head(spelling: &str) -> &str {
     spelling.char_indices().nth(HEAD).map_or(spelling, |(end, _)| &spelling[..end])
 }
 
-/// Returns the spellings in which a page can return a text: unchanged, on one line, in quotation marks, as an identifier, and in
-/// an address.
+/// Unchanged, on one line, in quotation marks, as an identifier, and in an address.
 fn spellings(text: &str) -> Vec<String> {
     let on_a_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let quoted = Value::from(text).to_string();
@@ -215,7 +205,6 @@ fn spellings(text: &str) -> Vec<String> {
     spellings
 }
 
-/// Escapes like `CSS.escape`, except for a leading digit.
 fn identifier(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -240,7 +229,6 @@ mod tests {
         Typed::new(&TypedTexts { texts, too_many: false })
     }
 
-    /// Returns the shortest time of three runs.
     fn time(work: impl Fn()) -> Duration {
         let once = || {
             let begun = Instant::now();
@@ -250,7 +238,6 @@ mod tests {
         (0..3).map(|_| once()).min().unwrap_or_default()
     }
 
-    /// Returns texts of this size with a common beginning.
     fn alike(count: usize, bytes: usize) -> Vec<String> {
         (0..count).map(|at| format!("{}{at:08}", "a".repeat(bytes - 8))).collect()
     }

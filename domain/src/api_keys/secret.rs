@@ -1,22 +1,19 @@
-//! Secret of an API key, which is shown once.
-
 use std::fmt;
 
 use super::KeyKind;
 use crate::accounts::Tier;
 use crate::tokens;
 
-/// Full key: a prefix, 32 random bytes in hexadecimal, and their CRC-32, with which a secret scanner recognizes a key
-/// without a request to the service. Only its hash is stored.
+/// A prefix, 32 random bytes in hexadecimal, and their CRC-32, with which a secret scanner recognizes a key without a
+/// request to the service. Only its hash is stored.
 #[derive(Clone)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Prefix of all other account keys.
     const LIVE: &str = "svc_live_";
     /// Prefix of device keys on the free tier (contract: devices 9).
     const TEST: &str = "svc_test_";
-    /// Prefix of staff credentials, which belong to no account.
+    /// Staff credentials belong to no account.
     const STAFF: &str = "svc_staff_";
     const LIVE_OR_TEST: [&str; 2] = [Self::LIVE, Self::TEST];
 
@@ -28,7 +25,6 @@ impl Secret {
         Self::random(prefix)
     }
 
-    /// Generates the secret of a staff credential.
     pub(crate) fn generate_for_staff() -> Self {
         Self::random(Self::STAFF)
     }
@@ -38,13 +34,12 @@ impl Secret {
         Self(format!("{prefix}{body}{}", checksum(&body)))
     }
 
-    /// Returns the key if its prefix and checksum are right, so that a mistyped key does not reach the database.
+    /// Checks prefix and checksum, so that a mistyped key does not reach the database.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::LIVE_OR_TEST.iter().find_map(|prefix| Self::after(prefix, text))
     }
 
-    /// Returns a staff credential if its prefix and checksum are right.
     pub(crate) fn parse_of_staff(text: &str) -> Option<Self> {
         Self::after(Self::STAFF, text)
     }
@@ -54,7 +49,7 @@ impl Secret {
         (checksum(body) == sum).then(|| Self(text.to_owned()))
     }
 
-    /// Returns the secret, which is shown once.
+    /// Shown once.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0

@@ -11,10 +11,10 @@ use crate::area::Bound;
 use crate::audit::changes::{COUNTED, NOT_COUNTED};
 use crate::emails::Template;
 
-/// Modules that write a table of another area. There is one exception, for speed: an operation ends in one statement
-/// (`sessions::intents::end`), which checks its fence and counts its usage. Every operation holds its session until
-/// that statement ends, so a second statement would delay all of them. Sessions write other areas' tables through
-/// database functions of those areas, which the migrations define.
+/// Modules that write a table of another area. One exception, for speed: `sessions::intents::end` ends an operation,
+/// checks its fence and counts its usage in one statement. Every operation holds its session until that statement ends,
+/// so a second statement would delay all of them. Sessions write other areas' tables through database functions of
+/// those areas.
 const ALLOWED_FOREIGN_WRITES: [(&str, &str); 1] = [("sessions", "usage_counts")];
 
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -22,7 +22,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-/// Returns the code of each module of this crate, including its folder, without comments and tests.
+/// Includes folders, without comments and tests.
 fn modules() -> BTreeMap<String, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut modules = BTreeMap::<_, String>::new();
@@ -90,7 +90,6 @@ fn only_the_owner_area_writes_a_table() {
     );
 }
 
-/// Returns the statements of all migrations.
 fn migrations() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../migrations");
     let mut paths = files(&folder);

@@ -1,9 +1,8 @@
-//! Limits how often an account can change its configuration (contract: audit-log 20 to 22). The audit log keeps a row
-//! of each change permanently, so without a limit an account could fill the database by changing a setting in a loop.
+//! Limits how often an account can change its configuration (contract: audit-log 20 to 22): the audit log keeps a row
+//! of each change permanently, so an account could fill the database by changing a setting in a loop.
 //!
-//! The first statement of a transaction counts its change in the account's row of `audited_changes`. Therefore only
-//! committed changes count, in all processes together. The limit is a bucket that refills evenly, like those of the
-//! rate limits.
+//! The first statement of a transaction counts its change in the account's row of `audited_changes`, so only committed
+//! changes count, in all processes together. The limit is a bucket that refills evenly.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -12,7 +11,6 @@ use sqlx::PgConnection;
 
 use crate::ids::AccountId;
 
-/// Actions that count toward the limit.
 pub const COUNTED: [&str; 22] = [
     "account.bundled_llm_consent_changed",
     "account.byok_provider_key_set",
@@ -38,7 +36,7 @@ pub const COUNTED: [&str; 22] = [
     "webhook_endpoint.updated",
 ];
 
-/// Actions that do not count, each with the reason.
+/// Each with the reason.
 pub const NOT_COUNTED: [(&str, &str); 28] = [
     ("account.byok_provider_key_cleared", "a deletion"),
     ("account.email_verified", "a sign-in"),
@@ -70,13 +68,10 @@ pub const NOT_COUNTED: [(&str, &str); 28] = [
     ("webhook_endpoint.deleted", "a deletion"),
 ];
 
-/// Error: the account has reached its limit of changes per hour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the account has reached its limit of configuration changes per hour ({limit})")]
 pub struct TooManyChanges {
-    /// Maximum number of changes per hour.
     pub limit: NonZeroU32,
-    /// Time after which the next change is possible.
     pub wait: Duration,
 }
 
@@ -90,8 +85,7 @@ fn share(per_hour: NonZeroU32) -> Duration {
     Duration::from_micros(u64::try_from(WINDOW.as_micros()).unwrap_or(u64::MAX) / u64::from(per_hour.get()))
 }
 
-/// Counts a change of the account's configuration unless the account has reached its limit. `conn` must be in the
-/// transaction of the change and must not hold locks yet.
+/// `conn` must be in the transaction of the change and must not hold locks yet.
 pub async fn count(
     conn: &mut PgConnection,
     account: AccountId,
@@ -100,8 +94,7 @@ pub async fn count(
     count_shares(conn, account, per_hour, 1).await
 }
 
-/// Counts a change together with the later change that reverses it, which is never refused. When the limit is 1, both
-/// count as one change.
+/// The later change that reverses it is never refused. When the limit is 1, both count as one change.
 pub async fn count_with_undoing(
     conn: &mut PgConnection,
     account: AccountId,

@@ -1,8 +1,7 @@
 //! Reads the audit log (contract: audit-log 4 to 6) and redacts each row for its reader.
 //!
-//! A row caused by another account does not show the location of its actor: the IP address and the user agent are null,
-//! and the payload members with the same data are removed. A reader from another account sees no such members in any
-//! row.
+//! A row caused by another account does not show the location of its actor: IP address, user agent, and the payload
+//! members with the same data. A reader from another account sees no such members in any row.
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -11,57 +10,41 @@ use uuid::Uuid;
 use crate::ids::{AccountId, ApiKeyId};
 use crate::timestamp::Timestamp;
 
-/// Members of payloads that show the location of a user.
 const LOCATION_MEMBERS: [&str; 5] = ["issued_from_ip", "source_ip", "ip_address", "user_agent", "issued_user_agent"];
 
 /// Audit log of an account, as seen by one reader.
 #[derive(Debug, Clone, Copy)]
 pub struct Log {
-    /// Account the log belongs to.
     pub account: AccountId,
-    /// Account of the reader; `None` when the reader is not an account.
+    /// `None` when the reader is not an account.
     pub reader: Option<AccountId>,
 }
 
-/// Row of the log, redacted for its reader.
 #[derive(Debug)]
 pub struct Row {
-    /// Row id, which sorts by time.
     pub id: Uuid,
-    /// Account the log belongs to.
     pub account_id: AccountId,
-    /// `customer`, `system` or `staff`.
     pub actor_type: String,
-    /// Account of the actor; `None` when the actor is not an account.
+    /// `None` when the actor is not an account.
     pub actor_account_id: Option<AccountId>,
     pub actor_key_id: Option<ApiKeyId>,
-    /// Name of the action.
     pub action: String,
-    /// Id of the resource that changed.
     pub target_resource_id: Option<String>,
-    /// Details, in any JSON shape.
     pub payload: Value,
-    /// IP address of the actor.
     pub ip_address: Option<String>,
-    /// User agent of the actor.
     pub user_agent: Option<String>,
-    /// Time of the action.
     pub timestamp: Timestamp,
 }
 
-/// Filter of a list of rows.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filter {
-    /// Selects rows with this action, one of [`crate::areas::actions`].
+    /// One of [`crate::areas::actions`].
     pub action: Option<&'static str>,
-    /// Continues the list after this row.
     pub after: Option<Uuid>,
 }
 
-/// Lists the rows of the log, newest first, at most `limit`.
-///
-/// There is a statement for each filter, so that each walks one index from a point on, whatever the size of the log.
-/// One statement with an optional condition would leave the choice of index to the planner.
+/// A statement for each filter, so that each walks one index from a point on, whatever the size of the log. An optional
+/// condition would leave the choice of index to the planner.
 pub async fn list(conn: &mut PgConnection, log: Log, filter: Filter, limit: i64) -> sqlx::Result<Vec<Row>> {
     let before = filter.after.unwrap_or(Uuid::max());
     let stored = match filter.action {
@@ -96,19 +79,15 @@ pub async fn list(conn: &mut PgConnection, log: Log, filter: Filter, limit: i64)
     Ok(stored.into_iter().map(|row| row.shown_to(log.reader)).collect())
 }
 
-/// Ids of the newest rows of a log at one moment. Rows are never changed or deleted, so the ids are enough to read
-/// exactly these rows later in batches, without a transaction that stays open for a slow reader.
+/// Ids of the newest rows at one moment. Rows are never changed or deleted, so the ids are enough to read exactly these
+/// rows later in batches, without a transaction that stays open for a slow reader.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// Time of the snapshot.
     pub taken_at: Timestamp,
-    /// Ids of the rows, newest first.
     pub ids: Vec<Uuid>,
-    /// True when the log has older rows.
     pub truncated: bool,
 }
 
-/// Takes a snapshot of the newest rows of the account's log, at most `limit`.
 pub async fn snapshot(conn: &mut PgConnection, account: AccountId, limit: u32) -> sqlx::Result<Snapshot> {
     let newest = sqlx::query!(
         r#"select now() as "taken_at!",
@@ -125,7 +104,6 @@ pub async fn snapshot(conn: &mut PgConnection, account: AccountId, limit: u32) -
     Ok(Snapshot { taken_at, ids, truncated })
 }
 
-/// Returns these rows of the log, newest first.
 pub async fn rows(conn: &mut PgConnection, log: Log, ids: &[Uuid]) -> sqlx::Result<Vec<Row>> {
     let stored = sqlx::query_as!(
         Stored,
@@ -175,9 +153,8 @@ impl Stored {
     }
 }
 
-/// Returns a stored payload, which is an object, complete or redacted. A payload that another program wrote can be JSON
-/// that this program cannot parse, with numbers out of range or deeper nesting. Its text is then returned in the member
-/// `unparsed`, or dropped when the payload must be redacted.
+/// A payload that another program wrote can be JSON that this program cannot parse, with numbers out of range or deeper
+/// nesting. Its text is then returned in the member `unparsed`, or dropped when the payload must be redacted.
 fn shown(payload: &str, redacted: bool) -> Value {
     match serde_json::from_str(payload) {
         Ok(mut value) => {

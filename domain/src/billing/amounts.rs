@@ -13,20 +13,18 @@ use serde_json::value::RawValue;
 pub struct Amount(Decimal);
 
 impl Amount {
-    /// Creates an amount from cents.
     #[must_use]
     pub fn of_cents(cents: i32) -> Self {
         Self(Decimal::new(cents.into(), 2))
     }
 
-    /// Returns `None` when the text is not a number, is negative or has more than 28 digits.
+    /// `None` when the text is not such an amount.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let amount = Decimal::from_str_exact(text).or_else(|_| Decimal::from_scientific(text)).ok()?;
         (!amount.is_sign_negative() || amount.is_zero()).then_some(Self(amount))
     }
 
-    /// Returns true when the amount is zero.
     #[must_use]
     pub fn is_nothing(self) -> bool {
         self.0.is_zero()

@@ -1,9 +1,9 @@
-//! Card payments (contract: billing 6, 16 to 25): the provider's customers and their subscriptions, the mails sent
-//! about them, and the idempotency keys sent to the provider.
+//! Card payments (contract: billing 6, 16 to 25): the provider's customers, subscriptions, mails about them, and
+//! idempotency keys.
 //!
-//! The provider can deliver an event more than once, concurrently and in any order. A transaction therefore inserts the
-//! event's id first, which another delivery of the same event waits for. It then locks the row of the customer, and
-//! after it the row of the account.
+//! The provider can deliver an event more than once, concurrently and in any order. A transaction inserts the event's
+//! id first, which another delivery of the same event waits for. It then locks the row of the customer, and after it
+//! the row of the account.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -15,14 +15,13 @@ use crate::emails::Template;
 use crate::ids::AccountId;
 use crate::timestamp::Timestamp;
 
-/// Maximum length of an idempotency key at the provider, in characters.
 const KEY_CHARS: usize = 255;
-/// Minimum time the provider remembers a key, in hours.
+/// The provider remembers a key at least this long.
 const KEY_HOURS: i32 = 24;
-/// Days after which a key is deleted. The provider has forgotten it by then.
+/// The provider has forgotten the key by then.
 const KEY_DAYS: i32 = 30;
 
-/// Records an event's id. Returns false when the event was recorded before.
+/// Returns false when the event was recorded before.
 pub async fn note_event(conn: &mut PgConnection, event: &Event) -> sqlx::Result<bool> {
     let noted = sqlx::query!(
         "insert into card_events (id, type, created_at) values ($1, $2, $3) on conflict do nothing",
@@ -35,7 +34,7 @@ pub async fn note_event(conn: &mut PgConnection, event: &Event) -> sqlx::Result<
     Ok(noted.rows_affected() == 1)
 }
 
-/// Locks a customer's row until the transaction ends. Returns the customer's account, if it is known.
+/// Returns the customer's account, if it is known.
 pub async fn lock_customer(conn: &mut PgConnection, customer: &str) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!(
         r#"insert into card_customers (id) values ($1)
@@ -46,7 +45,7 @@ pub async fn lock_customer(conn: &mut PgConnection, customer: &str) -> sqlx::Res
     .await
 }
 
-/// Assigns a customer to an account, unless it has one.
+/// Does nothing if the customer has an account.
 pub async fn bind(conn: &mut PgConnection, customer: &str, account: AccountId, at: Timestamp) -> sqlx::Result<()> {
     sqlx::query!(
         "update card_customers set account_id = $2, bound_at = $3 where id = $1 and account_id is null",
@@ -59,7 +58,6 @@ pub async fn bind(conn: &mut PgConnection, customer: &str, account: AccountId, a
     Ok(())
 }
 
-/// Returns the account of a subscription, if the subscription is known.
 pub async fn subscriber(conn: &mut PgConnection, subscription: &str) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!(
         r#"select account_id as "account_id: AccountId" from card_subscriptions where id = $1"#,
@@ -87,16 +85,13 @@ pub async fn customer_of(conn: &mut PgConnection, account: AccountId) -> sqlx::R
 pub enum EventOrder {
     /// Checkout, which shows only that the subscription exists.
     Checkout,
-    /// Creation of the subscription.
     Created,
-    /// Change of the subscription.
     Updated,
-    /// End of the subscription.
     Deleted,
 }
 
-/// Stores the state of a subscription, unless a later event has stored one or the subscription has ended. Values that
-/// were not known are stored even then (contract: billing 17).
+/// Does nothing if a later event has stored a state or the subscription has ended, except that it stores values that
+/// were not known (contract: billing 17).
 pub async fn note_subscription(
     conn: &mut PgConnection,
     account: AccountId,
@@ -150,8 +145,8 @@ pub async fn note_subscription(
     Ok(())
 }
 
-/// Stores whether a subscription gives its tier, unless a later event decided it or the subscription has ended. Returns
-/// true when it was stored. Later events that do not decide it have no effect here (contract: billing 17).
+/// Does nothing if a later event decided it or the subscription has ended. Later events that do not decide it have no
+/// effect here (contract: billing 17).
 pub async fn note_decision(
     conn: &mut PgConnection,
     subscription: &str,
@@ -174,15 +169,12 @@ pub async fn note_decision(
     Ok(noted.rows_affected() == 1)
 }
 
-/// Subscription that gives its tier.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TierSubscription {
-    /// Id at the provider.
     pub id: String,
     pub tier: Tier,
 }
 
-/// Returns the tier that this subscription gives, or `None` when it is not known to give one.
 pub async fn given_by(conn: &mut PgConnection, subscription: &str) -> sqlx::Result<Option<Tier>> {
     let given = sqlx::query_scalar!(
         r#"select tier as "tier!: Tier" from card_subscriptions where id = $1 and gives and not ended and tier is not null"#,
@@ -203,7 +195,6 @@ pub async fn giver(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<
     .await
 }
 
-/// Subscription as its owner sees it.
 #[derive(Debug)]
 pub struct OwnedSubscription {
     /// Status in the provider's terms.
@@ -213,7 +204,7 @@ pub struct OwnedSubscription {
     pub cancel_at_period_end: bool,
 }
 
-/// Returns the account's subscription: the newest active one, or otherwise the newest that has ended.
+/// The newest active one, or otherwise the newest that has ended.
 pub async fn shown(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<OwnedSubscription>> {
     sqlx::query_as!(
         OwnedSubscription,
@@ -226,20 +217,16 @@ pub async fn shown(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<
     .await
 }
 
-/// Mail to a customer about one subject, which is sent once.
 #[derive(Debug)]
 pub struct CardNotice<'a> {
-    /// Template of the mail.
     pub template: Template,
     /// Key that distinguishes the mail from others with the same template.
     pub about: String,
-    /// Customer at the provider.
     pub customer: Option<&'a str>,
-    /// Values for the template.
     pub details: Value,
 }
 
-/// Records a mail. Without an account, the mail waits for [`found`]. Returns false when it was recorded before.
+/// Without an account, the mail waits for [`found`]. Returns false when it was recorded before.
 pub async fn note_notice(
     conn: &mut PgConnection,
     account: Option<AccountId>,
@@ -259,16 +246,13 @@ pub async fn note_notice(
     Ok(noted.rows_affected() == 1)
 }
 
-/// Mail that waited until its customer's account was known.
 #[derive(Debug)]
 pub struct PendingNotice {
-    /// Template of the mail.
     pub template: Template,
-    /// Values for the template.
     pub details: Value,
 }
 
-/// Assigns the waiting mails of a customer to its account and returns them. Each mail is returned once.
+/// Each waiting mail is returned once.
 pub async fn found(conn: &mut PgConnection, customer: &str, account: AccountId) -> sqlx::Result<Vec<PendingNotice>> {
     sqlx::query_as!(
         PendingNotice,
@@ -281,10 +265,8 @@ pub async fn found(conn: &mut PgConnection, customer: &str, account: AccountId) 
     .await
 }
 
-/// Request to the provider that can be repeated.
 #[derive(Debug)]
 pub struct SentKey {
-    /// Idempotency key sent to the provider.
     pub key: String,
     /// Payer of the first request: a customer or an e-mail address.
     pub payer: String,
@@ -292,9 +274,8 @@ pub struct SentKey {
     pub is_remembered: bool,
 }
 
-/// Returns the idempotency key that the provider receives for an account's key, the same for each repetition
-/// (contract: billing 6). All keys belong to one account at the provider. A key that another account has used or could
-/// use therefore gets the account's id as a prefix.
+/// The same for each repetition (contract: billing 6). All keys belong to one account at the provider, so a key that
+/// another account has used or could use gets the account's id as a prefix.
 pub async fn sent_key(conn: &mut PgConnection, account: AccountId, key: &str, payer: &str) -> sqlx::Result<SentKey> {
     if !key.starts_with(AccountId::PREFIX)
         && let Some(sent) = claim_key(&mut *conn, account, key, payer).await?
@@ -331,7 +312,6 @@ async fn claim_key(
     Ok(claimed.map(|row| SentKey { key: key.to_owned(), payer: row.payer, is_remembered: row.is_remembered }))
 }
 
-/// Deletes up to `limit` keys that the provider has forgotten. Returns the number of deleted keys.
 pub async fn purge_keys(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from card_checkout_keys where sent_key = any(array(

@@ -1,7 +1,7 @@
 //! Parses the events of the card provider that the service uses.
 //!
-//! The location of some members depends on the version of the provider's API, which is set in the provider's dashboard.
-//! The parser accepts all locations.
+//! The location of some members depends on the API version that is set in the provider's dashboard. The parser accepts
+//! all locations.
 
 use chrono::DateTime;
 use serde::Deserialize;
@@ -12,68 +12,48 @@ use crate::accounts::Tier;
 use crate::ids::AccountId;
 use crate::timestamp::Timestamp;
 
-/// Maximum length of the provider's ids, in characters.
 const ID_CHARS: usize = 255;
-/// Last accepted second, the end of the year 9999.
+/// End of the year 9999.
 const LAST_SECOND: i64 = 253_402_300_799;
 
-/// Error: the body is not an event, or lacks a required member of its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an event of the card provider")]
 pub struct Malformed;
 
-/// Event of the provider.
 #[derive(Debug)]
 pub struct Event {
-    /// Id at the provider, the same for each delivery of the event.
+    /// The same for each delivery of the event.
     pub id: String,
-    /// Type of the event in the provider's terms.
     pub kind: String,
     /// Time of the event by the provider's clock, in whole seconds.
     pub created: Timestamp,
-    /// Content of the event; `None` for types that the service ignores.
+    /// `None` for types that the service ignores.
     pub told: Option<CardEventContent>,
 }
 
-/// Content of an event, by type.
 #[derive(Debug)]
 pub enum CardEventContent {
-    /// A customer completed the checkout.
     Checkout(Checkout),
-    /// A subscription was created or changed.
     Subscription(Subscription),
-    /// A subscription ended permanently.
     Deleted(Subscription),
     Paid(Invoice),
-    /// An attempt to collect an invoice failed.
     Failed(Invoice),
-    /// An invoice will be due.
     Upcoming(Invoice),
 }
 
-/// Completed checkout.
 #[derive(Debug)]
 pub struct Checkout {
-    /// Account that started the checkout.
     pub account: Option<AccountId>,
-    /// Customer that the checkout created or used.
     pub customer: Option<String>,
-    /// Subscription that the checkout created.
     pub subscription: Option<String>,
-    /// Tier that was bought.
     pub tier: Option<Tier>,
-    /// True when no payment is outstanding.
     pub is_paid: bool,
 }
 
-/// Subscription at the time of its event.
 #[derive(Debug)]
 pub struct Subscription {
-    /// Id at the provider.
     pub id: String,
-    /// Account of the subscription, if it was set when the subscription was created.
     pub account: Option<AccountId>,
-    /// Customer that pays.
     pub customer: Option<String>,
     pub tier: Option<Tier>,
     /// Status in the provider's terms.
@@ -81,29 +61,24 @@ pub struct Subscription {
     pub current_period_end: Option<Timestamp>,
     /// True when the subscription ends with the current period.
     pub cancel_at_period_end: bool,
-    /// Time the subscription was created.
     pub started_at: Option<Timestamp>,
 }
 
-/// Invoice at the time of its event.
 #[derive(Debug)]
 pub struct Invoice {
-    /// Id at the provider; `None` for an invoice that will be due.
+    /// `None` for an invoice that will be due.
     pub id: Option<String>,
-    /// Account of the invoice, if it was set when the subscription was created.
     pub account: Option<AccountId>,
-    /// Customer that pays.
     pub customer: Option<String>,
     pub subscription: Option<String>,
     /// Amount paid, in the currency's smallest unit.
     pub amount_paid: i64,
     /// Amount due, in the currency's smallest unit.
     pub amount_due: i64,
-    /// Currency code of ISO 4217 in lower case.
+    /// ISO 4217, in lower case.
     pub currency: Option<String>,
     /// Number of attempts to collect the invoice, if the event contains it.
     pub attempts: Option<i64>,
-    /// End of the billing period, at which the invoice is due.
     pub due_at: Option<Timestamp>,
 }
 
@@ -121,7 +96,7 @@ struct Data {
     object: Map<String, Value>,
 }
 
-/// Reference to another object: its id, or the complete object.
+/// Its id, or the complete object.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Reference {
@@ -190,10 +165,7 @@ struct SubscriptionDetails {
 }
 
 impl Event {
-    /// Parses an event received at second `now`, which is also the time of an event without one.
-    ///
-    /// # Errors
-    /// Returns an error if the body is not an event or lacks a required member of its type.
+    /// `now` is also the time of an event without one, in seconds.
     pub fn parse(body: &[u8], now: i64) -> Result<Self, Malformed> {
         let Envelope { id, kind, created, data } = serde_json::from_slice(body).map_err(|_| Malformed)?;
         let told = match kind.as_str() {
@@ -210,7 +182,6 @@ impl Event {
         Ok(Self { id: checked(id)?, kind: checked(kind)?, created: instant(created.unwrap_or(now))?, told })
     }
 
-    /// Returns the customer of the event.
     #[must_use]
     pub fn customer(&self) -> Option<&str> {
         match self.told.as_ref()? {
@@ -224,7 +195,6 @@ impl Event {
         }
     }
 
-    /// Returns the subscription of the event.
     #[must_use]
     pub fn subscription(&self) -> Option<&str> {
         match self.told.as_ref()? {
@@ -238,7 +208,6 @@ impl Event {
         }
     }
 
-    /// Returns the account that the event itself contains.
     #[must_use]
     pub fn account(&self) -> Option<AccountId> {
         match self.told.as_ref()? {
@@ -253,7 +222,7 @@ impl Event {
     }
 }
 
-/// Returns `None` for the checkout of something other than a subscription.
+/// `None` for something other than a subscription.
 fn checkout(object: Map<String, Value>) -> Result<Option<CardEventContent>, Malformed> {
     let object: CheckoutObject = read(object)?;
     if object.mode.as_deref().is_some_and(|mode| mode != "subscription") {
@@ -287,7 +256,6 @@ fn subscription(object: Map<String, Value>) -> Result<Subscription, Malformed> {
     })
 }
 
-/// Parses an invoice that must have an id.
 fn billed(object: Map<String, Value>) -> Result<Invoice, Malformed> {
     let invoice = invoice(object)?;
     if invoice.id.is_some() { Ok(invoice) } else { Err(Malformed) }
@@ -332,7 +300,6 @@ fn id_of(reference: Option<Reference>) -> Result<Option<String>, Malformed> {
     id.map(checked).transpose()
 }
 
-/// Checks an id or name of the provider.
 fn checked(name: String) -> Result<String, Malformed> {
     let is_name = (1..=ID_CHARS).contains(&name.len()) && name.bytes().all(|letter| letter.is_ascii_graphic());
     if is_name { Ok(name) } else { Err(Malformed) }

@@ -6,8 +6,8 @@ use sha2::Sha256;
 /// Maximum difference between the signing time and now, in seconds.
 pub const TOLERANCE_SECONDS: i64 = 300;
 
-/// Returns true when `header` contains a signature of exactly these bytes with `secret`, at most [`TOLERANCE_SECONDS`]
-/// from `now` (Unix seconds). One valid `v1` is enough: the provider sends two while a secret is rotated.
+/// At most [`TOLERANCE_SECONDS`] from `now` (Unix seconds). One valid `v1` is enough: the provider sends two while a
+/// secret is rotated.
 ///
 /// # Panics
 /// Never panics: HMAC accepts keys of any length.

@@ -8,19 +8,15 @@ use super::amounts::Amount;
 use super::orders::{Order, Status};
 use crate::ids::OrderId;
 
-/// Maximum length of a payment's id, in characters.
 const ID_CHARS: usize = 100;
-/// Status of a payment that was refunded, in the processor's terms.
 const REFUNDED: &str = "refunded";
 
-/// State of a payment.
 #[derive(Debug, Clone, Deserialize)]
 pub struct PaymentNotice {
-    /// Order of the payment, under the id that the service gave it; `None` when the id is not one of the service.
+    /// `None` when the id is not one of the service.
     #[serde(default, deserialize_with = "own_order_id")]
     pub order_id: Option<OrderId>,
-    /// Id of the payment at the processor. A customer who pays in parts or twice creates several payments for one
-    /// order.
+    /// A customer who pays in parts or twice creates several payments for one order.
     #[serde(deserialize_with = "payment_id")]
     pub payment_id: String,
     /// Status in the processor's terms.
@@ -29,34 +25,27 @@ pub struct PaymentNotice {
     pub price_amount: Option<Amount>,
     #[serde(default)]
     pub price_currency: Option<String>,
-    /// Amount that arrived.
     #[serde(default)]
     pub actually_paid: Option<Amount>,
     #[serde(default)]
     pub pay_currency: Option<String>,
 }
 
-/// Effect of a payment on its order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PaymentEffect {
-    /// The order is paid.
     Paid,
-    /// The order will not be paid.
     Failed,
-    /// The payment is still in progress.
     Open,
-    /// The processor reports the payment as complete, but it does not match the order.
+    /// Complete, but does not match the order.
     Amiss(&'static str),
 }
 
 impl PaymentNotice {
-    /// # Errors
-    /// Returns an error if the body is not a notice of a payment.
     pub fn parse(body: &[u8]) -> serde_json::Result<Self> {
         serde_json::from_slice(body)
     }
 
-    /// Returns the effect on the payment's order (contract: billing 36).
+    /// Contract: billing 36.
     #[must_use]
     pub fn means(&self, order: &Order) -> PaymentEffect {
         match self.payment_status.as_str() {
@@ -82,14 +71,12 @@ impl PaymentNotice {
         }
     }
 
-    /// Returns true when the payment was refunded.
     #[must_use]
     pub fn is_refund(&self) -> bool {
         self.payment_status == REFUNDED
     }
 
-    /// Returns the reason why staff should check an order that this payment no longer pays, although money arrived and
-    /// was not refunded (contract: billing 36).
+    /// Money arrived and was not refunded, but this payment no longer pays the order (contract: billing 36).
     #[must_use]
     pub fn leaves(&self, order: &Order) -> Option<&'static str> {
         let arrived = !self.is_refund() && self.actually_paid.is_some_and(|paid| !paid.is_nothing());
@@ -99,7 +86,7 @@ impl PaymentNotice {
         })
     }
 
-    /// Returns true when this payment has already completed the order.
+    /// This payment has already completed the order.
     #[must_use]
     pub fn repeats(&self, order: &Order) -> bool {
         order.status == Status::Paid && order.paid_by.as_ref() == Some(&self.payment_id)
@@ -110,10 +97,7 @@ fn own_order_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Ord
     Ok(Option::<String>::deserialize(deserializer)?.and_then(|text| text.parse().ok()))
 }
 
-/// Reads an id that the processor writes as a number or as a string.
-///
-/// # Errors
-/// Returns an error if the id is neither or is too long.
+/// The processor writes an id as a number or as a string.
 pub fn payment_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let written = Box::<RawValue>::deserialize(deserializer)?;
     let id = written.get().trim_matches('"');

@@ -7,15 +7,14 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::value::RawValue;
 use sha2::Sha512;
 
-/// Maximum nesting depth of a notice. Each level is parsed once more than the level around it, so the depth must be
-/// limited.
+/// Each level is parsed once more than the level around it.
 const DEEPEST: usize = 16;
 
 /// Form in which the sender writes an array before it signs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arrays {
     Kept,
-    /// The processor's own JavaScript turns arrays into objects whose keys are the indices.
+    /// The processor's own JavaScript makes the indices keys.
     AsObjects,
 }
 
@@ -44,8 +43,7 @@ pub fn is_valid(signature: &str, body: &[u8], secret: &str) -> bool {
     })
 }
 
-/// Writes a value with sorted keys. Returns `None` when it is nested too deeply. The last value of a repeated key is
-/// used.
+/// `None` when the value is nested too deeply. The last value of a repeated key is used.
 fn write_sorted(value: &RawValue, arrays: Arrays, levels: usize, out: &mut String) -> Option<()> {
     let text = value.get();
     match text.as_bytes().first()? {

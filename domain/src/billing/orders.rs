@@ -14,116 +14,89 @@ use crate::area::ScheduledJob;
 use crate::ids::{AccountId, OrderId};
 use crate::timestamp::Timestamp;
 
-/// Job that asks the processor about orders that have been pending for long, and ends tiers whose paid period is over.
+/// Asks the processor about orders that have been pending for long, and ends tiers whose paid period is over.
 pub const SWEEP: ScheduledJob = ScheduledJob { name: "sweep_crypto_orders", period: 300 };
 
-/// Maximum number of orders of an account that can be paid at a time.
+/// Orders that can be paid at a time.
 pub const MOST_OPEN: i64 = 20;
 
-/// State of an order.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames,
 )]
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Status {
-    /// The order can be paid.
     Pending,
-    /// The order was paid.
     Paid,
-    /// The order was not paid.
     Failed,
 }
 
 impl Status {
-    /// Names of all states in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Name of the state in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Returns the state with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         <Self as strum::VariantArray>::VARIANTS.iter().copied().find(|status| status.name() == name)
     }
 }
 
-/// Reason why an order failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Reason {
-    /// The processor reported it.
     Ipn,
-    /// The payment window passed and staff ended the order.
+    /// Ended by staff.
     Expired,
-    /// The order was pending for too long without a final notice from the processor.
+    /// The processor sent no final notice.
     Swept,
 }
 
 impl Reason {
-    /// Names of all reasons in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Name of the reason in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// Values of a new order.
 #[derive(Debug, Clone)]
 pub struct OrderRequest {
-    /// Tier that is bought for a period.
     pub product: Tier,
-    /// Price in hundredths of its currency.
     pub price_cents: i32,
-    /// Currency of the price, in lower case.
     pub price_currency: String,
     /// Currency of the payment, in lower case.
     pub pay_currency: String,
 }
 
-/// Order of a customer.
 #[derive(Debug, Clone)]
 pub struct Order {
     pub id: OrderId,
     pub account: AccountId,
-    /// Tier that is bought for a period.
     pub product: Tier,
-    /// Price in hundredths of its currency.
     pub price_cents: i32,
     pub price_currency: String,
-    /// Currency of the payment.
     pub pay_currency: String,
-    /// Id of the payment at the processor; `None` until the processor responded.
+    /// `None` until the processor responded.
     pub payment_id: Option<String>,
-    /// Address the payment goes to; `None` until the processor responded.
+    /// `None` until the processor responded.
     pub pay_address: Option<String>,
-    /// Amount to pay; `None` until the processor responded.
+    /// `None` until the processor responded.
     pub pay_amount: Option<Amount>,
-    /// State of the order.
     pub status: Status,
-    /// Reason why the order failed.
     pub reason: Option<Reason>,
-    /// Payment that paid the order.
     pub paid_by: Option<String>,
-    /// Time the order was paid or failed.
     pub ended_at: Option<Timestamp>,
-    /// End of the paid period.
     pub paid_until: Option<Timestamp>,
-    /// Reason why staff should check the order; `None` when no check is needed.
+    /// Reason why staff should check the order.
     pub flag: Option<String>,
-    /// Payment that is the reason for the flag.
     pub flagged_by: Option<String>,
-    /// Time the order was created.
     pub created_at: Timestamp,
-    /// End of the payment window.
     pub expires_at: Timestamp,
 }
 
@@ -186,23 +159,18 @@ macro_rules! orders {
     };
 }
 
-/// Result of looking up an account's idempotency key.
 #[derive(Debug)]
 pub enum OrderByKey {
-    /// The order exists, and its response is repeated unchanged.
-    Answered {
-        id: OrderId,
-        /// Body of the response.
-        body: String,
-    },
+    /// The response is repeated unchanged.
+    Answered { id: OrderId, body: String },
     /// Another request is waiting for the processor.
     Asked,
-    /// The request that asked the processor did not finish, and the caller asks now.
+    /// The other request did not finish, and the caller asks now.
     TakenOver(Box<Order>),
 }
 
-/// Looks up the account's idempotency key; `None` when it was never used. If another request has waited for the
-/// processor for longer than `patience`, the caller takes over its order, which can be paid within `window` from now.
+/// `None` when the key was never used. If another request has waited for the processor for longer than `patience`, the
+/// caller takes over its order, which can be paid within `window` from now.
 pub async fn of_key(
     conn: &mut PgConnection,
     account: AccountId,
@@ -233,18 +201,16 @@ pub async fn of_key(
     Ok(order.map(|order| OrderByKey::TakenOver(Box::new(order.into()))))
 }
 
-/// Result of creating an order.
 #[derive(Debug)]
 pub enum OrderOutcome {
-    /// The order was created, and the caller asks the processor for a payment.
+    /// The caller asks the processor for a payment.
     New(Box<Order>),
     /// Another order has the key.
     KeyInUse,
-    /// The account has [`MOST_OPEN`] orders that can be paid.
     TooMany,
 }
 
-/// Inserts an order that can be paid within `window`. The caller must hold the lock on the account's row.
+/// The caller must hold the lock on the account's row.
 pub async fn begin(
     conn: &mut PgConnection,
     account: AccountId,
@@ -285,18 +251,15 @@ pub async fn begin(
     Ok(OrderOutcome::New(Box::new(order.into())))
 }
 
-/// Payment that the processor created for an order.
 #[derive(Debug, Clone)]
 pub struct Payment {
-    /// Id of the payment at the processor.
     pub payment_id: String,
-    /// Address the payment goes to.
     pub pay_address: String,
     pub pay_amount: Amount,
     pub pay_currency: String,
 }
 
-/// Stores the payment of an order and the response to its buyer. Returns false when another request already stored one.
+/// Returns false when another request already stored a payment.
 pub async fn answer(conn: &mut PgConnection, id: OrderId, payment: &Payment, answer: &str) -> sqlx::Result<bool> {
     let kept = sqlx::query!(
         "update crypto_orders set payment_id = $2, pay_address = $3, pay_amount = $4, pay_currency = $5, answer = $6
@@ -311,7 +274,7 @@ pub async fn answer(conn: &mut PgConnection, id: OrderId, payment: &Payment, ans
     Ok(kept.execute(conn).await?.rows_affected() == 1)
 }
 
-/// Deletes an order that the processor rejected, so that its key can be used again.
+/// The processor rejected the order; its key can be used again.
 pub async fn forget(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<()> {
     sqlx::query!("delete from crypto_orders where id = $1 and answer is null and status = 'pending'", id as _)
         .execute(conn)
@@ -319,13 +282,11 @@ pub async fn forget(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Returns the account's order.
 pub async fn find(conn: &mut PgConnection, account: AccountId, id: OrderId) -> sqlx::Result<Option<Order>> {
     let order = orders!(conn, "where account_id = $1 and id = $2 and answer is not null", account as _, id as _);
     Ok(order.fetch_optional(conn).await?.map(Order::from))
 }
 
-/// Lists the account's orders after the given one, the newest first.
 pub async fn list(
     conn: &mut PgConnection,
     account: AccountId,
@@ -342,20 +303,14 @@ pub async fn list(
     Ok(rows.fetch_all(conn).await?.into_iter().map(Order::from).collect())
 }
 
-/// Filter of a list of orders for staff.
 #[derive(Debug)]
 pub struct Filter {
-    /// Selects orders in this state.
     pub status: Option<Status>,
-    /// Selects orders with a flag (true) or without one (false).
     pub flagged: Option<bool>,
-    /// Selects orders that are older than this one.
     pub before: Option<OrderId>,
-    /// Maximum number of orders.
     pub limit: i64,
 }
 
-/// Lists orders of all accounts, the newest first.
 pub async fn all(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<Order>> {
     let rows = orders!(
         conn,
@@ -370,7 +325,7 @@ pub async fn all(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<O
     Ok(rows.fetch_all(conn).await?.into_iter().map(Order::from).collect())
 }
 
-/// Returns an order whose response was stored, and locks its row until the transaction ends.
+/// Locks the row of an order whose response was stored.
 pub async fn lock(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<Option<Order>> {
     let order =
         orders!(conn, "where id = $1 and answer is not null for no key update", id as _).fetch_optional(conn).await?;
@@ -384,8 +339,8 @@ pub async fn is_overdue(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<bo
     Ok(overdue.fetch_optional(conn).await?.unwrap_or_default())
 }
 
-/// Ends an order as paid by this payment, for a `period` that begins after the time the account has already paid for
-/// the same tier. The caller must hold the locks on the order and on the account's row.
+/// The `period` begins after the time the account has already paid for the same tier. The caller must hold the locks on
+/// the order and on the account's row.
 pub async fn pay(conn: &mut PgConnection, id: OrderId, payment: Option<&str>, period: Duration) -> sqlx::Result<()> {
     sqlx::query!(
         "update crypto_orders o
@@ -403,7 +358,7 @@ pub async fn pay(conn: &mut PgConnection, id: OrderId, payment: Option<&str>, pe
     Ok(())
 }
 
-/// Ends an order as failed. The caller must hold the lock on the order.
+/// The caller must hold the lock on the order.
 pub async fn fail(conn: &mut PgConnection, id: OrderId, reason: Reason) -> sqlx::Result<()> {
     sqlx::query!(
         "update crypto_orders set status = 'failed', reason = $2, ended_at = now() where id = $1",
@@ -415,8 +370,7 @@ pub async fn fail(conn: &mut PgConnection, id: OrderId, reason: Reason) -> sqlx:
     Ok(())
 }
 
-/// Flags an order for staff because of this payment. Flags because of its other payments remain. The caller must hold
-/// the lock on the order.
+/// Flags because of other payments remain. The caller must hold the lock on the order.
 pub async fn flag(conn: &mut PgConnection, id: OrderId, payment: &str, why: &str) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into crypto_order_flags (order_id, payment_id, why) values ($1, $2, $3)
@@ -433,8 +387,7 @@ pub async fn flag(conn: &mut PgConnection, id: OrderId, payment: &str, why: &str
     Ok(())
 }
 
-/// Removes the flag that this payment raised. The order then shows the newest of its other flags, if there is one. The
-/// caller must hold the lock on the order.
+/// The order then shows the newest of its other flags, if there is one. The caller must hold the lock on the order.
 pub async fn unflag(conn: &mut PgConnection, id: OrderId, payment: &str) -> sqlx::Result<()> {
     sqlx::query!("delete from crypto_order_flags where order_id = $1 and payment_id = $2", id as _, payment)
         .execute(&mut *conn)
@@ -452,15 +405,13 @@ pub async fn unflag(conn: &mut PgConnection, id: OrderId, payment: &str) -> sqlx
     Ok(())
 }
 
-/// Paid order and its tier.
 #[derive(Debug)]
 pub struct PaidOrder {
     pub id: OrderId,
-    /// Tier that was bought.
     pub product: Tier,
 }
 
-/// Returns the account's order that was paid last, of those whose period is not over.
+/// The order that was paid last, of those whose period is not over.
 pub async fn newest_lasting(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<PaidOrder>> {
     sqlx::query_as!(
         PaidOrder,
@@ -473,7 +424,7 @@ pub async fn newest_lasting(conn: &mut PgConnection, account: AccountId) -> sqlx
     .await
 }
 
-/// Marks the order whose period has been over for longest as lapsed. Returns the order and its account.
+/// Marks the order whose period has been over for longest as lapsed.
 pub async fn take_lapsed(conn: &mut PgConnection) -> sqlx::Result<Option<(OrderId, AccountId)>> {
     let lapsed = sqlx::query!(
         "update crypto_orders set lapsed_at = now()
@@ -484,11 +435,9 @@ pub async fn take_lapsed(conn: &mut PgConnection) -> sqlx::Result<Option<(OrderI
     Ok(lapsed.fetch_optional(conn).await?.map(|order| (order.id, order.account_id)))
 }
 
-/// Order that has been pending for long.
 #[derive(Debug)]
 pub struct StaleOrder {
     pub id: OrderId,
-    /// Id of the payment at the processor.
     pub payment_id: String,
 }
 
@@ -512,8 +461,7 @@ pub async fn stale(
     .await
 }
 
-/// Deletes up to `limit` orders without a response: the request that asked the processor did not finish. Returns the
-/// number of deleted orders.
+/// The request that asked the processor did not finish.
 pub async fn purge_unanswered(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from crypto_orders where id = any(array(

@@ -1,4 +1,4 @@
-//! Opt-outs of customers from mails (contract: emails 6, 7). All mails are on by default.
+//! Opt-outs of customers from mails (contract: emails 6, 7).
 
 use std::str::FromStr;
 
@@ -9,19 +9,14 @@ use crate::audit::{self, Actor, Entry};
 use crate::ids::AccountId;
 use crate::validation::Invalid;
 
-/// Type of mail that customers can opt out of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case")]
 pub enum EventType {
-    /// Greeting after the e-mail address was verified.
     SignupWelcome,
-    /// First session that became ready.
     SessionSuccessFirst,
     SessionFailedFirst,
     TierChanged,
-    /// Receipt for a payment.
     BillingReceipt,
-    /// Reminder of a coming payment.
     BillingRenewalReminder,
 }
 
@@ -36,10 +31,8 @@ impl EventType {
         Self::BillingRenewalReminder,
     ];
 
-    /// Names of all types in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Name of the type in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -57,16 +50,12 @@ impl FromStr for EventType {
     }
 }
 
-/// Preference of an account for a type of mail.
 #[derive(Debug, Clone, Copy)]
 pub struct Preference {
-    /// Type of mail.
     pub event_type: EventType,
-    /// True when the account receives these mails.
     pub opted_in: bool,
 }
 
-/// Returns the account's preference for each type.
 pub async fn preferences(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<[Preference; 6]> {
     let rows = sqlx::query!("select event_type, opted_in from email_preferences where account_id = $1", account as _)
         .fetch_all(conn)
@@ -77,8 +66,7 @@ pub async fn preferences(conn: &mut PgConnection, account: AccountId) -> sqlx::R
     }))
 }
 
-/// Turns a type of mail on or off, and writes `account.email_preferences_changed`. Returns false and writes nothing
-/// when the account already has this preference.
+/// Writes `account.email_preferences_changed`. Returns false when the account already has this preference.
 pub async fn set_preference(
     conn: &mut PgConnection,
     account: AccountId,

@@ -8,13 +8,12 @@ use utoipa::ToSchema;
 
 use crate::validation::{Invalid, Rules};
 
-/// Maximum number of headers.
 const MOST_HEADERS: usize = 20;
-/// Maximum size of all names, values and origins in bytes.
+/// Names, values and origins together.
 const MOST_BYTES: usize = 4 * 1024;
 
-/// Headers that a browser sets itself: for the address and the cookies, for one connection only (RFC 9110, section 7.6.1), and for
-/// the length of a message. `Proxy-Authorization` is in [`CREDENTIALS`].
+/// A browser sets them itself: for the address and the cookies, for one connection only (RFC 9110, section 7.6.1), and
+/// for the length of a message. `Proxy-Authorization` is in [`CREDENTIALS`].
 const RESERVED: [&str; 11] = [
     "connection",
     "content-length",
@@ -29,18 +28,17 @@ const RESERVED: [&str; 11] = [
     "upgrade",
 ];
 
-/// Headers with credentials, which must not be sent to every site that a page refers to.
+/// They must not be sent to every site that a page refers to.
 const CREDENTIALS: [&str; 2] = ["authorization", "proxy-authorization"];
 
-/// A header that is added to requests. Its value is a secret.
+/// The value is a secret.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtraHeader {
-    /// Name, in the case of the request.
     pub name: String,
-    /// Value. Empty in everything that is stored in clear.
+    /// Empty in everything that is stored in clear.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub value: String,
-    /// Origins that receive it; `None` for all.
+    /// `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origins: Option<Vec<String>>,
 }
@@ -74,14 +72,14 @@ impl ExtraHeader {
         (!values.is_empty()).then_some(values)
     }
 
-    /// Puts back the values that [`Self::take_values`] removed.
+    /// Counterpart of [`Self::take_values`].
     pub(crate) fn restore_values(headers: &mut [Self], values: Vec<String>) {
         for (header, value) in headers.iter_mut().zip(values) {
             header.value = value;
         }
     }
 
-    /// True if both headers have the same name and a request can receive both.
+    /// The same name, and a request can receive both.
     fn collides_with(&self, other: &Self) -> bool {
         let is_shared = match (&self.origins, &other.origins) {
             (Some(own), Some(others)) => own.iter().any(|origin| others.contains(origin)),
@@ -97,10 +95,6 @@ impl HeaderState {
     }
 }
 
-/// Validates headers and normalizes their origins.
-///
-/// # Errors
-/// On `extra_headers`, or on a member of one of its items.
 pub fn parse(mut headers: Vec<ExtraHeader>) -> Result<Vec<ExtraHeader>, Invalid> {
     let mut rules = Rules::default();
     let is_few = headers.len() <= MOST_HEADERS;
@@ -153,7 +147,6 @@ fn is_of_value(byte: u8) -> bool {
     (b' '..=b'~').contains(&byte)
 }
 
-/// Returns an origin in its usual form, or `None` if the text is not one.
 fn parse_origin(text: &str) -> Option<String> {
     let url = Url::parse(text).ok()?;
     let is_origin = matches!(url.scheme(), "http" | "https")

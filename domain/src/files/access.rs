@@ -1,8 +1,8 @@
-//! Right of an API process to transfer files of a session. The process checks the caller, and proves the right to the worker
+//! Right of an API process, which checks the caller, to transfer files of a session. It proves the right to the worker
 //! with a ticket.
 //!
-//! A ticket is sealed with a key that the processes of a deployment share. It is bound to its session, describes one transfer,
-//! and is never given to a client. It has no row, because it is used at once and never withdrawn.
+//! A ticket is sealed with a key that the processes of a deployment share, is bound to its session, describes one
+//! transfer, and is never given to a client. It has no row, because it is used at once and never withdrawn.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,52 +16,45 @@ use crate::vault::Vault;
 /// Purpose for which the vault derives the sealing key, and the name of the shared key.
 const PURPOSE: &str = "file_access";
 
-/// Beginning of each ticket. No ticket of a live view has a dot.
+/// No ticket of a live view has a dot.
 const PREFIX: &str = "files.";
 
-/// A transfer of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum FileAccess {
-    /// List the downloads.
     Downloads,
-    /// Read the content of a download.
-    Content { download: DownloadId },
-    /// Deliver a file that stays with the session.
+    Content {
+        download: DownloadId,
+    },
+    /// The file stays with the session.
     Attach,
-    /// Deliver files for an operation.
     Upload {
-        /// ID by which the operation names the files.
         upload: UploadId,
     },
 }
 
-/// Seals and opens tickets.
 #[derive(Debug, Clone)]
 pub struct AccessTickets(Vault);
 
 impl AccessTickets {
-    /// Fetches the key that the deployment's processes share. A `configured` key is used instead.
+    /// The deployment's processes share a key unless one is `configured`.
     pub async fn fetch(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<Self> {
         database::vault(conn, PURPOSE, configured).await.map(Self)
     }
 
-    /// Returns true for a ticket of this kind, which may be invalid.
+    /// It may be invalid.
     #[must_use]
     pub fn is_ticket(text: &str) -> bool {
         text.starts_with(PREFIX)
     }
 
-    /// Returns a ticket for one transfer of a session.
-    ///
-    /// # Errors
-    /// Never: the description of a transfer is JSON.
+    /// Never fails: the description of a transfer is JSON.
     pub fn issue(&self, session: SessionId, access: FileAccess) -> serde_json::Result<String> {
         let sealed = self.0.seal(PURPOSE, &session.to_string(), &serde_json::to_vec(&access)?);
         Ok(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(sealed)))
     }
 
-    /// Returns the transfer that a ticket of this session permits. `None` if the ticket is not valid.
+    /// `None` if the ticket is not valid.
     #[must_use]
     pub fn open(&self, session: SessionId, ticket: &str) -> Option<FileAccess> {
         let sealed = URL_SAFE_NO_PAD.decode(ticket.strip_prefix(PREFIX)?).ok()?;

@@ -1,5 +1,5 @@
-//! Changes of control between the agent and a human, requested over the live view (contract: live 36). They have the same effect
-//! as the routes and act for the account that requested the ticket.
+//! Changes of control over the live view (contract: live 36). They have the effect of the routes and act for the
+//! account that requested the ticket.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -13,21 +13,15 @@ use crate::actors::Actor;
 use crate::agents::lanes::{self, ClientId, LaneError};
 use crate::ids::{AccountId, AgentSessionId, ApiKeyId};
 
-/// Requested change of the lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
-    /// The human's client takes control.
     TakeOver,
-    /// The AI gets control back.
     HandBack,
 }
 
 /// Changes the lane on behalf of the viewer admitted by this ticket. `conn` is in a transaction. The caller must commit it even
 /// after a refusal, so that a lane that was found expired is stored as expired; only a database error requires a rollback.
-///
-/// # Errors
-/// Returns an error if the lane does not change, if the viewer may not change it, or if the database fails.
 pub async fn change(
     conn: &mut PgConnection,
     admission: Uuid,

@@ -10,51 +10,35 @@ use crate::ids::{AccountId, LiveLinkId, SessionId};
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 
-/// Maximum number of valid links of a session.
 pub const MOST: usize = 16;
-/// Maximum lifetime of a link.
 pub const LONGEST: Duration = Duration::from_hours(24);
 
-/// Parameters of a new link.
 #[derive(Debug)]
 pub struct NewLink {
     /// Session to watch. It belongs to the acting account, or to an account whose team the acting account is on.
     pub session: SessionId,
-    /// Account that creates the link.
     pub acting: AccountId,
-    /// Credential of the request.
     pub credential: Credential,
-    /// Time the link is valid.
     pub ttl: Duration,
 }
 
-/// A link without its secret.
 #[derive(Debug)]
 pub struct Link {
     pub id: LiveLinkId,
-    /// Session that the link shows.
     pub session_id: SessionId,
-    /// Time of creation.
     pub created_at: Timestamp,
-    /// Time of expiry.
     pub expires_at: Timestamp,
 }
 
-/// Result of the creation of a link.
 #[derive(Debug)]
 pub enum LinkOutcome {
-    /// The new link and the secret in its address. The secret is returned only here.
+    /// The secret is returned only here.
     Link(Link, Token),
-    /// The session has ended.
     Ended,
-    /// The session already has [`MOST`] valid links.
     TooMany,
 }
 
-/// Creates a link. `conn` is in a transaction.
-///
-/// # Errors
-/// Returns database errors.
+/// `conn` is in a transaction.
 pub async fn make(conn: &mut PgConnection, new: &NewLink) -> sqlx::Result<LinkOutcome> {
     let lives = sqlx::query_scalar!("select live from sessions where id = $1 for no key update", new.session as _);
     if !lives.fetch_optional(&mut *conn).await?.unwrap_or_default() {
@@ -83,10 +67,7 @@ pub async fn make(conn: &mut PgConnection, new: &NewLink) -> sqlx::Result<LinkOu
     Ok(LinkOutcome::Link(link.fetch_one(conn).await?, secret))
 }
 
-/// Returns the session's valid links, newest first.
-///
-/// # Errors
-/// Returns database errors.
+/// Newest first.
 pub async fn list(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Vec<Link>> {
     sqlx::query_as!(
         Link,
@@ -100,11 +81,7 @@ pub async fn list(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<V
     .await
 }
 
-/// Revokes a link of the account. Viewers that came through it are disconnected. Returns `false` if the account has no such valid
-/// link.
-///
-/// # Errors
-/// Returns database errors.
+/// Disconnects viewers that came through the link. `false` if the account has no such valid link.
 pub async fn take_back(conn: &mut PgConnection, account: AccountId, id: LiveLinkId) -> sqlx::Result<bool> {
     let taken = sqlx::query!(
         "update live_links l set revoked_at = now() from sessions s
@@ -115,12 +92,8 @@ pub async fn take_back(conn: &mut PgConnection, account: AccountId, id: LiveLink
     Ok(taken.execute(conn).await?.rows_affected() == 1)
 }
 
-/// Issues a viewer's ticket for the secret of a link, and returns it with its session and expiry. Returns `None` if no valid link
-/// has this secret, or if the creator of the link may no longer see the session. `conn` is in a transaction, which the caller
-/// must roll back on `None`.
-///
-/// # Errors
-/// Returns database errors.
+/// `None` if no valid link has this secret, or if the creator of the link may no longer see the session. `conn` is in a
+/// transaction, which the caller must roll back on `None`.
 pub async fn ticket(
     conn: &mut PgConnection,
     secret: &str,
@@ -144,7 +117,7 @@ pub async fn ticket(
     Ok(holds.then_some((issued.session_id, ticket, issued.expires_at)))
 }
 
-/// Deletes up to `limit` links that expired more than a day ago. Returns the number of deleted rows.
+/// Deletes links that expired more than a day ago.
 pub(super) async fn purge(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from live_links where id = any(array(

@@ -1,39 +1,36 @@
-//! Available memory of the machine, and of the control groups that contain this process, such as those of a container.
-//! Versions 1 and 2 of control groups are supported.
+//! Available memory of the machine, and of the control groups (version 1 or 2) that contain this process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Memory, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
     /// Memory available without swapping.
     pub left: u64,
-    /// Total memory.
     pub all: u64,
 }
 
 /// Bytes that must stay free on a large machine.
 const FLOOR: u64 = 256 * 1024 * 1024;
 
-/// On a small machine, the free memory can be as low as this fraction (one twentieth).
+/// On a small machine, one twentieth must stay free.
 const FLOOR_SHARE: u64 = 20;
 
 impl Memory {
-    /// Returns the current values, or `None` when the kernel does not provide them.
+    /// `None` when the kernel does not provide the values.
     #[must_use]
     pub fn now() -> Option<Self> {
         Self::read_below(Path::new("/"))
     }
 
-    /// Returns true when less memory is available than must stay free: 256 MiB, or one twentieth of a small machine.
-    /// Other processes on the machine, such as another worker, count too.
+    /// Less than must stay free: 256 MiB, or one twentieth of a small machine. Other processes on the machine, such as
+    /// another worker, count too.
     #[must_use]
     pub fn is_short(&self) -> bool {
         self.left < FLOOR.min(self.all / FLOOR_SHARE)
     }
 
-    /// Reads the kernel's files below `root`. The lowest limit applies.
+    /// The lowest limit applies.
     fn read_below(root: &Path) -> Option<Self> {
         let lower = |one: Self, other: Self| Self { left: one.left.min(other.left), all: one.all.min(other.all) };
         let groups = groups(root).into_iter().filter_map(|group| of_group(&group));
@@ -67,7 +64,7 @@ fn groups(root: &Path) -> Vec<PathBuf> {
     text.lines().filter_map(of_line).flatten().collect()
 }
 
-/// Returns `None` for a group without a limit.
+/// `None` for a group without a limit.
 fn of_group(group: &Path) -> Option<Memory> {
     let read = |file: &str| fs::read_to_string(group.join(file)).ok();
     let bytes = |file: &str| read(file)?.trim().parse::<u64>().ok();
@@ -83,7 +80,6 @@ fn of_group(group: &Path) -> Option<Memory> {
     Some(Memory { left: all.saturating_sub(used.saturating_sub(spare)), all })
 }
 
-/// Returns the number after a name at the start of a line.
 fn number(text: &str, name: &str) -> Option<u64> {
     let mut words = text.lines().map(str::split_whitespace);
     words.find_map(|mut words| (words.next() == Some(name)).then(|| words.next()?.parse().ok())?)

@@ -10,10 +10,7 @@ use crate::ids::{AccountId, MfaChallengeId};
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 
-/// Opens one for `account`, to be met from the same address.
-///
-/// # Errors
-/// When the database fails.
+/// Opens a challenge whose proof must come from the same address.
 pub(crate) async fn open(
     conn: &mut PgConnection,
     account: AccountId,
@@ -35,45 +32,38 @@ pub(crate) async fn open(
     Ok((token, expires_at))
 }
 
-/// A challenge that can be met.
+/// A challenge that is valid and not completed yet.
 #[derive(Debug)]
 pub struct Challenge {
     pub id: MfaChallengeId,
-    /// Who signs in.
     pub account: AccountId,
 }
 
-/// Why one cannot be met.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// There is none with this token, or its time is over.
+    /// No challenge has this token, or it has expired.
     #[error("the challenge is unknown or has expired")]
     Unknown,
-    /// It was met before.
+    /// It was completed before.
     #[error("the challenge was already completed")]
     Consumed,
-    /// It was opened for somebody elsewhere.
     #[error("the challenge was issued to another IP address")]
     Elsewhere,
-    /// There were too many wrong guesses.
+    /// Too many wrong guesses.
     #[error("too many wrong codes; sign in again")]
     Exhausted,
-    /// The database failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Finds the challenge of this token, and locks it and its account until the transaction ends.
-///
-/// # Errors
-/// When it cannot be met from `origin`, or the database fails.
+/// Locks the challenge and its account until the transaction ends.
 pub async fn find(
     conn: &mut PgConnection,
     token: &str,
     origin: &Origin,
     guesses_allowed: u32,
 ) -> Result<Challenge, Refused> {
-    // The account's row first: who changes the account goes on to its challenges.
+    // Locks the account's row first: changes of the account lock its challenges next.
     let account =
         sqlx::query_scalar!("select account_id from mfa_challenges where token_hash = $1", tokens::hash(token))
             .fetch_optional(&mut *conn)
@@ -102,19 +92,11 @@ pub async fn find(
     Ok(Challenge { id: row.id, account: row.account_id })
 }
 
-/// Uses a challenge up.
-///
-/// # Errors
-/// When the database fails.
 pub async fn consume(conn: &mut PgConnection, id: MfaChallengeId) -> sqlx::Result<()> {
     sqlx::query!("update mfa_challenges set consumed_at = now() where id = $1", id as _).execute(conn).await?;
     Ok(())
 }
 
-/// Counts a wrong guess.
-///
-/// # Errors
-/// When the database fails.
 pub async fn count_wrong_guess(conn: &mut PgConnection, id: MfaChallengeId) -> sqlx::Result<()> {
     sqlx::query!("update mfa_challenges set wrong_guesses = wrong_guesses + 1 where id = $1", id as _)
         .execute(conn)
@@ -122,20 +104,12 @@ pub async fn count_wrong_guess(conn: &mut PgConnection, id: MfaChallengeId) -> s
     Ok(())
 }
 
-/// Makes every challenge of an account worthless.
-///
-/// # Errors
-/// When the database fails.
 pub async fn revoke_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     sqlx::query!("delete from mfa_challenges where account_id = $1", account as _).execute(conn).await?;
     Ok(())
 }
 
-/// Deletes challenges that expired more than a day ago (contract: retention 7), up to `limit`: for so long their bearers hear why
-/// they are refused. Answers how many.
-///
-/// # Errors
-/// When the database fails.
+/// An expired row is kept for a day (contract: retention 7), in which a caller with the token receives the reason for the refusal.
 pub(super) async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from mfa_challenges where id in (

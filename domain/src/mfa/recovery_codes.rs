@@ -1,5 +1,5 @@
-//! Recovery codes of ten characters, single-use and hashed like passwords. The codes of a batch share a salt, so that a
-//! guess costs one hash and not one for each remaining code.
+//! Recovery codes, single-use and hashed like passwords. The codes of a batch share a salt, so that a guess costs one
+//! hash and not one for each remaining code.
 
 use sqlx::PgConnection;
 
@@ -7,10 +7,9 @@ use crate::crockford;
 use crate::ids::AccountId;
 use crate::passwords;
 
-/// Characters of a code: 50 bits.
+/// Ten characters have 50 bits.
 const LENGTH: usize = 10;
 
-/// New codes and their hashes.
 pub struct Batch {
     codes: Vec<String>,
     salt: Vec<u8>,
@@ -18,7 +17,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Generates `codes` codes. Takes as long as hashing that many passwords.
+    /// Takes as long as hashing that many passwords.
     #[must_use]
     pub fn generate(codes: usize) -> Self {
         let salt = rand::random::<[u8; 16]>().to_vec();
@@ -27,7 +26,7 @@ impl Batch {
         Self { codes, salt, hashes }
     }
 
-    /// Returns the codes for display, which is possible once.
+    /// The codes can be shown only once.
     #[must_use]
     pub fn shown(&self) -> Vec<String> {
         self.codes.iter().map(|code| crockford::shown(code)).collect()
@@ -40,7 +39,6 @@ pub fn hash(typed: &str, salt: &[u8]) -> Vec<u8> {
     passwords::derive_code(&crockford::normalized(typed), salt)
 }
 
-/// Replaces all codes of the account with a batch.
 pub(super) async fn replace(conn: &mut PgConnection, account: AccountId, batch: &Batch) -> sqlx::Result<()> {
     sqlx::query!("delete from recovery_codes where account_id = $1", account as _).execute(&mut *conn).await?;
     sqlx::query!(
@@ -55,14 +53,13 @@ pub(super) async fn replace(conn: &mut PgConnection, account: AccountId, batch: 
     Ok(())
 }
 
-/// Result of using a code.
 pub(super) enum Redeemed {
     Good { remaining: i64 },
     Used,
     Unknown,
 }
 
-/// Marks a code as used. The caller must hold the lock on the factor's row.
+/// The caller must hold the lock on the factor's row.
 pub(super) async fn redeem(conn: &mut PgConnection, account: AccountId, hash: &[u8]) -> sqlx::Result<Redeemed> {
     let used = sqlx::query_scalar!(
         r#"select used_at is not null as "used!" from recovery_codes where account_id = $1 and code_hash = $2"#,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use totp_rs::{Builder, Totp};
 
-/// Name that authenticator apps show beside the account.
+/// Authenticator apps show it beside the account.
 const ISSUER: &str = "Kitfleet";
 
 /// Secret for an authenticator app in clear text, which is shown once.
@@ -32,7 +32,6 @@ impl Enrollment {
         &self.secret
     }
 
-    /// Returns the secret for manual entry.
     #[must_use]
     pub fn secret_base32(&self) -> String {
         self.totp().secret().to_base32()
@@ -57,7 +56,7 @@ impl Enrollment {
     }
 }
 
-/// Returns the time step of the code if it is accepted at `now`, in seconds since 1970.
+/// `now` in seconds since 1970.
 pub(super) fn accepted_step(secret: &[u8], code: &str, now: u64, drift: u16) -> Option<i64> {
     let totp = builder(secret).with_skew(drift).build_noncompliant();
     totp.check(code, now).and_then(|step| i64::try_from(step).ok())

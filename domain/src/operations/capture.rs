@@ -1,5 +1,3 @@
-//! Capturing a screenshot, the DOM or a PDF.
-
 use std::string::FromUtf8Error;
 
 use base64::Engine as _;
@@ -18,36 +16,28 @@ const DEFAULT_QUALITY: u8 = 80;
 const QUALITY: std::ops::RangeInclusive<u8> = 1..=100;
 const MARGIN_MM: std::ops::RangeInclusive<f64> = 0.0..=50.0;
 
-/// `POST /v1/sessions/:id/capture`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Capture {
-    /// Kind of capture.
     pub kind: CaptureKind,
-    /// True to capture the whole document instead of the viewport; for screenshots.
     pub full_page: bool,
-    /// True to scroll through the page first, so that lazy content loads.
+    /// So that lazy content loads.
     #[serde(default)]
     pub reveal: bool,
-    /// Element to capture instead of the viewport; for screenshots.
+    /// Instead of the viewport.
     #[serde(default)]
     pub element: Option<Element>,
-    /// Format of a screenshot.
     #[serde(default)]
     pub format: ImageFormat,
     /// Quality of a JPEG or a WebP. Not used for a PNG.
     #[serde(default)]
     pub quality: u8,
-    /// Pixels of a screenshot.
     #[serde(default)]
     pub scale: CaptureScale,
-    /// Layout of a PDF.
     #[serde(default)]
     pub layout: PdfLayout,
-    /// Maximum size of the result in bytes.
     pub limit_bytes: Option<u64>,
 }
 
-/// Optional members of a capture.
 #[derive(Debug, Clone, Default)]
 pub struct CaptureOptions {
     pub full_page: Option<bool>,
@@ -63,7 +53,6 @@ pub struct CaptureOptions {
 }
 
 impl Capture {
-    /// Creates a capture with the size limit of its kind.
     #[must_use]
     pub fn new(kind: CaptureKind, full_page: bool, limits: &Limits) -> Self {
         let limit_bytes = match kind {
@@ -84,10 +73,6 @@ impl Capture {
         }
     }
 
-    /// Creates a capture with the members of a request.
-    ///
-    /// # Errors
-    /// On each member that is out of range, or does not belong to this kind or to another member.
     pub fn parse(kind: CaptureKind, options: CaptureOptions, limits: &Limits) -> Result<Self, Invalid> {
         let CaptureOptions {
             full_page,
@@ -145,13 +130,11 @@ impl Capture {
         })
     }
 
-    /// True for a screenshot of the viewport.
     #[must_use]
     pub fn is_of_viewport(&self) -> bool {
         self.kind == CaptureKind::Screenshot && !self.full_page && self.element.is_none()
     }
 
-    /// Media type of the content.
     #[must_use]
     pub fn content_type(&self) -> &'static str {
         match self.kind {
@@ -162,16 +145,12 @@ impl Capture {
     }
 }
 
-/// Format of a screenshot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ImageFormat {
-    /// PNG, without loss.
     #[default]
     Png,
-    /// JPEG.
     Jpeg,
-    /// WebP, with loss.
     Webp,
 }
 
@@ -185,27 +164,19 @@ impl ImageFormat {
     }
 }
 
-/// Pixels of a screenshot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CaptureScale {
-    /// One for each CSS pixel.
     Css,
-    /// One for each physical pixel.
     #[default]
     Device,
 }
 
-/// Layout of a PDF.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PdfLayout {
-    /// Paper of each page.
     pub paper: Paper,
-    /// True if the long side is horizontal.
     pub landscape: bool,
-    /// Margins of each page.
     pub margins: Margins,
-    /// True to print backgrounds.
     pub background: bool,
 }
 
@@ -215,7 +186,6 @@ impl Default for PdfLayout {
     }
 }
 
-/// Paper of a PDF.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Paper {
@@ -267,13 +237,10 @@ impl Parameters for Capture {
     }
 }
 
-/// A capture as its browser makes it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CaptureResult {
-    /// All members but the content.
     #[serde(flatten)]
     pub captured: Captured,
-    /// Bytes of the content.
     #[serde(skip)]
     pub content: Vec<u8>,
 }
@@ -304,7 +271,7 @@ pub struct Captured {
 }
 
 impl Captured {
-    /// Creates a capture without its content, which is transferred separately as bytes, because base64 is a third longer.
+    /// The content is transferred separately as bytes, because base64 is a third longer.
     #[must_use]
     pub fn without_content(capture: &Capture, bytes: usize, duration_ms: u64, url: String) -> Self {
         Self {
@@ -318,10 +285,6 @@ impl Captured {
         }
     }
 
-    /// Adds the content.
-    ///
-    /// # Errors
-    /// If the content of a DOM snapshot is not valid UTF-8.
     pub fn with_content(mut self, bytes: Vec<u8>) -> Result<Self, FromUtf8Error> {
         self.content = match self.encoding {
             Encoding::Base64 => BASE64.encode(bytes),
@@ -341,21 +304,16 @@ pub enum Encoding {
     Utf8,
 }
 
-/// Kind of capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum CaptureKind {
-    /// Picture of the page.
     Screenshot,
-    /// The document as HTML.
     DomSnapshot,
-    /// PDF with pages.
     Pdf,
 }
 
 impl CaptureKind {
-    /// Name in a request.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()

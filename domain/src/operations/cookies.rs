@@ -1,5 +1,3 @@
-//! Reading, setting and deleting the cookies of a session's browser.
-
 use std::fmt;
 use std::net::Ipv6Addr;
 
@@ -12,19 +10,16 @@ use super::{OperationOutput, OperationSpec, Parameters, Secrets, UsageKind};
 use crate::timestamp::Timestamp;
 use crate::validation::{Invalid, Rules};
 
-/// Maximum number of cookies in a request.
 const MOST_COOKIES: usize = 1_000;
-/// Maximum size of a name with its value in bytes. Browsers ignore larger cookies (RFC 6265bis, section 5.6).
+/// Browsers ignore larger cookies (RFC 6265bis, section 5.6).
 const PAIR_BYTES: usize = 4 * 1024;
-/// Maximum size of a path in bytes.
 const PATH_BYTES: usize = 1024;
 /// Maximum length of a host in characters, without the dot before it.
 const HOST_CHARS: usize = 253;
-/// Prefixes of names with rules of their own, which browsers compare without case.
+/// Names with such prefixes have rules of their own. Browsers compare them without case.
 const SECURE_PREFIX: &str = "__secure-";
 const HOST_PREFIX: &str = "__host-";
 
-/// `GET /v1/sessions/:id/cookies`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct GetCookies {}
 
@@ -37,10 +32,9 @@ impl Parameters for GetCookies {
     };
 }
 
-/// `PUT /v1/sessions/:id/cookies`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SetCookies {
-    /// Cookies to add, or to replace by name, domain and path. Their values are sealed during transfer.
+    /// Replaces by name, domain and path. The values are sealed during transfer.
     pub cookies: Vec<BrowserCookie>,
 }
 
@@ -59,14 +53,12 @@ impl Parameters for SetCookies {
     }
 }
 
-/// `DELETE /v1/sessions/:id/cookies`. A cookie that matches all members is deleted.
+/// Deletes the cookies that match all members.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeleteCookies {
-    /// Name of the cookies.
     pub name: Option<String>,
     /// Domain of the cookies. Without a leading dot, cookies with one match as well.
     pub domain: Option<String>,
-    /// Path of the cookies.
     pub path: Option<String>,
 }
 
@@ -74,7 +66,6 @@ impl Parameters for DeleteCookies {
     const SPEC: OperationSpec = OperationSpec { kind: "unknown", route: Some("cookies"), ..OperationSpec::READS };
 }
 
-/// Cookie of a request.
 pub struct CookieParams {
     pub name: String,
     pub value: String,
@@ -87,10 +78,6 @@ pub struct CookieParams {
 }
 
 impl SetCookies {
-    /// Validates and normalizes cookies.
-    ///
-    /// # Errors
-    /// On `cookies`, or a member of one of them.
     pub fn parse(cookies: Vec<CookieParams>) -> Result<Self, Invalid> {
         if !(1..=MOST_COOKIES).contains(&cookies.len()) {
             return Err(Invalid::field("cookies", format!("must have 1 to {MOST_COOKIES} cookies")));
@@ -102,10 +89,7 @@ impl SetCookies {
         Ok(Self { cookies })
     }
 
-    /// Checks that no cookie has expired. A browser would delete it.
-    ///
-    /// # Errors
-    /// On `expires` of a cookie.
+    /// A browser would delete an expired cookie.
     pub fn check_expiry(&self, now: DateTime<Utc>) -> Result<(), Invalid> {
         let mut rules = Rules::default();
         for (at, cookie) in self.cookies.iter().enumerate() {
@@ -117,8 +101,6 @@ impl SetCookies {
 }
 
 impl DeleteCookies {
-    /// # Errors
-    /// On `name`, `domain` or `path`.
     pub fn parse(name: Option<&str>, domain: Option<&str>, path: Option<&str>) -> Result<Self, Invalid> {
         let mut rules = Rules::default();
         if let Some(name) = name {
@@ -134,7 +116,6 @@ impl DeleteCookies {
         Ok(Self { name: name.map(str::to_owned), domain, path: path.map(str::to_owned) })
     }
 
-    /// True if a cookie matches.
     #[must_use]
     pub fn matches(&self, cookie: &BrowserCookie) -> bool {
         let is_of =
@@ -185,12 +166,12 @@ fn require_path(rules: &mut Rules, path: &str, field: &str) {
     rules.require(is_path, field, message);
 }
 
-/// True for a text that browsers take. They take more characters than servers should send (RFC 6265bis, section 5.6).
+/// Browsers take more characters than servers should send (RFC 6265bis, section 5.6).
 fn is_sendable(text: &str) -> bool {
     !text.chars().any(|c| (c.is_control() && c != '\t') || c == ';')
 }
 
-/// Returns a domain in the form of browsers: lower case, Punycode, and an IPv6 address without brackets.
+/// Lower case, Punycode, and an IPv6 address without brackets.
 fn parse_domain(text: &str) -> Option<String> {
     let (dot, host) = text.strip_prefix('.').map_or(("", text), |host| (".", host));
     if host.contains('%') {
@@ -258,7 +239,6 @@ impl fmt::Debug for BrowserCookie {
 }
 
 impl BrowserCookie {
-    /// True if one cookie replaces the other.
     #[must_use]
     pub fn replaces(&self, other: &Self) -> bool {
         self.name == other.name && self.domain == other.domain && self.path == other.path

@@ -9,10 +9,10 @@ use super::results::in_place;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DialogPolicy {
-    /// Dismiss them. A page can still be left.
+    /// A page can still be left.
     #[default]
     Dismiss,
-    /// Accept them. A prompt is answered with its default value.
+    /// A prompt is answered with its default value.
     Accept,
     /// Hold each one open until the caller answers it.
     Hold,
@@ -35,7 +35,6 @@ pub enum DialogType {
 }
 
 impl DialogType {
-    /// Name in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -74,12 +73,9 @@ pub struct OpenDialog {
 /// Dialog that ended an operation early, and facts that are known without the page, which the dialog blocks.
 #[derive(Debug, Clone)]
 pub struct Interruption {
-    /// Dialog that is open.
     pub dialog: OpenDialog,
     /// Dialogs that were answered before it.
     pub dialogs: Vec<AnsweredDialog>,
-    /// Address of the page.
     pub url: String,
-    /// Time since the operation began.
     pub duration_ms: u64,
 }

@@ -1,5 +1,3 @@
-//! Changing the emulation of a session.
-
 use serde::{Deserialize, Serialize};
 
 use super::{OperationOutput, OperationSpec, Parameters, Secrets};
@@ -8,16 +6,13 @@ use crate::emulation::{
 };
 use crate::validation::Invalid;
 
-/// Change of one member of the emulation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change<T> {
-    /// The member keeps its value.
     #[default]
     Keep,
     /// The member gets its default.
     Reset,
-    /// The member gets this value.
     Set(T),
 }
 
@@ -29,7 +24,6 @@ impl<T> Change<T> {
         }
     }
 
-    /// Replaces the value by one that was validated.
     fn with(self, value: T) -> Self {
         match self {
             Self::Set(_) => Self::Set(value),
@@ -49,21 +43,14 @@ impl<T> Change<T> {
     }
 }
 
-/// `PATCH /v1/sessions/:id/emulation`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Emulate {
-    /// Position.
     pub geolocation: Change<Geolocation>,
-    /// Color scheme.
     pub color_scheme: Change<ColorScheme>,
-    /// Orientation.
     pub orientation: Change<Orientation>,
-    /// Headers added to requests.
     pub extra_headers: Change<Vec<ExtraHeader>>,
-    /// True to cut the browser off from the network.
     pub offline: Change<bool>,
-    /// Requests that are not sent.
     pub block: Change<Block>,
 }
 
@@ -85,16 +72,11 @@ impl Parameters for Emulate {
 impl OperationOutput for EmulationState {}
 
 impl Emulate {
-    /// True if the change keeps every member.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Validates and normalizes the values.
-    ///
-    /// # Errors
-    /// On `geolocation`, `extra_headers` or `block`, or a member of them.
     pub fn parse(self) -> Result<Self, Invalid> {
         let parsed = Emulation::parse(EmulationParams {
             geolocation: self.geolocation.value().copied(),
@@ -109,7 +91,6 @@ impl Emulate {
         })
     }
 
-    /// Returns the emulation after this change of `before`.
     #[must_use]
     pub fn applied_to(&self, before: &Emulation) -> Emulation {
         let mut after = before.clone();

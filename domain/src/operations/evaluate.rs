@@ -1,5 +1,3 @@
-//! Running a script in the page's own world.
-
 use std::fmt;
 use std::time::Duration;
 
@@ -15,23 +13,18 @@ use super::{
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules, both};
 
-/// Maximum length of a script in characters.
 const SCRIPT_CHARS: usize = 65_536;
-/// Maximum size of the arguments in bytes, as JSON.
 const ARGUMENT_BYTES: usize = 64 * 1024;
-/// Maximum depth of a value. The database and many clients read no deeper JSON.
+/// The database and many clients read no deeper JSON.
 const VALUE_DEPTH: usize = 500;
 
-/// `POST /v1/sessions/:id/evaluate`
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Evaluate {
     /// Body of an async function, sealed during transfer.
     pub script: String,
-    /// Arguments as a JSON array, sealed during transfer.
+    /// JSON array, sealed during transfer.
     pub arguments: String,
-    /// Time limit of the script.
     pub timeout: Duration,
-    /// Outcome of a timeout.
     pub on_timeout: OnTimeout,
 }
 
@@ -72,8 +65,6 @@ impl Parameters for Evaluate {
 }
 
 impl Evaluate {
-    /// # Errors
-    /// On `script`, `args` or `timeout_ms`.
     pub fn parse(
         script: String,
         arguments: &[Value],
@@ -121,7 +112,6 @@ pub struct Evaluated {
 }
 
 impl Evaluated {
-    /// Creates the outcome of a script that has returned nothing.
     #[must_use]
     pub fn without_value(duration_ms: u64, url: String) -> Self {
         Self {
@@ -166,19 +156,18 @@ impl fmt::Debug for ScriptException {
     }
 }
 
-/// Value of a script, as JSON text. It is never parsed, so that a number keeps its digits and a text its surrogates.
+/// JSON text that is never parsed, so that a number keeps its digits and a text its surrogates.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ScriptValue(Box<RawValue>);
 
 impl ScriptValue {
-    /// The value null.
     #[must_use]
     pub fn null() -> Self {
         Self(RawValue::NULL.to_owned())
     }
 
-    /// Returns the value, or `None` if it is nested too deeply.
+    /// `None` if it is nested too deeply.
     #[must_use]
     pub fn new(json: Box<RawValue>) -> Option<Self> {
         (depth(json.get()) <= VALUE_DEPTH).then_some(Self(json))
@@ -198,7 +187,6 @@ impl PartialEq for ScriptValue {
     }
 }
 
-/// Returns how deep arrays and objects are nested in a JSON text.
 fn depth(json: &str) -> usize {
     let (mut deepest, mut now, mut in_text, mut is_escaped) = (0_usize, 0_usize, false, false);
     for byte in json.bytes() {

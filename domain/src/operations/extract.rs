@@ -1,5 +1,3 @@
-//! Extracting values from a page.
-
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
@@ -15,66 +13,49 @@ use crate::blocking::weight;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 
-/// `POST /v1/sessions/:id/extract`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Extract {
-    /// Values to extract; each needs a unique name.
+    /// Each needs a unique name.
     pub extractions: Vec<Extraction>,
 }
 
-/// A value to extract.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Extraction {
-    /// Key of the value in the response.
     pub name: String,
-    /// Elements to read.
     pub element: Element,
-    /// Data to read.
     #[serde(rename = "type")]
     pub take: Take,
-    /// Transformation, for `text`.
     pub transform: Option<Transform>,
-    /// Attribute name, for `attribute`.
     pub attribute: Option<String>,
-    /// Sub-fields to read from each match, for `list`; the match's text if `None`.
+    /// Sub-fields to read from each match of a list; the match's text if `None`.
     pub extract: Option<Vec<SubExtraction>>,
 }
 
-/// A value to extract from each match of a list.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SubExtraction {
-    /// Key in the object of the match.
     pub name: String,
-    /// CSS selector, evaluated inside the match. `:scope` is the match itself.
+    /// Evaluated inside the match, which is `:scope`.
     pub selector: String,
-    /// Text, attribute, box or value.
     #[serde(rename = "type")]
     pub take: Take,
-    /// Attribute name, for `attribute`.
     pub attribute: Option<String>,
 }
 
-/// Data to read from an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Take {
-    /// Trimmed text.
     Text,
-    /// Value of a named attribute.
     Attribute,
-    /// All matches.
     List,
-    /// Box in CSS pixels of the viewport.
+    /// CSS pixels of the viewport.
     Box,
     /// Current value of a field, except for a password.
     Value,
 }
 
-/// Transformation of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transform {
-    /// Numeric part of the text.
     Number,
 }
 
@@ -97,8 +78,6 @@ impl OperationOutput for Extracted {
 }
 
 impl Extract {
-    /// # Errors
-    /// On `extractions`, or a field of one of them.
     pub fn parse(extractions: Vec<Extraction>, limits: &Limits) -> Result<Self, Invalid> {
         let max = limits.extractions;
         if !(1..=max).contains(&extractions.len()) {
@@ -149,8 +128,7 @@ fn require_attribute(rules: &mut Rules, take: Take, attribute: Option<&str>, lim
     rules.length(attribute.unwrap_or_default(), 0, limits.extraction_name_chars, field);
 }
 
-/// Validates and returns the sub-fields of a list. Returns none if there are too many or their names are too long: the errors
-/// would repeat the names.
+/// Returns no sub-fields if there are too many or their names are too long: the errors would repeat the names.
 fn require_subs<'a>(rules: &mut Rules, item: &'a Extraction, limits: &Limits, field: &str) -> &'a [SubExtraction] {
     let subs = item.extract.as_deref().unwrap_or_default();
     let (most, chars) = (limits.sub_extractions, limits.extraction_name_chars);

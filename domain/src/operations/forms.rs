@@ -13,20 +13,15 @@ use super::{
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 
-/// `POST /v1/sessions/:id/search`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Search {
-    /// Text to search for.
     pub query: String,
-    /// CSS selector of the search field; detected automatically if `None`.
+    /// Detected automatically if `None`.
     pub search_selector: Option<String>,
-    /// True to submit the form.
     pub submit: bool,
-    /// CSS selector of an element that appears with the results.
     pub wait_for_results_selector: Option<String>,
     /// Time limit for finding the fields, and for the results to appear.
     pub step_timeout: Duration,
-    /// Time limit of all browser work.
     pub work: Duration,
 }
 
@@ -73,24 +68,18 @@ pub struct SearchResult {
     pub dialog: Option<OpenDialog>,
 }
 
-/// `POST /v1/sessions/:id/login`
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Login {
     /// Sealed during transfer.
     pub username: String,
     /// Sealed during transfer.
     pub password: String,
-    /// CSS selector of an element that appears after a successful login.
     pub success_selector: Option<String>,
-    /// CSS selector of the user name field; detected automatically if `None`.
     pub username_selector: Option<String>,
-    /// CSS selector of the password field; detected automatically if `None`.
     pub password_selector: Option<String>,
-    /// CSS selector of the submit button; detected automatically if `None`.
     pub submit_selector: Option<String>,
     /// Time limit for finding the fields, and for the outcome to show.
     pub step_timeout: Duration,
-    /// Time limit of all browser work.
     pub work: Duration,
 }
 
@@ -157,17 +146,12 @@ pub struct LoginResult {
     pub dialog: Option<OpenDialog>,
 }
 
-/// Validates the optional selectors of search and login.
 pub fn require_selectors<const N: usize>(rules: &mut Rules, selectors: [(&str, &Option<String>); N], limits: &Limits) {
     for (field, selector) in selectors {
         rules.length(selector.as_deref().unwrap_or_default(), 0, limits.selector_chars, field);
     }
 }
 
-/// Validates the timeout of search and login.
-///
-/// # Errors
-/// On `timeout_seconds`.
 pub fn parse_form_timeout(timeout_seconds: Option<u64>, limits: &Limits) -> Result<Duration, Invalid> {
     let Some(seconds) = timeout_seconds else {
         return Ok(limits.default_form_timeout.min(limits.max_form_timeout));

@@ -1,5 +1,3 @@
-//! User actions: tapping, typing, selecting, scrolling, pressing keys, answering dialogs, going back and reloading.
-
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -16,153 +14,114 @@ use crate::ids::UploadId;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules, both};
 
-/// `POST /v1/sessions/:id/interact`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Interact {
-    /// Action to perform.
     pub action: Action,
-    /// Time limit of the action.
     pub timeout: Duration,
-    /// Outcome of a timeout.
     pub on_timeout: OnTimeout,
-    /// True to hold back form submissions until another interaction allows them. Internal to agent sessions: no caller can set
-    /// it.
+    /// Holds back form submissions until another interaction allows them. Internal to agent sessions.
     #[serde(default)]
     pub hold_submissions: bool,
-    /// True if the customer has approved the interaction. One form may then be submitted although submissions are held, or an
+    /// The customer has approved the interaction: one form may be submitted although submissions are held, or an
     /// earlier submission repeated.
     #[serde(default)]
     pub approved: bool,
-    /// True if the action was already performed and only its held submission is to be released now.
+    /// The action was already performed; only its held submission is to be released.
     #[serde(default)]
     pub release_submission: bool,
 }
 
-/// A user action.
 #[derive(Debug, Clone, Serialize, Deserialize, strum::EnumDiscriminants)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[strum_discriminants(name(ActionKind), derive(Serialize, Deserialize), serde(rename_all = "snake_case"))]
 #[strum_discriminants(doc = "Kind of an action.")]
 pub enum Action {
-    /// Tap on an element, or on a point of the viewport.
     Tap {
-        /// Element to tap. `None` only together with `at`.
+        /// `None` only together with `at`.
         element: Option<Element>,
         /// Point to tap, from the top left corner of the element or of the viewport. `None` for any point of the element.
         at: Option<Point>,
-        /// Number of taps in quick succession.
         count: u8,
-        /// Time that the finger stays; `None` uses the behavioral profile.
         hold_ms: Option<u64>,
     },
     /// Move a mouse to an element or a point, without a press.
     Hover {
-        /// Element to move to. `None` only together with `at`.
         element: Option<Element>,
-        /// Point, as in [`Action::Tap`].
         at: Option<Point>,
     },
     /// Swipe with a finger on the page or an element.
     Swipe {
-        /// Element to swipe on; `None` swipes on the page.
         element: Option<Element>,
-        /// Direction of the finger.
         direction: Direction,
-        /// CSS pixels; `None` is 60 % of the element or the viewport.
         distance: Option<u32>,
-        /// Duration of the movement.
         duration_ms: u64,
     },
-    /// Drag with a finger or a mouse.
     Drag {
-        /// Element where the drag starts. `None` only together with a path of the viewport.
+        /// `None` only together with a path of the viewport.
         element: Option<Element>,
-        /// Course of the drag.
         course: DragCourse,
-        /// Duration of the movement.
         duration_ms: u64,
-        /// Pointing device.
         pointer: PointerKind,
     },
-    /// Set the state of a checkbox, a switch or a radio button.
     Check {
-        /// Control to check.
         element: Element,
-        /// Wanted state.
         checked: bool,
     },
-    /// Remove the content of a field.
     Clear {
-        /// Field to clear.
         element: Element,
     },
-    /// Type text into an element.
     Type {
-        /// Element to type into.
         element: Element,
-        /// Text, sealed during transfer whatever `sensitive` says.
+        /// Sealed during transfer whatever `sensitive` says.
         text: String,
         /// Milliseconds between keys; `None` uses the behavioral profile.
         delay_ms: Option<u64>,
-        /// True to keep the text out of all logs.
+        /// Keeps the text out of all logs.
         sensitive: bool,
     },
-    /// Replace the content of a field.
     Fill {
-        /// Field to fill.
         element: Element,
-        /// New content, sealed during transfer. Fields with a picker take values in the form of HTML.
+        /// Sealed during transfer. Fields with a picker take values in the form of HTML.
         value: String,
     },
-    /// Scroll the page or a scrollable element.
     Scroll {
-        /// Element to scroll; `None` scrolls the page.
+        /// `None` scrolls the page.
         element: Option<Element>,
         /// CSS pixels to the right.
         delta_x: i32,
         /// CSS pixels down.
         delta_y: i32,
     },
-    /// Press a key.
     Press {
         /// Character, or key name such as `Enter`.
         key: String,
     },
-    /// Select an option of a `<select>` element.
     Select {
-        /// The `<select>` element.
         element: Element,
-        /// Values or labels of the options. Several replace the selection of a menu with multiple selection.
+        /// Values or labels. Several replace the selection of a menu with multiple selection.
         options: Vec<String>,
-        /// True if the request has a list of options.
         is_list: bool,
     },
-    /// Answer the dialog that the page shows.
     Dialog {
-        /// True to accept it, false to dismiss it.
         accept: bool,
-        /// Answer to a prompt, sealed during transfer; `None` for its default value.
+        /// Sealed during transfer; `None` for the prompt's default value.
         text: Option<String>,
     },
     /// Give files to a file input, or to the file chooser that an element opens.
     Upload {
-        /// File input, or element that opens a chooser when it is tapped. `None` for the chooser that the last tap has opened.
+        /// `None` for the chooser that the last tap has opened.
         element: Option<Element>,
         /// ID by which the worker knows the files.
         upload: UploadId,
-        /// The files, which an API process sends to the worker before it stores the operation.
+        /// An API process sends them to the worker before it stores the operation.
         #[serde(skip)]
         files: Vec<UploadedFile>,
-        /// Name of a file that is attached to the session, instead of files of this request. Internal to agent sessions: no
-        /// caller can set it.
+        /// A file attached to the session, instead of files of this request. Internal to agent sessions.
         #[serde(default)]
         attached: Option<FileName>,
     },
-    /// Go back to the previous page, as the browser's back button does.
     Back,
-    /// Go forward to the next page, as the browser's forward button does.
     Forward,
-    /// Reload the page.
     Reload,
 }
 
@@ -185,22 +144,18 @@ pub enum PointerKind {
     Mouse,
 }
 
-/// Course of a drag.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DragCourse {
     /// Points from the top left corner of the element, or of the viewport.
     Path(Vec<Point>),
-    /// From the element to another one.
     To {
-        /// Element where the drag ends.
         element: Element,
-        /// Point of that element; `None` for any point.
+        /// `None` for any point.
         at: Option<Point>,
     },
 }
 
-/// Range of the number of points of a path.
 pub const PATH_POINTS: std::ops::RangeInclusive<usize> = 2..=200;
 /// Duration of a drag or a swipe without one in the request.
 pub const DEFAULT_DRAG_MS: u64 = 300;
@@ -236,28 +191,24 @@ pub enum Obstacle {
 }
 
 impl Action {
-    /// Kind of the action.
     #[must_use]
     pub fn kind(&self) -> ActionKind {
         self.into()
     }
 
-    /// True if the action touches a control, which can submit its form. Scrolling and loading pages cannot submit a form.
+    /// A control can submit its form.
     #[must_use]
     pub fn touches(&self) -> bool {
         !self.navigates() && !matches!(self, Self::Scroll { .. } | Self::Hover { .. } | Self::Swipe { .. })
     }
 
-    /// True if the action loads a page and therefore counts as a navigation (contract: usage 7).
+    /// Counts as a navigation (contract: usage 7).
     #[must_use]
     pub fn navigates(&self) -> bool {
         matches!(self, Self::Back | Self::Forward | Self::Reload)
     }
 
-    /// Default timeout: that of a navigation for going back and reloading, otherwise 10 s. Typing adds time for each character.
-    ///
-    /// # Errors
-    /// On `action.delay_ms`, if the delays alone exceed the maximum timeout.
+    /// 10 s, unless the action loads a page. Typing adds time for each character.
     fn default_timeout(&self, limits: &Limits) -> Result<Duration, Invalid> {
         if self.navigates() {
             return Ok(NAVIGATE_TIMEOUT);
@@ -325,7 +276,6 @@ pub struct Interacted {
     pub page_submission_held: bool,
 }
 
-/// Default timeout of a page load.
 pub(super) const NAVIGATE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Default timeout of other interactions, without the time for typing.
@@ -398,8 +348,6 @@ impl OperationOutput for Interacted {
 }
 
 impl Interact {
-    /// # Errors
-    /// On `timeout_ms` or a field of `action`.
     pub fn parse(
         action: Action,
         timeout_ms: Option<u64>,

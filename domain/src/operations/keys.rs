@@ -3,13 +3,12 @@
 use crate::limits::Limits;
 use crate::validation::Rules;
 
-/// Keys that can be held while another key is pressed.
+/// They can be held while another key is pressed.
 const MODIFIERS: [&str; 4] = ["Shift", "Control", "Alt", "Meta"];
 
-/// Maximum number of characters in the name of one key.
 const MOST_NAME_CHARS: usize = 20;
 
-/// Requires a key, or a key after modifiers. Only the browser knows whether the key exists.
+/// A key, or a key after modifiers. Only the browser knows whether the key exists.
 pub(super) fn require_chord(rules: &mut Rules, chord: &str, limits: &Limits, field: &str) {
     let characters = chord.chars().count();
     if !(1..=limits.press_key_chars).contains(&characters) {
@@ -31,7 +30,7 @@ pub(super) fn require_chord(rules: &mut Rules, chord: &str, limits: &Limits, fie
     }
 }
 
-/// Splits a chord into the keys that are held, and the key that is pressed. A plus sign is a key at the end.
+/// The keys that are held, and the key that is pressed. A plus sign is a key at the end.
 fn parts(chord: &str) -> (Vec<&str>, &str) {
     match chord.rsplit_once('+') {
         _ if chord == "+" => (Vec::new(), chord),

@@ -1,15 +1,13 @@
-//! Locating the elements that a query matches, before an action is performed on them. Internal to agent sessions: no route offers
-//! it.
+//! Finds the elements that a query matches, before an action is performed on them. Internal to agent sessions: no route
+//! offers it.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{OperationOutput, OperationSpec, Parameters, Target};
 
-/// Request to locate elements.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Locate {
-    /// Element query.
     pub sought: LocateBy,
 }
 
@@ -19,7 +17,7 @@ impl Parameters for Locate {
 
 impl OperationOutput for Located {}
 
-/// Holds submissions that nothing has approved. Only the service runs it.
+/// Only the service runs it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Hold {}
 
@@ -29,55 +27,49 @@ impl Parameters for Hold {
 
 impl OperationOutput for SubmissionHeld {}
 
-/// Element query. It finds only visible elements.
+/// Finds only visible elements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LocateBy {
-    /// An exact locator.
     Target(Target),
-    /// A person's description. An element whose name equals the words comes first, otherwise elements whose name contains them
-    /// match. Controls with the role precede others, and a name precedes a label, a placeholder and a text.
+    /// An element whose name equals the words comes first, otherwise elements whose name contains them match. Controls
+    /// with the role precede others, and a name precedes a label, a placeholder and a text.
     Described {
-        /// Kind of control: one of [`super::ROLES`], or a word such as `field` or `dropdown`.
+        /// One of [`super::ROLES`], or a word such as `field` or `dropdown`.
         role: Option<String>,
-        /// Name of the element; may be empty if there is a role.
+        /// May be empty if there is a role.
         words: String,
     },
-    /// The focused element.
     Focused,
 }
 
-/// Elements that were found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Located {
-    /// First matches, at most [`super::MOST_CANDIDATES`].
+    /// At most [`super::MOST_CANDIDATES`].
     pub matches: Vec<Match>,
-    /// Number of matches.
     pub total: u64,
-    /// Origin of the page.
     pub origin: String,
 }
 
-/// An element that matches a query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Match {
-    /// CSS selector that matches only this element. ` >>> ` descends into a shadow root or a frame.
+    /// Matches only this element. ` >>> ` descends into a shadow root or a frame.
     pub selector: String,
-    /// Human-readable description, such as `button "Sign in"`.
+    /// Readable description such as `button "Sign in"`.
     pub description: String,
     /// One of [`super::ROLES`], or `generic`.
     pub role: String,
-    /// Accessible name, truncated; may be empty.
+    /// Truncated; may be empty.
     pub name: String,
-    /// Other texts of the element and its form, one per line, truncated. They may differ from the name, which a page can set
-    /// freely.
+    /// Other texts of the element and its form, one per line, truncated. They may differ from the name, which a page
+    /// can set freely.
     #[serde(default)]
     pub text: String,
-    /// True if tapping the element submits a form.
+    /// Tapping the element submits a form.
     pub submits: bool,
-    /// True if pressing Enter in the element would submit a form.
+    /// Pressing Enter in the element would submit a form.
     pub form_field: bool,
-    /// Checked state; `None` if the element cannot be checked or is partly checked.
+    /// `None` if the element cannot be checked or is partly checked.
     pub checked: Option<bool>,
     /// Changes if the element's tag, type, role, name, form action or page origin changes.
     pub fingerprint: String,
@@ -86,14 +78,12 @@ pub struct Match {
     pub size: [u32; 2],
 }
 
-/// Result of a check for held submissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubmissionHeld {
-    /// True if a page's own form submission was held since the last check.
+    /// Since the last check.
     pub held: bool,
 }
 
-/// Hashes the traits that identify an element.
 #[must_use]
 pub fn fingerprint(traits: &[String]) -> String {
     let mut hash = Sha256::new();

@@ -6,42 +6,29 @@ use super::require_selector;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 
-/// Element query of an action, a condition or an extraction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Element {
-    /// CSS selector: the first visible match, otherwise the first match.
+    /// The first visible match, otherwise the first match.
     Selector(String),
-    /// Locator by a property. An action fails if several elements match.
+    /// An action fails if several elements match.
     Target(Target),
-    /// The same, but the words must be the whole text, in the same case.
+    /// The words must be the whole text, in the same case.
     Exact(Target),
 }
 
-/// Locator of an element.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
-    /// CSS selector.
     Selector(String),
-    /// Accessibility role.
-    Role {
-        /// One of [`ROLES`].
-        role: String,
-        /// Part of the accessible name.
-        name: Option<String>,
-    },
-    /// Part of the label.
+    Role { role: String, name: Option<String> },
     Label(String),
-    /// Part of the text.
     Text(String),
-    /// Part of the placeholder.
     Placeholder(String),
-    /// Element's `ref` in a snapshot.
     Ref(String),
 }
 
-/// Roles that a locator can use: the WAI-ARIA roles that an HTML element can have, and `iframe`.
+/// The WAI-ARIA roles that an HTML element can have, and `iframe`.
 pub const ROLES: &[&str] = &[
     "alert",
     "alertdialog",
@@ -117,14 +104,11 @@ pub const ROLES: &[&str] = &[
     "treeitem",
 ];
 
-/// Maximum number of digits of a ref, more than a session can reach.
+/// More than a session can reach.
 const REF_DIGITS: usize = 9;
 
 impl Element {
-    /// Combines the `selector` and `target` of the field `of`. Returns `None` if both are absent.
-    ///
-    /// # Errors
-    /// If both are given.
+    /// The members `selector` and `target` of the field `of`. `None` if both are absent.
     pub fn chosen(selector: Option<String>, target: Option<Self>, of: &str) -> Result<Option<Self>, Invalid> {
         match (selector, target) {
             (Some(_), Some(_)) => Err(Invalid::field(member_of(of, "target"), "must not be combined with selector")),
@@ -133,15 +117,11 @@ impl Element {
     }
 
     /// Like [`Element::chosen`], but one of the two is required.
-    ///
-    /// # Errors
-    /// If both are given, or neither.
     pub fn required(selector: Option<String>, target: Option<Self>, of: &str) -> Result<Self, Invalid> {
         let missing = || Invalid::field(member_of(of, "selector"), "is required unless target is given");
         Self::chosen(selector, target, of)?.ok_or_else(missing)
     }
 
-    /// Path of the query's member in the field `of`.
     #[must_use]
     pub fn field(&self, of: &str) -> String {
         match self {
@@ -157,7 +137,6 @@ pub fn member_of(of: &str, member: &str) -> String {
     if of.is_empty() { member.to_owned() } else { format!("{of}.{member}") }
 }
 
-/// A CSS selector.
 impl From<String> for Element {
     fn from(selector: String) -> Self {
         Self::Selector(selector)
@@ -167,13 +146,12 @@ impl From<String> for Element {
 /// One of several elements that match an ambiguous target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Human-readable description, such as `button "Sign in"`.
+    /// Readable description such as `button "Sign in"`.
     pub description: String,
-    /// CSS selector that matches only this element.
+    /// Matches only this element.
     pub selector: String,
 }
 
-/// Maximum number of candidates in a response.
 pub const MOST_CANDIDATES: usize = 5;
 
 pub(super) fn require_element(rules: &mut Rules, element: &Element, limits: &Limits, of: &str) {

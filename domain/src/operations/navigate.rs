@@ -1,5 +1,3 @@
-//! Loading a page.
-
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -16,24 +14,18 @@ use crate::files::DownloadRef;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules, both};
 
-/// `POST /v1/sessions/:id/navigate`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Navigate {
     /// Address as the caller wrote it, repeated in the response.
     pub requested_url: String,
-    /// Parsed address.
     pub url: BrowserUrl,
-    /// Load state to wait for.
     pub wait_until: WaitUntil,
-    /// Time limit of the navigation.
     pub timeout: Duration,
-    /// Outcome of a timeout.
     #[serde(default)]
     pub on_timeout: OnTimeout,
-    /// Outcome of a navigation without a response.
     #[serde(default)]
     pub on_failure: OnFailure,
-    /// True to hold back form submissions from now on: see [`super::Interact::hold_submissions`].
+    /// See [`super::Interact::hold_submissions`].
     #[serde(default)]
     pub hold_submissions: bool,
 }
@@ -74,10 +66,6 @@ impl OperationOutput for Navigated {
 }
 
 impl Navigate {
-    /// Parses a navigation whose failures and timeouts error the session.
-    ///
-    /// # Errors
-    /// On `url` or `timeout_ms`.
     pub fn parse(
         url: String,
         wait_until: WaitUntil,
@@ -138,15 +126,14 @@ pub struct Navigated {
     pub page_submission_held: bool,
 }
 
-/// Address that a browser may load: http or https, and not a literal private address.
+/// Http or https, and not a literal private address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BrowserUrl(Url);
 
 impl BrowserUrl {
-    /// # Errors
-    /// On field `url`, if it is not an absolute http or https URL, or is a literal address that the deployment does not allow.
-    /// The egress guard checks the addresses that a host name resolves to, and addresses near a worker.
+    /// Returns an error on field `url`. The egress guard checks the addresses that a host name resolves to, and
+    /// addresses near a worker.
     pub fn parse(text: &str, destinations: &Destinations) -> Result<Self, Invalid> {
         let url = Url::parse(text.trim()).map_err(|e| {
             Invalid::field("url", format!("must be an absolute URL, such as https://example.com/: {e}"))
@@ -166,32 +153,27 @@ impl BrowserUrl {
         Ok(Self(url))
     }
 
-    /// Normalized address.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
 }
 
-/// Outcome of a navigation that fails by DNS, TLS, the network or a timeout (contract: operations 7).
+/// Handling of DNS, TLS and network errors and of timeouts (contract: operations 7).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnFailure {
-    /// Return 502 or 504 and error the session.
     #[default]
     Fail,
     /// Return 200 with the error and keep the session.
     Return,
 }
 
-/// Load state at which a navigation is complete.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WaitUntil {
-    /// The `load` event.
     #[default]
     Load,
-    /// The `DOMContentLoaded` event.
     DomContentLoaded,
     /// No requests for 500 ms after `load`, except for streams of events and requests that are in flight for longer.
     NetworkIdle,

@@ -1,20 +1,16 @@
-//! Outcomes of operations.
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::OpenDialog;
 use crate::validation::FieldError;
 
-/// Outcome of an operation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "ended", rename_all = "snake_case")]
 pub enum Outcome {
-    /// The operation succeeded and the session is ready again. The result is stored separately.
+    /// The result is stored separately.
     Done,
-    /// The engine rejected the input; the session is ready again.
+    /// The session is ready again.
     Invalid {
-        /// Invalid fields.
         errors: Vec<FieldError>,
         /// Additional members of the problem document, such as candidates.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
@@ -23,58 +19,47 @@ pub enum Outcome {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refusal: Option<Refusal>,
     },
-    /// The operation succeeded, but its result cannot be returned; the session is ready again.
+    /// The result cannot be returned; the session is ready again.
     Withheld {
-        /// Reason.
         detail: String,
         /// Additional members of the problem document.
         members: Map<String, Value>,
     },
-    /// The browser failed; the session is errored.
-    Failed {
-        /// Failure of the browser.
-        failure: Failure,
-    },
-    /// A DELETE came first; the session is destroyed.
+    /// The session is errored.
+    Failed { failure: Failure },
+    /// A DELETE came first.
     Destroyed,
-    /// The worker died during the operation, so its outcome is unknown. The session stays busy until it is destroyed (contract:
-    /// workers 4).
+    /// The worker died during the operation. The session stays busy until it is destroyed (contract: workers 4).
     Unknown,
 }
 
-/// Reason that the state of the browser does not allow an operation. Nothing was changed.
+/// The state of the browser does not allow an operation. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum Refusal {
-    /// The page waits for the answer to a dialog.
     #[error("the page shows a dialog that waits for an answer")]
     DialogOpen {
-        /// The dialog. `None` if it was answered in the meantime.
+        /// `None` if it was answered in the meantime.
         dialog: Option<OpenDialog>,
     },
-    /// There is no dialog to answer.
     #[error("no dialog waits for an answer")]
     NoDialog,
-    /// The session has no such page.
     #[error("there is no page with this id")]
     NoPage,
     /// The only page cannot be closed.
     #[error("the last page of a session cannot be closed")]
     LastPage,
-    /// Submissions are held back until they are approved, and a script could make one.
+    /// A script could make a submission that was not approved.
     #[error("the session holds back submissions that are not approved, so that no script can run")]
     SubmissionsHeld,
-    /// No further page can be opened.
     #[error("the session has the maximum number of pages")]
     TooManyPages,
 }
 
-/// Reason a session errored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// Class in `session.failed`.
     pub class: FailureClass,
-    /// Detail for the caller.
     pub detail: String,
 }
 

@@ -1,4 +1,4 @@
-//! Listing, opening, activating and closing pages of a session. All other operations act on the active page.
+//! All other operations act on the active page.
 
 use std::time::Duration;
 
@@ -12,10 +12,8 @@ use crate::ids::{PageId, SessionId};
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 
-/// `GET /v1/sessions/:id/pages`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ListPages {
-    /// Session of the pages, which their ids depend on.
     pub session: SessionId,
 }
 
@@ -25,12 +23,10 @@ impl Parameters for ListPages {
         OperationSpec { kind: "state_capture", usage: Some(UsageKind::StateCapture), ..OperationSpec::READS };
 }
 
-/// `POST /v1/sessions/:id/pages`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OpenPage {
-    /// Session of the page.
     pub session: SessionId,
-    /// Address to load. `None` for a blank page.
+    /// `None` for a blank page.
     pub url: Option<BrowserUrl>,
 }
 
@@ -50,10 +46,6 @@ impl Parameters for OpenPage {
 }
 
 impl OpenPage {
-    /// Parses the address to load.
-    ///
-    /// # Errors
-    /// On `url`.
     pub fn parse_url(
         url: Option<&str>,
         destinations: &Destinations,
@@ -66,12 +58,9 @@ impl OpenPage {
     }
 }
 
-/// `POST /v1/sessions/:id/pages/:page_id/activate`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ActivatePage {
-    /// Session of the page.
     pub session: SessionId,
-    /// Page that becomes the active one.
     pub page: PageId,
 }
 
@@ -84,12 +73,9 @@ impl Parameters for ActivatePage {
     };
 }
 
-/// `DELETE /v1/sessions/:id/pages/:page_id`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClosePage {
-    /// Session of the page.
     pub session: SessionId,
-    /// Page to close.
     pub page: PageId,
 }
 

@@ -1,8 +1,8 @@
 //! Results of operations, from the browser to the caller.
 //!
-//! A driver creates the result type of its operation. The worker serializes it once, with the members in the order of the
-//! contract. That text is stored, serves unchanged as the response body, and can be parsed into the same type. Only the content
-//! of a capture is inserted at the end; until then it is transferred separately as bytes.
+//! The worker serializes the result of a driver once, with the members in the order of the contract. That text is
+//! stored, serves unchanged as the response body, and can be parsed into the same type. Only the content of a capture
+//! is transferred separately as bytes, and inserted at the end.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,38 +16,26 @@ use super::{Captured, Interruption, OperationOutput, OperationResult};
 use crate::blocking::run_blocking;
 
 impl OperationResult {
-    /// The form in which it is stored.
-    ///
-    /// # Errors
-    /// If serialization fails.
     pub fn store(self) -> serde_json::Result<StoredResult> {
         let json = run_blocking(self.weight(), || to_raw_value(&self))?;
         Ok(StoredResult { json, content: self.into_content() })
     }
 }
 
-/// Serialized result, which can be returned without parsing it.
+/// Can be returned without parsing it.
 #[derive(Debug, Clone)]
 pub struct StoredResult {
     /// Response body, without the content of a capture.
     pub json: Box<RawValue>,
-    /// Content of a capture.
     pub content: Option<Vec<u8>>,
 }
 
 impl StoredResult {
-    /// Parses the result; a capture lacks its content.
-    ///
-    /// # Errors
-    /// If the result has another type.
+    /// A capture lacks its content.
     pub fn read<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
         serde_json::from_str(self.json.get())
     }
 
-    /// Response body for the caller.
-    ///
-    /// # Errors
-    /// If there is content, but the result is not a capture.
     pub fn into_body(self) -> serde_json::Result<Vec<u8>> {
         let Self { json, content } = self;
         let Some(bytes) = content else { return Ok(Box::<str>::from(json).into_boxed_bytes().into_vec()) };
@@ -61,14 +49,14 @@ impl StoredResult {
     }
 }
 
-/// Result that an operation has when a dialog ended it early: the members of its usual result that are known, null for the others,
-/// and the dialog.
+/// A dialog ended the operation early: the members of the usual result that are known, null for the others, and the
+/// dialog.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct EarlyEnd(Map<String, Value>);
 
 impl EarlyEnd {
-    /// Creates a result in which the members `unknown` are null. `known` follow them.
+    /// The members `unknown` are null. `known` follow them.
     pub(super) fn result(unknown: &[&str], known: &[(&str, Value)], by: Interruption) -> OperationResult {
         let Interruption { dialog, dialogs, .. } = by;
         let unknown = unknown.iter().map(|name| ((*name).to_owned(), Value::Null));
@@ -112,7 +100,6 @@ mod tests {
 
     const URL: &str = "https://example.com/";
 
-    /// Asserts that a result is stored and returned as this text, and that the text parses into the same result.
     fn assert_kept<T: DeserializeOwned + Debug + PartialEq>(result: OperationResult, part: &T, text: &str) {
         let stored = result.store().expect("JSON");
         assert_eq!(stored.json.get(), text);
@@ -253,7 +240,8 @@ mod tests {
         );
     }
 
-    /// Contract: operations 46. What a dialog has interrupted names it, and is null where nothing is known.
+    /// Contract: operations 46. The result names the dialog that interrupted the operation, and unknown members are
+    /// null.
     #[test]
     fn interrupted_operation_returns_the_dialog_and_null_for_what_is_not_known() {
         let dialog = OpenDialog { kind: DialogType::BeforeUnload, message: "Leave?".to_owned(), default_value: None };

@@ -9,10 +9,9 @@ use super::{
     Parameters,
 };
 
-/// `POST /v1/sessions/:id/snapshot`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// True to include the targets of links. Internal to agent sessions: no caller can set it.
+    /// Includes the targets of links. Internal to agent sessions.
     #[serde(default)]
     pub links: bool,
 }

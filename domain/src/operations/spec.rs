@@ -7,33 +7,29 @@ use serde::{Deserialize, Serialize};
 
 use super::{AnsweredDialog, Interruption, OpenDialog, OperationResult};
 
-/// Time that reading a page may take. No caller can choose it. A PDF of a very large page needs it.
+/// No caller can choose it. A PDF of a very large page needs it.
 const READ_BUDGET: Duration = Duration::from_secs(30);
 
-/// Facts about an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "the facts are independent of each other")]
 pub struct OperationSpec {
-    /// Name in the event `session.failed` and in metrics, from a closed set: an operation that reads a page is an `extract`, one that loads
-    /// a page is a `navigate`, and one that fits no other name is `unknown`.
+    /// For `session.failed` and metrics, from a closed set: an operation that reads a page is an `extract`, one that
+    /// loads a page is a `navigate`, and one that fits no other name is `unknown`.
     pub kind: &'static str,
     /// End of its route, after the session. `None` for an operation that only the service itself runs, or whose route has another
     /// operation with other facts.
     pub route: Option<&'static str>,
-    /// Usage that a completed operation adds to.
     pub usage: Option<UsageKind>,
-    /// True when an equal second request has no further effect.
+    /// An equal second request has no further effect.
     pub retryable: bool,
-    /// True when a session that a challenge pauses accepts it (contract: challenges 6).
+    /// Contract: challenges 6.
     pub allowed_while_paused: bool,
-    /// True when a session whose page shows a dialog accepts it (contract: operations 47).
+    /// Contract: operations 47.
     pub allowed_with_dialog: bool,
-    /// True when the session may show another page afterwards.
     pub may_load: bool,
 }
 
 impl OperationSpec {
-    /// An operation that reads the page and leaves it as it is.
     pub(super) const READS: Self = Self {
         kind: "extract",
         route: None,
@@ -44,21 +40,18 @@ impl OperationSpec {
         may_load: false,
     };
 
-    /// An operation that acts on the page.
     pub(super) const ACTS: Self = Self { retryable: false, may_load: true, ..Self::READS };
 }
 
-/// Parameters of an operation.
 pub trait Parameters {
-    /// Facts about all operations with these parameters.
     const SPEC: OperationSpec;
 
-    /// Facts about this operation, where they depend on the parameters.
+    /// Where they depend on the parameters.
     fn spec(&self) -> OperationSpec {
         Self::SPEC
     }
 
-    /// Time that the operation may take, browser work included.
+    /// Includes browser work.
     fn budget(&self) -> Duration {
         READ_BUDGET
     }
@@ -68,26 +61,24 @@ pub trait Parameters {
         None
     }
 
-    /// Removes the texts that must not be stored in clear, so that they can be sealed.
     fn take_secrets(&mut self) -> Option<Secrets> {
         None
     }
 
-    /// Puts back the texts that [`Parameters::take_secrets`] removed.
+    /// Counterpart of [`Parameters::take_secrets`].
     fn restore_secrets(&mut self, _: Secrets) {}
 }
 
-/// Members of a result for dialogs: those that were answered, and the one that is open.
+/// The dialogs that were answered, and the one that is open.
 pub type DialogMembers<'a> = (&'a mut Vec<AnsweredDialog>, &'a mut Option<OpenDialog>);
 
-/// Result of an operation.
 pub trait OperationOutput: Serialize {
-    /// Approximate number of bytes that a page has put into it. Other members, such as addresses, are bounded.
+    /// Bytes from a page. Other members, such as addresses, are bounded.
     fn weight(&self) -> usize {
         0
     }
 
-    /// Members for dialogs. `None` for a result without them.
+    /// `None` for a result without them.
     fn dialogs_mut(&mut self) -> Option<DialogMembers<'_>> {
         None
     }
@@ -101,7 +92,7 @@ pub trait OperationOutput: Serialize {
     }
 }
 
-/// Texts that must not be stored in clear.
+/// They must not be stored in clear.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Secrets {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,12 +110,10 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Creates the secrets of extra headers.
     pub(crate) fn of_headers(values: Vec<String>) -> Self {
         Self { header_values: Some(values), ..Self::default() }
     }
 
-    /// Returns the values of extra headers.
     pub(crate) fn into_header_values(self) -> Vec<String> {
         self.header_values.unwrap_or_default()
     }
@@ -136,20 +125,13 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// Type of usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum UsageKind {
-    /// Minute of a live session.
     SessionMinute,
-    /// Page load.
     Navigate,
-    /// Interaction with a page.
     Interact,
-    /// Wait for a condition.
     Wait,
-    /// Read of the state.
     StateCapture,
-    /// Screenshot of a page.
     ScreenshotCapture,
 }

@@ -1,5 +1,3 @@
-//! Reading a session's state.
-
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -8,7 +6,6 @@ use super::results::in_place;
 use super::{OperationOutput, OperationSpec, Parameters, UsageKind};
 use crate::timestamp::Timestamp;
 
-/// `GET /v1/sessions/:id/state`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct StateCapture {}
 
@@ -63,21 +60,15 @@ pub struct SessionState {
 /// A cookie of any host that the browser has visited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cookie {
-    /// Cookie name.
     pub name: String,
-    /// Cookie value.
     pub value: String,
-    /// Host of the cookie; a leading dot includes subdomains.
+    /// A leading dot includes subdomains.
     pub domain: String,
-    /// Path of the cookie.
     pub path: String,
-    /// Expiry; `None` for a session cookie.
+    /// `None` for a session cookie.
     pub expires: Option<Timestamp>,
-    /// True if scripts cannot read the cookie.
     pub http_only: bool,
-    /// True if the cookie is sent only over TLS.
     pub secure: bool,
-    /// `Strict`, `Lax` or `None`.
     pub same_site: String,
 }
 

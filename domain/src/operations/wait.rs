@@ -1,5 +1,3 @@
-//! Waiting for a condition.
-
 use std::fmt;
 use std::time::Duration;
 
@@ -15,45 +13,33 @@ use crate::files::DownloadRef;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules, both};
 
-/// Maximum length of a script in characters.
 const SCRIPT_CHARS: usize = 65_536;
 
-/// Range of HTTP statuses.
 const STATUSES: std::ops::RangeInclusive<u16> = 100..=599;
 
-/// `POST /v1/sessions/:id/wait`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Wait {
-    /// Condition to wait for.
     pub condition: Condition,
-    /// Time limit of the wait.
     pub timeout: Duration,
-    /// Outcome of a timeout.
     pub on_timeout: OnTimeout,
 }
 
-/// Condition to wait for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Condition {
-    /// An element is visible.
     Selector {
-        /// Element query.
         element: Element,
     },
     /// No element matches, or the match is invisible.
     SelectorHidden {
-        /// Element query.
         element: Element,
     },
-    /// The page's address matches a pattern.
     UrlMatches {
-        /// Regular expression, which may match anywhere in the address: see [`crate::patterns::Pattern`].
+        /// Matches anywhere in the address: see [`crate::patterns::Pattern`].
         pattern: String,
     },
-    /// A text is visible, in any frame.
     Text {
-        /// Words, compared as those of a target.
+        /// Compared as those of a target.
         text: String,
     },
     /// A script of the page's own world returns something truthy.
@@ -65,17 +51,13 @@ pub enum Condition {
     Response {
         /// Regular expression for the address, as in `UrlMatches`.
         url_pattern: String,
-        /// HTTP status. `None` for any.
+        /// `None` for any.
         status: Option<u16>,
     },
-    /// The load of the page has reached a state.
     LoadState {
-        /// State of the load.
         state: WaitUntil,
     },
-    /// A period of time.
     Time {
-        /// Milliseconds.
         ms: u64,
     },
     /// A page that was opened since the previous operation began.
@@ -85,7 +67,6 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// Kind of the condition.
     #[must_use]
     pub fn kind(&self) -> ConditionKind {
         match self {
@@ -114,7 +95,7 @@ impl Condition {
     }
 }
 
-/// Script of a condition. Its text never reaches a log.
+/// The text never reaches a log.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ScriptText(pub String);
@@ -164,8 +145,6 @@ impl OperationOutput for Waited {
 }
 
 impl Wait {
-    /// # Errors
-    /// On `timeout_ms` or a field of `condition`.
     pub fn parse(
         condition: Condition,
         timeout_ms: Option<u64>,
@@ -204,29 +183,18 @@ impl Wait {
     }
 }
 
-/// Kind of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConditionKind {
-    /// [`Condition::Selector`]
     Selector,
-    /// [`Condition::SelectorHidden`]
     SelectorHidden,
-    /// [`Condition::UrlMatches`]
     UrlMatches,
-    /// A text: [`Condition::Text`]
     Text,
-    /// A script: [`Condition::Function`]
     Function,
-    /// A response: [`Condition::Response`]
     Response,
-    /// A load: [`Condition::LoadState`]
     LoadState,
-    /// [`Condition::Time`]
     Time,
-    /// [`Condition::Page`]
     Page,
-    /// [`Condition::Download`]
     Download,
 }
 
@@ -264,7 +232,6 @@ pub struct Waited {
 }
 
 impl Waited {
-    /// Creates an outcome without further members.
     #[must_use]
     pub fn of(kind: ConditionKind, matched: bool, duration_ms: u64, url: String) -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! Snapshots: the content of a profile at one moment. A snapshot shares the store of its profile, so it uses no space
-//! until the profile's content is replaced. The snapshots of a profile in the recycle bin are hidden.
+//! A snapshot shares the store of its profile, so it uses no space until the profile's content is replaced. The
+//! snapshots of a profile in the recycle bin are hidden.
 
 use sqlx::PgConnection;
 
@@ -9,34 +9,21 @@ use crate::ids::{AccountId, ProfileId, SnapshotId};
 use crate::limits::Limits;
 use crate::timestamp::Timestamp;
 
-/// Snapshot as customers see it.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     pub id: SnapshotId,
     pub profile_id: ProfileId,
-    /// Label chosen by the account owner.
     pub label: Option<String>,
-    /// Size of the stored state, sealed.
     pub size_bytes: i64,
-    /// Time the snapshot was created.
     pub created_at: Timestamp,
 }
 
-/// Reasons why a snapshot is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The account has no such profile, or a query failed.
     #[error(transparent)]
     Profile(#[from] ChangeError),
-    /// The profile has the maximum number of snapshots.
     #[error("the profile has {current} snapshots; the limit is {limit}")]
-    CapReached {
-        /// Current number.
-        current: i64,
-        /// Maximum number.
-        limit: i64,
-    },
-    /// The account has reached its limit of stored bytes.
+    CapReached { current: i64, limit: i64 },
     #[error(transparent)]
     Bytes(#[from] TooManyBytes),
 }
@@ -47,11 +34,8 @@ impl From<sqlx::Error> for CreateError {
     }
 }
 
-/// Creates a snapshot of a profile. It uses no space yet, but the next content of the profile then needs space for all
-/// its bytes. The account must therefore have room for at least one byte.
-///
-/// # Errors
-/// Returns an error if the account has no such profile or has reached a limit, or a query fails.
+/// The snapshot uses no space yet, but the next content of the profile then needs space for all its bytes: the account
+/// must have room for at least one byte.
 pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
@@ -86,7 +70,6 @@ pub async fn create(
     Ok(snapshot.fetch_one(conn).await?)
 }
 
-/// Lists the profile's snapshots after the given one, the newest first, at most `limit`.
 pub async fn list(
     conn: &mut PgConnection,
     profile: ProfileId,
@@ -105,7 +88,6 @@ pub async fn list(
     .await
 }
 
-/// Returns the profile of one of the account's snapshots, with the snapshot's content.
 pub async fn find_kept(
     conn: &mut PgConnection,
     account: AccountId,
@@ -123,10 +105,6 @@ pub async fn find_kept(
     Ok(kept.map(|kept| StoredProfile { store: row.store_id, ..kept }))
 }
 
-/// Deletes a snapshot.
-///
-/// # Errors
-/// Returns an error if the account has no such snapshot, or a query fails.
 pub async fn delete(conn: &mut PgConnection, account: AccountId, id: SnapshotId) -> Result<(), ChangeError> {
     let profile = sqlx::query_scalar!(
         "select profile_id from profile_snapshots where id = $1 and account_id = $2",

@@ -1,5 +1,3 @@
-//! Sources of a new profile.
-
 use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
@@ -9,11 +7,10 @@ use crate::account_share;
 use crate::ids::{AccountId, ProfileId, SnapshotId};
 use crate::profiles::{self, Origin, ProfileName, StoredProfile, snapshots};
 
-/// Interval between checks while waiting.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Waits while a worker saves the state of the last session of the account's profile, because a client that destroyed
-/// the session expects its state. Returns false when that takes longer than `patience`.
+/// A worker saves the state of the last session: a client that destroyed the session expects its state. Returns false
+/// when that takes longer than `patience`.
 pub async fn wait_until_kept(
     db: &PgPool,
     account: AccountId,
@@ -31,17 +28,14 @@ pub async fn wait_until_kept(
     Ok(true)
 }
 
-/// Source with stored content.
 #[derive(Debug, Clone, Copy)]
 pub enum Source {
-    /// Current content of a profile.
     Profile(ProfileId),
-    /// Content of a snapshot.
     Snapshot(SnapshotId),
 }
 
 impl Source {
-    /// Returns the source's profile and content, unless it belongs to another account or is in the recycle bin.
+    /// Returns nothing if the source belongs to another account or is in the recycle bin.
     pub async fn find(self, conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<StoredProfile>> {
         match self {
             Self::Profile(id) => profiles::find_kept(conn, account, id).await,
@@ -49,7 +43,6 @@ impl Source {
         }
     }
 
-    /// Returns the origin that the new profile records.
     #[must_use]
     pub fn origin(self) -> Origin {
         match self {
@@ -58,7 +51,7 @@ impl Source {
         }
     }
 
-    /// Returns the default name of the new profile.
+    /// Default for the new profile.
     #[must_use]
     pub fn name(self, of: &str) -> ProfileName {
         match self {

@@ -1,8 +1,7 @@
 //! Rows of stores, their bytes if they are kept in the database, and the keys that seal them.
 //!
-//! A store is sealed for one profile. Only that profile and its snapshots refer to it, under the lock of the profile's
-//! row. The row of a store is inserted before its bytes are written and deleted after they are removed, so that no
-//! bytes are left without a row.
+//! Only one profile and its snapshots refer to a store, under the lock of the profile's row. The row of a store is
+//! inserted before its bytes are written and deleted after they are removed, so that no bytes are left without a row.
 
 use futures_util::{Stream, TryStreamExt as _};
 use sqlx::PgConnection;
@@ -12,7 +11,7 @@ use crate::accounts;
 use crate::ids::{AccountId, ProfileId, StoreId};
 use crate::limits::Limits;
 
-/// Inserts the row of a store that will be written. Without a reference, the store is removed after an hour.
+/// Without a reference, the store is removed after an hour.
 pub async fn begin(conn: &mut PgConnection, id: StoreId, profile: ProfileId) -> sqlx::Result<()> {
     sqlx::query!("insert into profile_stores (id, profile_id) values ($1, $2)", id as _, profile as _)
         .execute(conn)
@@ -20,7 +19,7 @@ pub async fn begin(conn: &mut PgConnection, id: StoreId, profile: ProfileId) -> 
     Ok(())
 }
 
-/// Records that all bytes of a store were written. Returns false when writing took so long that the store was removed.
+/// Returns false when writing took so long that the store was removed.
 pub async fn finish(conn: &mut PgConnection, id: StoreId, size_bytes: i64) -> sqlx::Result<bool> {
     let finished = sqlx::query!(
         "update profile_stores set size_bytes = $2, removable_at = now() + interval '1 hour' where id = $1",
@@ -39,7 +38,6 @@ pub async fn keep(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<bool> {
     Ok(kept.rows_affected() == 1)
 }
 
-/// Returns the sealed bytes of all stores that the account's profiles and snapshots refer to.
 pub async fn bytes_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<i64> {
     sqlx::query_scalar!(
         r#"select coalesce(sum(s.size_bytes), 0)::bigint as "bytes!"
@@ -51,8 +49,7 @@ pub async fn bytes_of(conn: &mut PgConnection, account: AccountId) -> sqlx::Resu
     .await
 }
 
-/// Returns the sealed bytes of a store that no snapshot refers to. They become free when its profile no longer refers
-/// to it.
+/// Bytes that become free when the profile no longer refers to the store: 0 if a snapshot does.
 pub async fn bytes_of_profile_alone(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<i64> {
     let bytes = sqlx::query_scalar!(
         "select size_bytes from profile_stores
@@ -62,8 +59,8 @@ pub async fn bytes_of_profile_alone(conn: &mut PgConnection, id: StoreId) -> sql
     Ok(bytes.fetch_optional(conn).await?.unwrap_or_default())
 }
 
-/// Prevents a store from being removed until the transaction ends, and turns off the timeout of idle transactions:
-/// reading the bytes can take as long as the client takes to receive them. Returns false when the store was removed.
+/// Keeps a store until the transaction ends, and turns off the timeout of idle transactions: reading takes as long as
+/// the client takes to receive the bytes. Returns false when the store was removed.
 pub async fn hold(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<bool> {
     let held = sqlx::query_scalar!(
         "select set_config('idle_in_transaction_session_timeout', '0', true) from profile_stores where id = $1 for key share",
@@ -72,7 +69,6 @@ pub async fn hold(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<bool> {
     Ok(held.fetch_optional(conn).await?.is_some())
 }
 
-/// Inserts a chunk of a store's bytes.
 pub async fn write_chunk(conn: &mut PgConnection, id: StoreId, place: i32, bytes: &[u8]) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into profile_store_chunks (store_id, place, bytes) values ($1, $2, $3)",
@@ -92,8 +88,8 @@ pub fn chunks(conn: &mut PgConnection, id: StoreId) -> impl Stream<Item = sqlx::
         .map_ok(|row| row.bytes)
 }
 
-/// Returns the store that has been removable for longest and locks its row until the transaction ends. Skips stores
-/// that another transaction is removing or reading.
+/// The store that has been removable for longest; its row is locked until the transaction ends. Skips stores that
+/// another transaction is removing or reading.
 pub async fn take_removable(conn: &mut PgConnection) -> sqlx::Result<Option<StoreId>> {
     sqlx::query_scalar!(
         "select id from profile_stores where removable_at <= now()
@@ -103,7 +99,6 @@ pub async fn take_removable(conn: &mut PgConnection) -> sqlx::Result<Option<Stor
     .await
 }
 
-/// Returns this store if it is removable now, and locks its row.
 pub async fn take_if_removable(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<Option<StoreId>> {
     sqlx::query_scalar!(
         "select id from profile_stores where id = $1 and removable_at <= now() for update skip locked",
@@ -114,9 +109,6 @@ pub async fn take_if_removable(conn: &mut PgConnection, id: StoreId) -> sqlx::Re
 }
 
 /// Deletes the row of a store, with its bytes if they are kept in the database.
-///
-/// # Errors
-/// Returns an error if the store is still referenced, or a query fails.
 pub async fn delete(conn: &mut PgConnection, id: StoreId) -> sqlx::Result<()> {
     sqlx::query!("delete from profile_stores where id = $1", id as _).execute(conn).await?;
     Ok(())
@@ -133,21 +125,17 @@ pub async fn postpone_removal(conn: &mut PgConnection, id: StoreId) -> sqlx::Res
     Ok(())
 }
 
-/// Result of replacing the content of a profile.
 #[derive(Debug)]
 pub enum Replaced {
-    /// The content was replaced.
     Now {
-        /// Previous store of the profile, which is no longer needed unless a snapshot refers to it.
+        /// No longer needed unless a snapshot refers to it.
         before: Option<StoreId>,
     },
-    /// The profile already had this store.
     Before,
-    /// A later session saved its state first, or the profile was purged. The new store is not needed.
+    /// A later session saved first, or the profile was purged. The new store is not needed.
     Superseded,
-    /// The account has reached its limit of stored bytes. The new store is not needed.
+    /// The new store is not needed.
     NoRoom,
-    /// Writing took so long that the new store was removed.
     Removed,
 }
 
@@ -199,14 +187,13 @@ pub async fn replace(
     Ok(Replaced::Now { before })
 }
 
-/// Key of a profile, sealed with a key of the deployment.
 #[derive(Debug)]
 pub struct SealedKey {
     pub profile: ProfileId,
     pub sealed: Vec<u8>,
 }
 
-/// Lists the keys of profiles after the given one, including the recycle bin, at most `limit`.
+/// Includes the recycle bin.
 pub async fn sealed_keys(
     conn: &mut PgConnection,
     after: Option<ProfileId>,
@@ -223,7 +210,7 @@ pub async fn sealed_keys(
     .await
 }
 
-/// Stores the same key, sealed with another key.
+/// The same key, sealed with another.
 pub async fn reseal_key(conn: &mut PgConnection, profile: ProfileId, sealed: &[u8]) -> sqlx::Result<()> {
     sqlx::query!("update profiles set sealed_key = $2 where id = $1", profile as _, sealed).execute(conn).await?;
     Ok(())

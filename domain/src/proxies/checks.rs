@@ -1,8 +1,8 @@
-//! Checks whether a saved proxy works (contract: proxies 12 to 14). The process that receives the request does not dial
-//! the proxy. It assigns a check to a worker and waits for the result.
+//! Checks whether a saved proxy works (contract: proxies 12 to 14). The process that receives the request assigns the
+//! check to a worker, which dials the proxy, and waits for the result.
 //!
-//! An account has at most one row, so one check at a time. The waiting request deletes the row. If that request is
-//! cancelled, the row expires and the next check replaces it.
+//! An account has at most one row, so one check at a time. The waiting request deletes the row. If it is cancelled, the
+//! row expires and the next check replaces it.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -17,17 +17,12 @@ use crate::ids::{AccountId, ProxyCheckId, ProxyId, WorkerId};
 use crate::sealing;
 use crate::workers::SelectedWorker;
 
-/// Maximum time a worker spends on a check.
 pub const WITHIN: Duration = Duration::from_secs(20);
-/// Maximum time before the worker begins a check.
 const START_WITHIN: Duration = Duration::from_secs(5);
-/// Maximum time a request waits for the result.
 pub const HEARD_WITHIN: Duration = START_WITHIN.saturating_add(WITHIN);
 
-/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checked {
-    /// True when a connection through the proxy succeeded.
     pub reachable: bool,
     /// Milliseconds until the connection was open.
     pub latency_ms: Option<u64>,
@@ -35,19 +30,18 @@ pub struct Checked {
     pub exit_address: Option<IpAddr>,
     /// Capabilities of the proxy, as sessions report them.
     pub capabilities: Option<Value>,
-    /// Reason for a failure, without secrets.
+    /// Contains no secrets.
     pub error: Option<String>,
 }
 
 impl Checked {
-    /// Creates the result of a failed check.
     #[must_use]
     pub fn unreachable(error: impl Into<String>) -> Self {
         Self { reachable: false, latency_ms: None, exit_address: None, capabilities: None, error: Some(error.into()) }
     }
 }
 
-/// Assigns a check of a proxy to `worker`. Returns false while another check of the account is in progress.
+/// Returns false while another check of the account is in progress.
 pub async fn begin(
     conn: &mut PgConnection,
     account: AccountId,
@@ -84,8 +78,7 @@ pub async fn begin(
     Ok(begun.rows_affected() == 1)
 }
 
-/// Begins a check that was assigned to this worker. Returns `None` when it has already begun or has expired. A check
-/// runs once.
+/// `None` when the check has already begun or has expired. A check runs once.
 pub async fn take(conn: &mut PgConnection, worker: WorkerId, id: ProxyCheckId) -> sqlx::Result<Option<InUse>> {
     let taken = sqlx::query!(
         r#"with waiting as (
@@ -107,7 +100,7 @@ pub async fn take(conn: &mut PgConnection, worker: WorkerId, id: ProxyCheckId) -
         .transpose()
 }
 
-/// Stores the result of a check. Returns the channel on which a request waits for it, or `None` when no request does.
+/// Returns the channel on which a request waits, if one does.
 pub async fn finish(conn: &mut PgConnection, id: ProxyCheckId, checked: &Checked) -> sqlx::Result<Option<String>> {
     sqlx::query_scalar!(
         "update proxy_checks set outcome = $2, done_at = now() where id = $1 and done_at is null returning reply_channel",
@@ -118,18 +111,13 @@ pub async fn finish(conn: &mut PgConnection, id: ProxyCheckId, checked: &Checked
     .await
 }
 
-/// State of a check.
 #[derive(Debug)]
 pub enum CheckStatus {
-    /// The worker has not finished the check.
     UnderWay,
-    /// The check has this result.
     Done(Checked),
-    /// The worker no longer exists.
     Lost,
 }
 
-/// Returns the state of a check that was assigned to a worker.
 pub async fn standing(conn: &mut PgConnection, id: ProxyCheckId) -> sqlx::Result<CheckStatus> {
     let row = sqlx::query!(
         r#"select c.outcome, coalesce(w.status in ('active', 'draining'), false) as "lives!"
@@ -146,7 +134,7 @@ pub async fn standing(conn: &mut PgConnection, id: ProxyCheckId) -> sqlx::Result
     })
 }
 
-/// Deletes a check after the request received the result or stopped waiting.
+/// The request received the result or stopped waiting.
 pub async fn forget(conn: &mut PgConnection, id: ProxyCheckId) -> sqlx::Result<()> {
     sqlx::query!("delete from proxy_checks where id = $1", id as _).execute(conn).await?;
     Ok(())

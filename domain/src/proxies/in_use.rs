@@ -16,12 +16,10 @@ use crate::sealing::{self, NotSealedForUs, Opener};
 use crate::vault::{UnsealError, Vault};
 use crate::workers;
 
-/// Secrets of a proxy. They are erased from memory when dropped, and never printed.
+/// Erased from memory when dropped, and never printed.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Secrets {
-    /// Password for the proxy.
     pub password: Option<Zeroizing<String>>,
-    /// Configuration of a tunnel, with its credentials.
     pub config: Option<Zeroizing<String>>,
 }
 
@@ -31,33 +29,25 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// Proxy used by a session or by a check.
 #[derive(Debug, Clone)]
 pub struct InUse {
-    /// Id of the saved proxy.
     pub id: ProxyId,
-    /// Protocol of the proxy.
     pub scheme: Scheme,
     /// Host of the proxy, or of the server of a tunnel.
     pub host: Host,
-    /// Port of the proxy.
     pub port: u16,
-    /// User name sent to the proxy.
     pub username: Option<String>,
     sealed_secrets: Vec<u8>,
 }
 
 impl InUse {
     /// Opens the secrets, for the worker that they were sealed to.
-    ///
-    /// # Errors
-    /// Returns an error if they were sealed to another worker.
     pub fn open(&self, opener: &Opener) -> Result<Secrets, NotSealedForUs> {
         opener.open(&self.sealed_secrets)
     }
 }
 
-/// Row of a proxy, locked until the transaction ends.
+/// Locked until the transaction ends.
 #[derive(Debug)]
 pub struct LockedProxy {
     pub(super) id: ProxyId,
@@ -70,10 +60,7 @@ pub struct LockedProxy {
 }
 
 impl LockedProxy {
-    /// Opens the secrets. A proxy without secrets needs no vault.
-    ///
-    /// # Errors
-    /// Returns an error if they were sealed with a key that this process does not have.
+    /// A proxy without secrets needs no vault.
     pub fn open(&self, vault: Option<&Vault>) -> Result<Secrets, UnsealError> {
         let opened = |part, sealed: &Option<Vec<u8>>| match sealed {
             Some(sealed) => open(vault.ok_or(UnsealError)?, self.id, part, sealed).map(Some),
@@ -86,7 +73,7 @@ impl LockedProxy {
     }
 }
 
-/// Returns the account's proxy with this id and locks it against changes until the transaction ends.
+/// Locks the proxy against changes until the transaction ends.
 pub async fn hold(conn: &mut PgConnection, account: AccountId, id: ProxyId) -> sqlx::Result<Option<LockedProxy>> {
     sqlx::query_as!(
         LockedProxy,
@@ -99,7 +86,7 @@ pub async fn hold(conn: &mut PgConnection, account: AccountId, id: ProxyId) -> s
     .await
 }
 
-/// Stores the proxy of a session that this transaction created on `worker`.
+/// This transaction created the session on `worker`.
 pub async fn hand_over(
     conn: &mut PgConnection,
     session: SessionId,
@@ -124,11 +111,8 @@ pub async fn hand_over(
     Ok(())
 }
 
-/// Returns the proxy of a live session, or `None` when the session connects directly. For a session that has ended or
-/// does not exist it returns an error, so that its traffic is never sent without the proxy.
-///
-/// # Errors
-/// Returns an error if the session has ended or a query fails.
+/// `None` when the session connects directly. An error for a session that has ended or does not exist, so that its
+/// traffic is never sent without the proxy.
 pub async fn of_session(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<InUse>> {
     let row = sqlx::query!(
         r#"select s.proxy_id, p.scheme as "scheme?: Scheme", p.host as "host?", p.port as "port?", p.username,
@@ -147,7 +131,6 @@ pub async fn of_session(conn: &mut PgConnection, session: SessionId) -> sqlx::Re
     proxy_of(id, scheme, &host, port, row.username, sealed_secrets).map(Some)
 }
 
-/// Builds a proxy from the columns of a row.
 pub(super) fn proxy_of(
     id: ProxyId,
     scheme: Scheme,

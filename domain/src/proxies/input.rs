@@ -13,30 +13,25 @@ use super::Scheme;
 use crate::addresses::Destinations;
 use crate::validation::{Invalid, Rules};
 
-/// Maximum length of a user name and of a password in bytes, which SOCKS5 sets.
+/// Limit of SOCKS5.
 const MOST_CREDENTIAL_BYTES: usize = 255;
-/// Maximum length of a label, in characters.
 const MOST_LABEL_CHARS: usize = 120;
-/// Maximum length of a host name in bytes, which DNS sets.
+/// Limit of DNS.
 const MOST_HOST_BYTES: usize = 253;
-/// Message for a host that must not be dialled.
 const PRIVATE: &str = "must not be a private address";
 
-/// Change of a secret. A customer cannot read a stored secret, so a change of other fields must be possible without
-/// sending it again.
+/// A customer cannot read a stored secret, so a change of other fields must be possible without sending it again.
 #[derive(Clone, Default)]
 pub enum Change {
-    /// The field was absent, and the secret is kept.
+    /// The field was absent.
     #[default]
     Keep,
-    /// The field was `null`, and the secret is removed.
+    /// The field was `null`.
     Remove,
-    /// The secret is replaced.
     Set(Zeroizing<String>),
 }
 
 impl Change {
-    /// Returns the secret in the request, if there is one.
     #[must_use]
     pub fn sent(&self) -> Option<&str> {
         match self {
@@ -67,10 +62,8 @@ impl<'de> Deserialize<'de> for Change {
     }
 }
 
-/// Endpoint of a proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Host name or IP address.
     pub host: Host,
     pub port: u16,
 }
@@ -78,20 +71,15 @@ pub struct Endpoint {
 /// Values of a proxy as a customer sent them, not yet validated.
 #[derive(Debug)]
 pub struct ProxyInput {
-    /// Label chosen by the account owner.
     pub label: String,
-    /// Protocol of the proxy.
     pub scheme: Scheme,
     pub host: Option<String>,
     pub port: Option<u64>,
-    /// User name sent to the proxy.
     pub username: Option<String>,
     pub password: Change,
-    /// Configuration of a tunnel, with its credentials.
     pub config: Change,
 }
 
-/// Valid values of a new or changed proxy.
 #[derive(Debug)]
 pub struct Proxy {
     pub(super) label: String,
@@ -103,22 +91,17 @@ pub struct Proxy {
     pub(super) config: Change,
 }
 
-/// Rules that the caller provides.
 #[derive(Clone, Copy)]
 pub struct Checks<'a> {
-    /// Addresses that proxies can have.
     pub destinations: &'a Destinations,
-    /// Reads a tunnel's configuration. Returns the endpoint of its server, or an error message that contains none of
-    /// its values.
+    /// Returns the endpoint of the server, or an error message that contains none of the configuration's values.
     pub read_config: fn(Scheme, &str) -> Result<Endpoint, String>,
 }
 
 impl ProxyInput {
-    /// Validates the values of a new proxy, or those of an existing one whose scheme is `before`
-    /// (contract: proxies 2 to 6).
+    /// An existing proxy has the scheme `before` (contract: proxies 2 to 6).
     ///
-    /// # Errors
-    /// Returns an error on each invalid field. No message contains a secret.
+    /// No message contains a secret.
     pub fn check(self, before: Option<Scheme>, checks: Checks<'_>) -> Result<Proxy, Invalid> {
         let Self { label, scheme, host, port, username, password, config } = self;
         if let Some(before) = before.filter(|before| *before != scheme) {
@@ -250,7 +233,6 @@ mod tests {
         Change::Set(Zeroizing::new(secret.to_owned()))
     }
 
-    /// Returns the fields with errors and checks that no message contains a secret.
     fn refused_fields(input: ProxyInput, before: Option<Scheme>) -> Vec<String> {
         let secrets = [&input.password, &input.config].map(|secret| secret.sent().unwrap_or_default().to_owned());
         let Invalid(errors) = input.check(before, CHECKS(&Destinations::default())).expect_err("the input is invalid");

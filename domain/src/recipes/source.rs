@@ -11,30 +11,20 @@ use crate::ids::{AgentSessionId, StepId};
 use crate::limits::Limits;
 use crate::operations::{self, ROLES, Target};
 
-/// Reason why the steps of an agent session cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// The account cannot see an agent session with this id.
     #[error("there is no agent session with this id")]
     NoAgentSession,
-    /// The number of steps exceeds that of a recipe.
     #[error("the agent session has more than {0} steps, the maximum of a recipe")]
     TooMany(u32),
-    /// The size of the steps exceeds that of a recipe.
     #[error("the steps of the agent session have {bytes} bytes; a recipe may have at most {limit}")]
-    TooLarge {
-        /// Size of the steps.
-        bytes: usize,
-        /// Maximum size.
-        limit: usize,
-    },
-    /// The database failed, or the steps cannot be opened.
+    TooLarge { bytes: usize, limit: usize },
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Maximum ratio of the stored bytes to the bytes of the recipe. Stored elements also have a fingerprint and the origin of their
-/// page, which the recipe drops.
+/// Stored bytes per byte of the recipe. Stored elements also have a fingerprint and the origin of their page, which the
+/// recipe drops.
 const STORED: usize = 16;
 
 /// The completed steps of plans in their stored form, with the text typed in their agent session.
@@ -43,10 +33,7 @@ pub struct SealedSteps {
     typed: SealedTexts,
 }
 
-/// Returns the completed steps of plans in order of execution (contract: recipes 5).
-///
-/// # Errors
-/// Returns an error if the steps exceed the limits or the database fails.
+/// Returns the completed steps in order of execution (contract: recipes 5).
 pub(super) async fn steps(
     conn: &mut PgConnection,
     of: AgentSessionId,
@@ -85,17 +72,13 @@ pub(super) async fn steps(
 }
 
 impl SealedSteps {
-    /// Approximate number of bytes to decrypt.
     #[must_use]
     pub fn weight(&self) -> usize {
         let bytes = |(_, wish, shown): &(_, Vec<u8>, Option<Vec<u8>>)| wish.len() + shown.as_ref().map_or(0, Vec::len);
         self.steps.iter().map(bytes).sum::<usize>() + self.typed.weight()
     }
 
-    /// Decrypts the steps and converts them to those of a recipe. Slow for large inputs: run it off the async runtime.
-    ///
-    /// # Errors
-    /// Returns an error if the steps were sealed with a key that this process does not have.
+    /// Slow for large inputs: run it off the async runtime.
     pub fn open(self, sealer: &Sealer) -> sqlx::Result<Vec<Step>> {
         let typed = self.typed.open(sealer)?;
         let steps = self.steps.into_iter().map(|(id, sealed_wish, sealed_shown)| {
@@ -111,8 +94,7 @@ impl SealedSteps {
     }
 }
 
-/// Removes typed text from an element's selector and description (contract: recipes 17). A selector that the command itself
-/// contains stays unchanged, so that it still matches.
+/// Contract: recipes 17. A selector that the command itself contains stays unchanged, so that it still matches.
 fn hidden(shown: ShownElement, wish: &Command, typed: &Typed) -> ShownElement {
     let said = match wish {
         Command::Tap { target: ElementQuery::Css(said) }
@@ -132,8 +114,7 @@ fn hidden(shown: ShownElement, wish: &Command, typed: &Typed) -> ShownElement {
     ShownElement { selector, description: typed.hide(&shown.description), ..shown }
 }
 
-/// Converts a command and the elements resolved for it. The elements are in the order in which the command refers to them.
-/// `None` for a command that a recipe cannot have.
+/// The elements are in the order in which the command refers to them. `None` for a command that a recipe cannot have.
 fn step(wish: Command, shown: Vec<ShownElement>) -> Option<Step> {
     let mut shown = shown.into_iter();
     Some(match wish {
@@ -197,13 +178,13 @@ fn step(wish: Command, shown: Vec<ShownElement>) -> Option<Step> {
     })
 }
 
-/// Returns the page that a step acted on. Its position is kept where an element has its fingerprint.
+/// Its position is kept where an element has its fingerprint.
 fn page(shown: ShownElement) -> Option<Page> {
     let ShownElement { fingerprint, description, .. } = shown;
     Some(Page { position: fingerprint.parse().ok()?, description })
 }
 
-/// Returns the resolved element, or the query itself if none was stored: a CSS selector needs no resolution.
+/// The query itself if none was stored: a CSS selector needs no resolution.
 fn found(said: ElementQuery, shown: Option<ShownElement>) -> Element {
     match (shown, said) {
         (Some(ShownElement { selector, description, .. }), _) => Element { selector, description },
@@ -212,7 +193,7 @@ fn found(said: ElementQuery, shown: Option<ShownElement>) -> Element {
     }
 }
 
-/// Returns the locator of an operation that searches by itself: the resolved element, or else the command's query.
+/// For an operation that searches by itself: the resolved element, or else the command's query.
 fn sought(said: ElementQuery, shown: Option<ShownElement>) -> steps::RecipeLocator {
     let description = describe(&said);
     let by = match (said, shown) {

@@ -8,160 +8,115 @@ use serde::{Deserialize, Serialize};
 use crate::agents::commands::Degrees;
 use crate::operations::{self, CaptureKind, Direction, Target};
 
-/// A completed step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Step {
-    /// Load a page.
     Navigate {
-        /// Address of the page.
         url: String,
     },
     Tap(Element),
-    /// Tap an element twice.
     DoubleTap(Element),
-    /// Keep a finger on an element.
     LongPress(Element),
-    /// Set the state of a checkbox or a switch.
     Check {
-        /// The control.
         #[serde(flatten)]
         element: Element,
-        /// Requested state.
         checked: bool,
     },
-    /// Replace the content of a field.
     Fill {
-        /// The field.
         #[serde(flatten)]
         element: Element,
-        /// Exact text. No response contains it (contract: recipes 8).
+        /// No response contains it (contract: recipes 8).
         value: String,
     },
-    /// Drag an element.
     Drag {
         #[serde(flatten)]
         element: Element,
-        /// Where the drag ends.
         to: DragEnd,
     },
-    /// Swipe on the page or an element.
     Swipe {
-        /// Direction of the finger.
         direction: Direction,
-        /// Distance in CSS pixels; `None` is a part of the page or the element.
+        /// CSS pixels; `None` is a part of the page or the element.
         distance: Option<u32>,
-        /// Element to swipe on; `None` is the page.
+        /// `None` is the page.
         target: Option<Element>,
     },
-    /// Move a mouse to an element.
     Hover(Element),
-    /// Answer the dialog of the page.
     Dialog {
-        /// True to accept it.
         accept: bool,
-        /// Answer to a prompt. No response contains it (contract: recipes 8).
+        /// No response contains it (contract: recipes 8).
         text: Option<String>,
     },
-    /// Make another page the active one.
     ActivatePage(Page),
     ClosePage(Page),
-    /// Set the position that pages see.
     SetLocation {
-        /// Degrees north.
         latitude: Degrees,
-        /// Degrees east.
         longitude: Degrees,
     },
-    /// Type text.
     Type {
-        /// Element that receives the text.
         #[serde(flatten)]
         element: Element,
-        /// Exact text. No response contains it (contract: recipes 8).
+        /// No response contains it (contract: recipes 8).
         value: String,
     },
-    /// Press a key.
     Press {
-        /// Name of the key.
         key: String,
     },
-    /// Choose an option.
     Select {
         #[serde(flatten)]
         element: Element,
         option: String,
     },
-    /// Scroll the page or an element.
     Scroll {
-        /// Distance to the right in CSS pixels.
+        /// CSS pixels to the right and down.
         delta_x: i64,
-        /// Distance down in CSS pixels.
         delta_y: i64,
-        /// Element to scroll; `None` is the page.
+        /// `None` is the page.
         target: Option<Element>,
     },
-    /// Wait for a condition.
     Wait {
         condition: Condition,
     },
-    /// Capture the page.
     Capture {
-        /// Format of the capture.
         capture: CaptureKind,
     },
-    /// Read values.
     Extract {
-        /// The values to read.
         items: Vec<Item>,
     },
-    /// Go back in the history.
     Back,
-    /// Go forward in the history.
     Forward,
-    /// Reload the page.
     Reload,
 }
 
-/// Where a drag ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DragEnd {
-    /// Another element.
     Element(Element),
     /// Points from the top left corner of the dragged element, in tenths of CSS pixels.
     Path([(i64, i64); 2]),
 }
 
-/// A page of the browser.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
     /// Position in the list of pages, counted from 1.
     pub position: u32,
-    /// Readable description: `page "Sign in"`.
     pub description: String,
 }
 
-/// The element that a step acted on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Element {
-    /// CSS selector.
     pub selector: String,
-    /// Readable description: `button "Sign in"`.
+    /// Readable description such as `button "Sign in"`.
     pub description: String,
 }
 
 /// Locator of a step that searches by itself, because it may match no element or several.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecipeLocator {
-    /// Selector or target of the search.
     pub by: operations::Element,
-    /// Readable description.
     pub description: String,
 }
 
 impl RecipeLocator {
-    /// Returns the CSS selector, if the locator is one.
     #[must_use]
     pub fn selector(&self) -> Option<&str> {
         match &self.by {
@@ -170,7 +125,7 @@ impl RecipeLocator {
         }
     }
 
-    /// Returns the members of the `target` of an operation, if the locator is not a plain selector.
+    /// `None` for a plain selector.
     #[must_use]
     pub fn target(&self) -> Option<Vec<(&'static str, &str)>> {
         let operations::Element::Target(target) = &self.by else { return None };
@@ -187,42 +142,32 @@ impl RecipeLocator {
     }
 }
 
-/// Condition that a step waited for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Condition {
-    /// A visible element.
     Selector(RecipeLocator),
     /// No matching element, or an invisible one.
     SelectorHidden(RecipeLocator),
-    /// The address of the page.
     UrlMatches {
         /// A regular expression that the address matches.
         pattern: String,
     },
-    /// A fixed time.
     Time {
-        /// Duration in milliseconds.
         ms: u64,
     },
     Download,
     Page,
 }
 
-/// A value that a step read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item {
-    /// Name of the value.
     pub name: String,
-    /// Locator of the element.
     pub sought: RecipeLocator,
-    /// Attribute to read; the text when `None`.
+    /// The text when `None`.
     pub attribute: Option<String>,
-    /// True when the value is read from every match.
     pub list: bool,
 }
 
-/// Words that mark a field as one for secrets.
 static SECRET_WORDS: LazyLock<Regex> = LazyLock::new(|| {
     let alone = "otp|totp|hotp|mfa|2fa|pin|tan|pwd|pass|card|cc|ccnum|cvc|cvv|csc|secret|token";
     let together = "one time|api key|access key|private key|secret key|security code|verification code|auth code";
@@ -231,15 +176,15 @@ static SECRET_WORDS: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 impl Element {
-    /// True when the selector or description suggests that the field takes a secret: a password, a one-time code, a PIN, a card
-    /// number or an API key (contract: recipes 9).
+    /// The selector or description suggests a password, a one-time code, a PIN, a card number or an API key (contract:
+    /// recipes 9).
     #[must_use]
     pub fn is_for_secrets(&self) -> bool {
         [&self.selector, &self.description].iter().any(|text| SECRET_WORDS.is_match(&words(text)))
     }
 }
 
-/// Splits a name into lower-case words, so that `cardNumber`, `card-number` and `Card number` are equal.
+/// Lower case, so that `cardNumber`, `card-number` and `Card number` are equal.
 fn words(text: &str) -> String {
     let mut words = String::with_capacity(text.len());
     let mut before = ' ';

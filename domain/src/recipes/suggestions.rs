@@ -1,21 +1,18 @@
-//! Suggests a label and a description for a recipe from its steps (contract: recipes 12). Equal steps give equal suggestions.
+//! A label and a description for a recipe (contract: recipes 12). Equal steps give equal suggestions.
 
 use url::Url;
 
 use super::steps::{Element, Step};
 use crate::limits::Limits;
 
-/// A suggested label and description. Both satisfy the rules for recipes.
+/// Satisfies the rules for recipes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suggestion {
-    /// Suggested label.
     pub label: String,
-    /// Suggested description.
     pub description: String,
 }
 
-/// Builds a suggestion. It names only the hosts of visited pages, because the rest of an address may be private, and never typed
-/// text.
+/// Names only the hosts of visited pages, because the rest of an address may be private, and never typed text.
 #[must_use]
 pub fn suggest(steps: &[Step], limits: &Limits) -> Suggestion {
     let host = steps.iter().find_map(|step| match step {
@@ -102,7 +99,7 @@ fn described(element: &Element) -> String {
     if description.is_empty() { one_line(&element.selector) } else { description }
 }
 
-/// Shortens a text to `most` characters, ending in an ellipsis.
+/// Ends in an ellipsis if the text was cut.
 fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();

@@ -6,11 +6,8 @@ use sqlx::PgConnection;
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, SessionId};
 
-/// Stores the capabilities of a live session's proxy and records `session.egress_capability_changed`. Returns `false` and changes
-/// nothing if they are equal to the stored ones or the session has ended. `conn` is in a transaction.
-///
-/// # Errors
-/// Returns database errors.
+/// Records `session.egress_capability_changed`. `false` if the capabilities are equal to the stored ones or the session
+/// has ended. `conn` is in a transaction.
 pub async fn report(
     conn: &mut PgConnection,
     session: SessionId,

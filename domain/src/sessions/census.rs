@@ -7,9 +7,6 @@ use super::SessionStatus;
 pub const LIVE: [SessionStatus; 3] = [SessionStatus::Creating, SessionStatus::Ready, SessionStatus::Busy];
 
 /// Returns the number of live sessions by status. The query reads only live sessions.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn live(conn: &mut PgConnection) -> sqlx::Result<[(SessionStatus, i64); 3]> {
     let counted = sqlx::query!(
         r#"select status as "status: SessionStatus", count(*) as "sessions!" from sessions where live group by status"#

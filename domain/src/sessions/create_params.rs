@@ -9,43 +9,31 @@ use crate::blocking::json_bytes;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 
-/// Purpose of all sessions that customers create.
 const CUSTOMER_PURPOSE: &str = "production_customer";
-/// Purposes reserved for sessions that operators create.
 const RESERVED_PURPOSES: [&str; 2] = ["cumulative_rig_validation", "test_domain_probe"];
 
-/// Parameters that a customer may set.
 #[derive(Debug, Clone, Copy)]
 pub struct CreateParams<'a> {
-    /// Id of an archetype.
     pub archetype: Option<&'a str>,
-    /// Purpose of the session.
     pub purpose: Option<&'a str>,
-    /// Label chosen by the customer.
     pub label: Option<&'a str>,
-    /// Metadata of the customer.
     pub metadata: Option<&'a Map<String, Value>>,
     /// Maximum time to wait for a free browser, in milliseconds.
     pub wait_timeout_ms: Option<u64>,
 }
 
 impl<'a> CreateParams<'a> {
-    /// Returns the purpose, or the default one.
     #[must_use]
     pub fn purpose(&self) -> &'a str {
         self.purpose.unwrap_or(CUSTOMER_PURPOSE)
     }
 
-    /// Returns the time to wait for a free browser; `None` if the request does not wait.
+    /// `None` if the request does not wait.
     #[must_use]
     pub fn patience(&self) -> Option<Duration> {
         self.wait_timeout_ms.filter(|ms| *ms > 0).map(Duration::from_millis)
     }
 
-    /// Validates the parameters.
-    ///
-    /// # Errors
-    /// Returns an error on `purpose`, `label`, `metadata`, `wait_timeout_ms` or `archetype`.
     pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
         let purpose = self.purpose();
         let reserved = RESERVED_PURPOSES.contains(&purpose);

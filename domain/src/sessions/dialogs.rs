@@ -1,4 +1,4 @@
-//! Dialogs that are held open (contract: operations 46 to 49). The dialog is stored in the session's row, where the claim reads it. An
+//! Dialogs that are held open (contract: operations 46 to 49). The claim reads the dialog in the session's row. An
 //! operation stores it as it ends; between operations the worker does.
 
 use serde_json::json;
@@ -29,7 +29,6 @@ impl DialogChange {
         }
     }
 
-    /// Dialog to store.
     pub(super) fn dialog(&self) -> Option<&OpenDialog> {
         match self {
             Self::Opened(dialog) => Some(dialog),
@@ -38,10 +37,7 @@ impl DialogChange {
     }
 }
 
-/// Stores the open dialog of a live session of `worker`, or that there is none. A running operation continues.
-///
-/// # Errors
-/// Returns database errors.
+/// `None` if no dialog is open. A running operation continues.
 pub async fn store(
     conn: &mut PgConnection,
     worker: WorkerId,

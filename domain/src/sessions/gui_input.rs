@@ -1,5 +1,5 @@
-//! Claims for input from a live view (contract: live 8, 9). They use the same lock as operations, so that no operation and no
-//! other viewer acts at the same time. The worker decides which viewer acts, and ends the claim like an operation.
+//! Claims for input from a live view (contract: live 8, 9). They use the same lock as operations. The worker decides
+//! which viewer acts, and ends the claim like an operation.
 
 use std::time::Duration;
 
@@ -8,22 +8,17 @@ use sqlx::PgConnection;
 use super::intents::ReplyTo;
 use crate::ids::{IntentId, SessionId, WorkerId};
 
-/// Parameters of a claim for viewer input.
 #[derive(Debug, Clone, Copy)]
 pub struct InputClaim<'a> {
-    /// Worker that runs the browser.
     pub worker: WorkerId,
     pub session: SessionId,
-    /// Name of the viewer's client, if it has one.
     pub client: Option<&'a str>,
     /// Time after which a silent client loses the lane.
     pub patience: Duration,
 }
 
-/// Result of a claim for viewer input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// The session is claimed by this intent.
     Won,
     /// An operation or another viewer has the session, or it has ended.
     Busy,
@@ -31,11 +26,8 @@ pub enum Claim {
     NotDriving,
 }
 
-/// Claims a session for viewer input as `intent`, which is running from then on. The call is idempotent: a caller that did not
-/// receive the result may repeat it with the same intent. `conn` is not in a transaction.
-///
-/// # Errors
-/// Returns database errors.
+/// The `intent` is running from then on. A caller that did not receive the result may repeat the call with the same
+/// intent. `conn` is not in a transaction.
 pub async fn claim(
     conn: &mut PgConnection,
     person: InputClaim<'_>,

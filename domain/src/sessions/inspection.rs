@@ -11,61 +11,38 @@ use crate::ids::{AccountId, AgentSessionId, ApiKeyId, IntentId, ProfileId, Proxy
 use crate::timestamp::Timestamp;
 use crate::workers::LEASE;
 
-/// A session in a list.
 #[derive(Debug, Clone, Serialize)]
 pub struct SessionSummary {
     pub id: SessionId,
-    /// Account that owns it.
     pub account_id: AccountId,
     pub status: SessionStatus,
-    /// Kind of the operation under way, such as `navigate`.
+    /// Kind of the operation, such as `navigate`.
     pub operation: Option<String>,
-    /// Device that it emulates.
     pub archetype: String,
-    /// Label that the customer gave it.
     pub label: Option<String>,
-    /// Worker that has its browser.
     pub worker_id: WorkerId,
-    /// Name of the worker, for as long as its row is kept.
+    /// Known for as long as the worker's row is kept.
     pub worker_name: Option<String>,
-    /// Profile that it began with.
     pub profile_id: Option<ProfileId>,
-    /// Agent session that drives it.
     pub agent_session_id: Option<AgentSessionId>,
-    /// Time of its creation.
     pub created_at: Timestamp,
-    /// Time of its last change.
     pub updated_at: Timestamp,
-    /// Time of its end.
     pub ended_at: Option<Timestamp>,
 }
 
-/// Sessions to list.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SessionFilter {
-    /// Include sessions that have ended.
     pub all: bool,
-    /// Status of the sessions; a terminal one includes sessions that have ended.
     pub status: Option<SessionStatus>,
-    /// Account that owns them.
     pub account: Option<AccountId>,
-    /// Worker that has their browsers.
     pub worker: Option<WorkerId>,
-    /// Profile that they began with.
     pub profile: Option<ProfileId>,
-    /// Only sessions that are older than this one.
     pub before: Option<SessionId>,
-    /// Maximum number of sessions.
     pub limit: i64,
 }
 
-/// Returns sessions of all accounts, newest first.
-///
-/// Live sessions, and ended sessions of a given account, are read through an index. Their cost does not grow with the number of
-/// ended sessions of other accounts.
-///
-/// # Errors
-/// Returns database errors.
+/// Live sessions, and ended sessions of a given account, are read through an index, so the cost does not grow with the
+/// number of ended sessions of other accounts.
 pub async fn list(conn: &mut PgConnection, filter: &SessionFilter) -> sqlx::Result<Vec<SessionSummary>> {
     let SessionFilter { all, status, account, worker, profile, before, limit } = *filter;
     let all = all || matches!(status, Some(SessionStatus::Destroyed | SessionStatus::Errored));
@@ -103,144 +80,101 @@ pub async fn list(conn: &mut PgConnection, filter: &SessionFilter) -> sqlx::Resu
     .await
 }
 
-/// Event that a session waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum WaitsFor {
-    /// The worker, which has not begun the operation or has not sent a heartbeat within its lease.
+    /// It has not begun the operation or has not sent a heartbeat within its lease.
     Worker,
-    /// The browser, which is opening.
     Browser,
-    /// Another session to save the profile that it begins with.
     Profile,
-    /// The operation under way.
     Operation,
-    /// The person who acts in the live view.
     Viewer,
-    /// The account owner, to resolve a challenge.
     Challenge,
-    /// The account owner, to approve a step of the agent session.
     Approval,
-    /// The person who drives the agent session.
     Human,
-    /// The worker, to save the profile. The session has ended.
+    /// The session has ended.
     ProfileSave,
 }
 
 impl WaitsFor {
-    /// Names in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Name in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// A session with the details that explain its status.
 #[derive(Debug, Clone, Serialize)]
 pub struct SessionDetail {
     pub id: SessionId,
-    /// Account that owns it.
     pub account_id: AccountId,
-    /// E-mail address of the account.
     pub account_email: String,
-    /// Key that created it; `None` for a web session.
     pub api_key_id: Option<ApiKeyId>,
     pub status: SessionStatus,
-    /// Event that it waits for; `None` when it waits for the account owner's next request, or for nothing.
+    /// `None` when it waits for the account owner's next request, or for nothing.
     pub waits_for: Option<WaitsFor>,
-    /// Device that it emulates.
     pub archetype: String,
-    /// Purpose that the customer gave it.
     pub purpose: String,
-    /// Label that the customer gave it.
     pub label: Option<String>,
     /// Address of the page after the last operation whose result is still kept.
     pub url: Option<String>,
-    /// Operation under way.
     pub operation: Option<OperationInfo>,
-    /// Worker that has its browser.
     pub worker: WorkerInfo,
-    /// Profile that it began with.
     pub profile: Option<ProfileLease>,
-    /// Saved proxy that it leaves through.
     pub proxy_id: Option<ProxyId>,
-    /// Agent session that drives it.
     pub agent_session: Option<AgentInfo>,
-    /// Challenge that pauses it.
     pub challenge: Option<ChallengeState>,
-    /// Time of its creation.
     pub created_at: Timestamp,
-    /// Time of its last change.
     pub updated_at: Timestamp,
-    /// Time of its end.
     pub ended_at: Option<Timestamp>,
 }
 
-/// The operation that has claimed a session.
 #[derive(Debug, Clone, Serialize)]
 pub struct OperationInfo {
     pub id: IntentId,
-    /// Kind, such as `navigate`.
     pub kind: String,
     /// `queued`, `running`, or `unknown` when its worker died while it ran.
     pub status: String,
-    /// HTTP request that asked for it.
     pub request_id: String,
-    /// Time of the request.
     pub created_at: Timestamp,
-    /// Time at which the worker began it.
     pub started_at: Option<Timestamp>,
 }
 
-/// The worker of a session.
 #[derive(Debug, Clone, Serialize)]
 pub struct WorkerInfo {
     pub id: WorkerId,
-    /// Name of the worker, for as long as its row is kept.
+    /// Known for as long as the worker's row is kept.
     pub name: Option<String>,
     /// `active`, `draining`, `stopped` or `lost`.
     pub status: Option<String>,
-    /// True when it sent a heartbeat within its lease.
+    /// Sent a heartbeat within its lease.
     pub is_alive: bool,
-    /// Time of its last heartbeat.
     pub last_seen_at: Option<Timestamp>,
-    /// Number of the slot that the session takes.
     pub slot: Option<i32>,
 }
 
-/// Lease of a session on its profile.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProfileLease {
     pub id: ProfileId,
     pub name: Option<String>,
-    /// True while the session holds the state of the profile, which it saves when it ends.
+    /// Saved when the session ends.
     pub is_held: bool,
     /// Another session that still holds it.
     pub holder: Option<SessionId>,
 }
 
-/// The agent session of a session.
 #[derive(Debug, Clone, Serialize)]
 pub struct AgentInfo {
     pub id: AgentSessionId,
     /// `manual`, `ai` or `pair`.
     pub mode: String,
-    /// True while a turn is running.
     pub has_turn: bool,
-    /// True while a step waits for approval.
     pub needs_approval: bool,
-    /// True while a person drives it.
     pub is_human_driven: bool,
 }
 
-/// Returns a session, live or ended.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn find(conn: &mut PgConnection, id: SessionId) -> sqlx::Result<Option<SessionDetail>> {
     let row = sqlx::query!(
         r#"select s.id, s.account_id, o.email, s.api_key_id as "api_key_id: ApiKeyId", s.status as "status: SessionStatus",
@@ -361,10 +295,6 @@ impl SessionDetail {
     }
 }
 
-/// Returns the account of a session, live or ended.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn account_of(conn: &mut PgConnection, id: SessionId) -> sqlx::Result<Option<AccountId>> {
     sqlx::query_scalar!(r#"select account_id as "account: AccountId" from sessions where id = $1"#, id as _)
         .fetch_optional(conn)

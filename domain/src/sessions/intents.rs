@@ -1,8 +1,8 @@
 //! Intents: requested operations, stored before any work on them begins.
 //!
-//! An intent moves `queued → running → done`, each step by compare-and-set, and its id is the claim on the session. One
-//! transaction, fenced by that claim, finishes it. For a successful operation that is a single statement. The result, the release
-//! of the session and the event are written together, or not at all if a DELETE has ended the session first.
+//! An intent moves `queued → running → done` by compare-and-set, and its id is the claim on the session. One
+//! transaction, fenced by that claim, writes the result, the release of the session and the event, or nothing if a
+//! DELETE has ended the session first.
 
 use std::time::Duration;
 
@@ -27,48 +27,38 @@ use crate::timestamp::Timestamp;
 use crate::trace_parent::TraceParent;
 use crate::workers;
 
-/// Recipient of an intent's outcome.
 #[derive(Debug, Clone, Copy)]
 pub struct ReplyTo<'a> {
-    /// Notification channel of the waiting process.
     pub channel: &'a str,
-    /// Id of the HTTP request, for the logs of both processes.
     pub request_id: &'a str,
-    /// Trace context of the caller, if the call is traced.
     pub trace_parent: Option<TraceParent>,
 }
 
-/// Result of a claim.
 #[derive(Debug)]
 pub enum Claim {
-    /// The session is busy with the intent. The caller must notify the worker.
+    /// The caller must notify the worker.
     Won {
-        /// Worker that runs the browser.
         worker: WorkerId,
-        /// True when a client streams the account's notifications ([`crate::notifications`]) and must be notified.
+        /// True when a stream of the account's notifications ([`crate::notifications`]) must be notified.
         followed: bool,
     },
-    /// The session has this other status. If the status is `ready`, a competing claim came first and has ended since.
+    /// If the status is `ready`, a competing claim came first and has ended since.
     Lost(SessionStatus),
     /// The session is paused and the operation is not allowed then (contract: challenges 6). Nothing was changed.
     Paused(ChallengeState),
     /// The page shows a dialog that waits for an answer, and the operation is not allowed then (contract: operations 47). Nothing was
     /// changed.
     DialogOpen(OpenDialog),
-    /// The session's worker is dead. This call moved the session to `errored`.
+    /// This call moved the session to `errored`.
     WorkerGone(Failure),
-    /// The session's worker has sent no heartbeat within its lease but has not been declared dead. The database may have been
-    /// unavailable, and the worker may be waiting for it. Nothing was changed.
+    /// The worker has sent no heartbeat within its lease, perhaps because the database was unavailable. Nothing was
+    /// changed.
     WorkerSilent,
-    /// The account has no such session.
     NoSession,
 }
 
-/// Returns the public key of the worker that runs the session, to seal secrets for it. Returns `None` if the account has no such
-/// session, and `Some(None)` if the worker's row has been deleted, which happens only after the session has ended.
-///
-/// # Errors
-/// Returns database errors.
+/// Returns the public key that seals secrets for the session's worker. `Some(None)`: the worker's row was deleted,
+/// which happens only after the session has ended.
 pub async fn sealing_key(
     conn: &mut PgConnection,
     account: AccountId,
@@ -84,12 +74,8 @@ pub async fn sealing_key(
     .await
 }
 
-/// Claims a session of the account for `operation` as `intent`. `sealed` holds the secrets that were removed from the operation.
-/// The usual case is a single statement that commits by itself. `conn` is not in a transaction. After a successful claim, the
-/// caller must notify the worker.
-///
-/// # Errors
-/// Returns database errors.
+/// Claims a session for `operation`, from which the `sealed` secrets were removed. `conn` is not in a transaction: the
+/// usual case is a single statement. After a successful claim, the caller must notify the worker.
 pub async fn claim(
     conn: &mut PgConnection,
     (account, session): (AccountId, SessionId),
@@ -146,30 +132,28 @@ struct ClaimRequest<'a> {
     intent: IntentId,
     kind: &'static str,
     request: Value,
-    /// True when the operation is allowed on a paused session.
+    /// Allowed on a paused session.
     goes_on: bool,
-    /// True when the operation is allowed while the page shows a dialog.
+    /// Allowed while the page shows a dialog.
     goes_on_with_dialog: bool,
     sealed: Option<&'a [u8]>,
     reply: ReplyTo<'a>,
 }
 
-/// A session as it was before the claim.
 struct SessionRow {
     status: SessionStatus,
     worker: WorkerId,
     /// True when the worker has not been declared dead.
     stands: bool,
-    /// True when the worker sent a heartbeat within its lease.
+    /// Sent a heartbeat within its lease.
     heard: bool,
     challenge: Option<Json<ChallengeState>>,
     dialog: Option<Json<OpenDialog>>,
-    /// If the session was claimed: true when a stream of the account's notifications is open.
+    /// After a successful claim: true when a stream of the account's notifications is open.
     taken: Option<bool>,
 }
 
-/// Moves a session of a live worker from `ready` to `busy`. Returns the state before the claim, also after a failed claim, from
-/// the same snapshot.
+/// Returns the state before the claim, also after a failed claim, from the same snapshot.
 async fn take_session(conn: &mut PgConnection, claim: &ClaimRequest<'_>) -> sqlx::Result<Option<SessionRow>> {
     sqlx::query_as!(
         SessionRow,
@@ -210,69 +194,52 @@ async fn take_session(conn: &mut PgConnection, claim: &ClaimRequest<'_>) -> sqlx
     .await
 }
 
-/// An intent taken by its worker.
 #[derive(Debug)]
 pub struct TakenIntent {
     pub intent: IntentId,
-    /// Time it was taken; `None` if the database refused to take it.
+    /// `None` if the database refused to take it.
     pub at: Option<Timestamp>,
-    /// The request to execute, or the error that prevents it.
     pub started: sqlx::Result<StartedIntent>,
 }
 
-/// An intent that the worker may now execute.
 #[derive(Debug)]
 pub struct StartedIntent {
     pub session: SessionId,
     pub request: Request,
-    /// Secrets, sealed for the worker.
     pub sealed: Option<Vec<u8>>,
-    /// HTTP request that created the intent.
     pub request_id: String,
-    /// Trace context of the caller, if the call is traced.
     pub trace_parent: Option<TraceParent>,
 }
 
-/// Kind of work that an intent requests.
 #[derive(Debug)]
 pub enum Request {
-    /// Open the session's browser.
     Open(OpenRequest),
-    /// Run an operation in the session's browser.
     Operate(Operation),
 }
 
-/// Configuration of a browser to open.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct OpenRequest {
-    /// Id of an archetype. An id that has left the catalogue is possible, because profiles keep theirs.
+    /// May have left the catalogue: profiles keep their archetype.
     pub archetype: String,
-    /// Simulated pace of the user.
     pub behavioral_profile: BehavioralProfile,
-    /// Profile to load.
     pub profile_id: Option<ProfileId>,
-    /// Proxy for all traffic of the browser ([`crate::proxies::of_session`]).
     #[serde(default)]
     pub proxy_id: Option<ProxyId>,
-    /// True when detected challenges pause the session.
     #[serde(default)]
     pub detect_challenges: bool,
-    /// Emulation. In the stored request, its headers have no values.
+    /// In the stored request, its headers have no values.
     #[serde(default)]
     pub emulation: Emulation,
-    /// Handling of dialogs.
     #[serde(default)]
     pub dialogs: DialogPolicy,
 }
 
 impl OpenRequest {
-    /// Puts back the secrets that were sealed beside the request.
     pub fn restore_secrets(&mut self, secrets: Secrets) {
         self.emulation.restore_header_values(secrets.into_header_values());
     }
 }
 
-/// Seals the secrets of an intent that this transaction created to the worker that takes the intent.
 pub(super) async fn seal(
     conn: &mut PgConnection,
     (intent, worker): (IntentId, WorkerId),
@@ -284,11 +251,9 @@ pub(super) async fn seal(
     Ok(())
 }
 
-/// Moves up to `limit` intents of a worker, oldest first, or `only` the given one, from `queued` to `running`.
+/// Takes up to `limit` queued intents of a worker, oldest first, or `only` the given one.
 ///
-/// # Errors
-/// Returns an error if the database fails. A row written by another version of this program is returned as an intent that cannot
-/// be executed.
+/// A row written by another version of this program is returned as an intent that cannot be executed.
 pub async fn take(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -326,21 +291,13 @@ pub async fn take(
     Ok(taken.collect())
 }
 
-/// Returns a worker's queued intents.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn queued(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<Vec<IntentId>> {
     sqlx::query_scalar!("select id from intents where worker_id = $1 and status = 'queued' order by id", worker as _)
         .fetch_all(conn)
         .await
 }
 
-/// Returns intents to the queue that were taken after `since`, or all running ones without it. Used when the worker did not
-/// receive the reply to [`take`].
-///
-/// # Errors
-/// Returns database errors.
+/// Requeues intents taken after `since`, or all running ones, when the worker did not receive the reply to [`take`].
 pub async fn give_back_since(conn: &mut PgConnection, worker: WorkerId, since: Option<Timestamp>) -> sqlx::Result<()> {
     sqlx::query!(
         "update intents i set status = 'queued', started_at = null
@@ -355,10 +312,7 @@ pub async fn give_back_since(conn: &mut PgConnection, worker: WorkerId, since: O
     Ok(())
 }
 
-/// Returns intents to the queue that a worker took but did not begin.
-///
-/// # Errors
-/// Returns database errors.
+/// Requeues intents that a worker took but did not begin.
 pub async fn give_back(conn: &mut PgConnection, intents: &[IntentId]) -> sqlx::Result<()> {
     sqlx::query!(
         "update intents set status = 'queued', started_at = null where id = any($1) and status = 'running'",
@@ -369,23 +323,19 @@ pub async fn give_back(conn: &mut PgConnection, intents: &[IntentId]) -> sqlx::R
     Ok(())
 }
 
-/// Outcome and result of an intent.
 #[derive(Debug, Clone)]
 pub struct IntentEnding {
     pub outcome: Outcome,
-    /// Result of a successful operation. Opening a browser has none.
     pub result: Option<StoredResult>,
-    /// Time spent in the browser; `None` if the browser received no call.
+    /// `None` if the browser received no call.
     pub browser_time: Option<Duration>,
-    /// Usage counter that a successful operation increments.
     pub usage: Option<UsageKind>,
-    /// True when the result of a successful operation is the emulation of the session, which is stored with the outcome.
+    /// The result is the emulation of the session, which is stored with the outcome.
     pub sets_emulation: bool,
-    /// True when a successful operation has read the state of the session.
     pub reads_state: bool,
-    /// Change of the dialog that is held open, which is stored with the outcome.
+    /// Stored with the outcome.
     pub dialog: DialogChange,
-    /// Time the outcome was stored and the session released; `None` before that.
+    /// Time the outcome was stored and the session released.
     pub done_at: Option<Timestamp>,
 }
 
@@ -404,18 +354,16 @@ impl From<Outcome> for IntentEnding {
     }
 }
 
-/// Notice for the process that waits for an intent. The caller sends it after the end is committed.
+/// Notice for the process that waits for an intent. The caller sends it after the commit.
 #[derive(Debug)]
 #[must_use]
 pub struct ReplyNotice {
-    /// Channel to send it on.
     pub channel: String,
-    /// Id of the intent, with its ending if that is short. The receiver reads a longer ending from the row.
+    /// Id of the intent, with its ending if that is short. Otherwise the receiver reads the row.
     pub payload: String,
 }
 
 impl ReplyNotice {
-    /// Builds the notice that the session was destroyed while the intent was open.
     pub(super) fn destroyed(intent: IntentId, channel: String) -> sqlx::Result<Self> {
         Ok(Self { channel, payload: payload(intent, &Outcome::Destroyed.into(), None)? })
     }
@@ -429,11 +377,8 @@ impl ReplyNotice {
 /// * publishes `session.failed` if the session errored, and
 /// * queues a mail for the account's first session that opened or failed.
 ///
-/// Returns the notice for the waiting process. Returns `None` and changes nothing if the intent has already ended or has lost its
-/// claim.
-///
-/// # Errors
-/// Returns database errors.
+/// Returns the notice for the waiting process; `None` if the intent has already ended or has lost
+/// its claim.
 pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sqlx::Result<Option<ReplyNotice>> {
     let failure = match (&ending.outcome, &ending.result) {
         (Outcome::Failed { failure }, _) => failure,
@@ -450,7 +395,6 @@ pub async fn finish(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding
     Ok(Some(notice))
 }
 
-/// Ends an intent that changed the emulation of its session, and stores the emulation.
 async fn finish_emulation(
     conn: &mut PgConnection,
     id: IntentId,
@@ -470,7 +414,7 @@ async fn finish_emulation(
     Ok(Some(notice))
 }
 
-/// Calls [`finish`] and notifies the waiting process. `conn` is in a transaction, and the notification is sent when it commits.
+/// `conn` is in a transaction; the notification is sent when it commits.
 pub(super) async fn finish_and_notify(
     conn: &mut PgConnection,
     id: IntentId,
@@ -487,15 +431,13 @@ struct EndedIntent {
     notice: ReplyNotice,
 }
 
-/// Session that an ending is reported for, and its age.
 pub(super) struct SessionInfo {
     pub(super) session: SessionId,
     pub(super) account: AccountId,
     pub(super) duration_ms: i64,
 }
 
-/// The part of [`finish`] common to all endings: the outcome, the release, the usage count, and the mail about the first opened
-/// session.
+/// The part of [`finish`] common to all endings.
 async fn end(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sqlx::Result<Option<EndedIntent>> {
     let IntentEnding { outcome, result, browser_time, usage, reads_state, dialog, .. } = ending;
     let released = match outcome {
@@ -563,7 +505,6 @@ async fn end(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sq
     ended.transpose()
 }
 
-/// Publishes that a session has errored, and queues a mail if it is the account's first one.
 pub(super) async fn record_failure(
     conn: &mut PgConnection,
     of: &SessionInfo,
@@ -590,10 +531,10 @@ pub(super) async fn record_failure(
     Ok(())
 }
 
-/// Maximum size of a notification in bytes. PostgreSQL accepts 8,000.
+/// PostgreSQL accepts 8,000 bytes.
 const NOTICE_BYTES: usize = 7_500;
 
-/// Builds the payload of a notice. An ending that is too long is left out; the receiver reads it from the row.
+/// Leaves out an ending that is too long; the receiver reads it from the row.
 fn payload(intent: IntentId, ending: &IntentEnding, done_at: Option<Timestamp>) -> sqlx::Result<String> {
     #[derive(Serialize)]
     struct Payload<'a> {
@@ -625,19 +566,12 @@ fn microseconds(time: Duration) -> Option<i64> {
     i64::try_from(time.as_micros()).ok()
 }
 
-/// Returns the worker of an intent; `None` if there is no intent with this id.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn worker_of(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Option<WorkerId>> {
     let worker = sqlx::query_scalar!(r#"select worker_id as "worker: WorkerId" from intents where id = $1"#, id as _);
     worker.fetch_optional(conn).await
 }
 
-/// Returns the ending of an intent; `None` before it has ended.
-///
-/// # Errors
-/// Returns an error if the database fails, or if another version of this program wrote the row.
+/// Returns an error also if another version of this program wrote the row.
 pub async fn ending(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Option<IntentEnding>> {
     Ok(match ending_within(conn, id, u64::MAX).await? {
         Some(StoredEnding::Whole(ending)) => Some(*ending),
@@ -645,19 +579,14 @@ pub async fn ending(conn: &mut PgConnection, id: IntentId) -> sqlx::Result<Optio
     })
 }
 
-/// The ending of an intent, read with a limit on its size.
 #[derive(Debug)]
 pub enum StoredEnding {
-    /// The complete ending.
     Whole(Box<IntentEnding>),
-    /// The result is larger than the limit; its size in bytes.
+    /// Size in bytes of a result over the limit.
     Larger(u64),
 }
 
-/// Returns the ending of an intent if its result has at most `most_bytes`; `None` before it has ended.
-///
-/// # Errors
-/// Returns an error if the database fails, or if another version of this program wrote the row.
+/// As [`ending`], if the result has at most `most_bytes`.
 pub async fn ending_within(
     conn: &mut PgConnection,
     id: IntentId,

@@ -1,7 +1,7 @@
-//! Pauses: a session whose page shows a challenge accepts no automatic operation until the challenge ends (contract: challenges 5
-//! to 9).
+//! Pauses: a session whose page shows a challenge accepts no automatic operation until the challenge ends (contract:
+//! challenges 5 to 9).
 //!
-//! A paused session keeps its status. The challenge is stored in the session's row, where the claim reads it.
+//! A paused session keeps its status. The claim reads the challenge in the session's row.
 
 use serde_json::json;
 use sqlx::types::Json;
@@ -11,11 +11,7 @@ use super::SessionStatus;
 use crate::challenges::{self, Challenge, ChallengeOutcome, ChallengeState, Finding};
 use crate::ids::{AccountId, ChallengeId, SessionId, WorkerId};
 
-/// Pauses a live session of `worker` and records the challenge. A running operation continues. Returns `None` if the session has
-/// ended or is already paused. `conn` is in a transaction.
-///
-/// # Errors
-/// Returns database errors.
+/// A running operation continues. `None` if the session has ended or is already paused. `conn` is in a transaction.
 pub async fn pause(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -36,10 +32,6 @@ pub async fn pause(
     Ok(Some(id))
 }
 
-/// Returns the challenge that pauses a live session, if there is one.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn standing(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<ChallengeState>> {
     let found = sqlx::query_scalar!(
         r#"select challenge as "challenge!: Json<ChallengeState>" from sessions where id = $1 and live and challenge is not null"#,
@@ -48,33 +40,21 @@ pub async fn standing(conn: &mut PgConnection, session: SessionId) -> sqlx::Resu
     Ok(found.fetch_optional(conn).await?.map(|Json(standing)| standing))
 }
 
-/// Resumes a session whose page no longer shows the challenge. Returns `false` if the challenge has already ended. `conn` is in a
-/// transaction.
-///
-/// # Errors
-/// Returns database errors.
+/// `false` if the challenge has already ended. `conn` is in a transaction.
 pub async fn disappeared(conn: &mut PgConnection, session: SessionId, id: ChallengeId) -> sqlx::Result<bool> {
     let Some(challenge) = challenges::find(&mut *conn, session, id).await? else { return Ok(false) };
     Ok(end(conn, challenge, ChallengeOutcome::Disappeared).await?.is_some())
 }
 
-/// Result of a call to [`resolve`].
 #[derive(Debug)]
 pub enum ResolveOutcome {
-    /// The challenge has ended, by this call or earlier.
     Ended(Challenge),
-    /// The session ended before the challenge.
     SessionEnded(SessionStatus),
-    /// The account has no such session.
     NoSession,
-    /// The session has no such challenge.
     NoChallenge,
 }
 
 /// Ends a challenge at the account owner's request, and resumes the session. `conn` is not in a transaction.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn resolve(
     conn: &mut PgConnection,
     account: AccountId,
@@ -103,7 +83,7 @@ pub async fn resolve(
     Ok(ResolveOutcome::Ended(ended))
 }
 
-/// Ends a challenge and the pause. Locks the session's row first; all transactions use this order to avoid deadlocks.
+/// Locks the session's row first; all transactions use this order to avoid deadlocks.
 async fn end(conn: &mut PgConnection, challenge: Challenge, how: ChallengeOutcome) -> sqlx::Result<Option<Challenge>> {
     sqlx::query!(
         "update sessions set challenge = null, updated_at = now() where id = $1 and challenge->>'challenge_id' = $2",

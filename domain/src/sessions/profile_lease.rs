@@ -1,9 +1,9 @@
 //! The lease of a session on the state of a profile.
 //!
-//! A session that opens with a profile takes the lease: its browser loads the stored state, and from then on has the newest one.
-//! The next session with this profile waits until that state is saved, so that it does not load a state that is about to be
-//! replaced. It does not wait for a dead worker, whose unsaved state is lost. If two sessions save after all, the later session
-//! wins, regardless of the order in which they save.
+//! A session with a profile takes the lease: its browser has the newest state from then on. The next session waits
+//! until that state is saved, so that it does not load a state that is about to be replaced. It does not wait for a
+//! dead worker, whose unsaved state is lost. If two sessions save after all, the later session wins, regardless of the
+//! order in which they save.
 
 use serde_json::json;
 use sqlx::PgConnection;
@@ -14,19 +14,15 @@ use crate::limits::Limits;
 use crate::profiles::Content;
 use crate::profiles::stores::{self, Replaced};
 
-/// A profile leased by a session.
 #[derive(Debug, Clone)]
 pub struct HeldProfile {
-    /// Session that holds the lease.
     pub session: SessionId,
-    /// Account that owns the profile.
     pub account: AccountId,
     pub profile: ProfileId,
-    /// Number of sessions that have leased the profile, including this one.
+    /// Sessions that have leased the profile, including this one.
     pub generation: i64,
-    /// Key of the profile's stores, in sealed form.
     pub sealed_key: Vec<u8>,
-    /// Stored state of the profile; `None` if none was ever saved.
+    /// `None` if none was ever saved.
     pub store: Option<StoreId>,
 }
 
@@ -34,13 +30,10 @@ pub struct HeldProfile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum Reason {
-    /// The browser did not return its state, or its files could not be read.
     SerializeFailed,
-    /// The profile's key cannot be opened.
     SealFailed,
     /// The state is larger than a store may be, or than the space left in the account.
     TooLarge,
-    /// The state could not be uploaded to the store.
     UploadFailed,
     /// The browser's state is empty, but the profile's is not.
     DegenerateDump,
@@ -49,10 +42,8 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// All names in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Returns the name used in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -73,11 +64,8 @@ impl Reason {
     }
 }
 
-/// Takes the lease on the profile of a session in status `creating`. Returns `None` while another session holds it on a worker
-/// that has not been declared dead, and if the session has ended or has no profile.
-///
-/// # Errors
-/// Returns database errors.
+/// The session is in status `creating`. `None` while another session holds the lease on a worker that has not been
+/// declared dead, and if the session has ended or has no profile.
 pub async fn take(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<HeldProfile>> {
     sqlx::query_as!(
         HeldProfile,
@@ -95,11 +83,8 @@ pub async fn take(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<O
     .await
 }
 
-/// Releases the session's lease without changing the profile. Returns `false` if the session held none. The session must have
-/// left `creating`, or it could take the lease again.
-///
-/// # Errors
-/// Returns database errors.
+/// Leaves the profile unchanged. `false` if the session held no lease. The session must have left `creating`, or it
+/// could take the lease again.
 pub async fn let_go(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<bool> {
     let had =
         sqlx::query!("update sessions set profile_in_hand = false where id = $1 and profile_in_hand", session as _)
@@ -108,12 +93,9 @@ pub async fn let_go(conn: &mut PgConnection, session: SessionId) -> sqlx::Result
     Ok(had.rows_affected() == 1)
 }
 
-/// Makes a new store the profile's state and releases the lease. If that fails, or the account's profiles would exceed their
-/// total size, records `session.profile_save_failed`. Returns the store that is no longer needed, the old or the new one; a
-/// snapshot may still refer to it.
-///
-/// # Errors
-/// Returns database errors.
+/// Releases the lease. On failure, or if the account's profiles would exceed their total size, records
+/// `session.profile_save_failed`. Returns the store that is no longer needed, the old or the new one; a snapshot may
+/// still refer to it.
 pub async fn replace(
     conn: &mut PgConnection,
     held: &HeldProfile,
@@ -127,7 +109,7 @@ pub async fn replace(
             let_go(conn, held.session).await?;
             Ok(before)
         }
-        // A repeated call: the first one succeeded, but its caller did not receive the result.
+        // The first call succeeded, but its caller did not receive the result.
         Replaced::Before => Ok(None),
         Replaced::Superseded => {
             fail(conn, held, Reason::Superseded).await?;
@@ -144,10 +126,7 @@ pub async fn replace(
     }
 }
 
-/// Releases the lease and records that the session did not update its profile. A repeated call records nothing.
-///
-/// # Errors
-/// Returns database errors.
+/// Releases the lease. A repeated call records nothing.
 pub async fn fail(conn: &mut PgConnection, held: &HeldProfile, reason: Reason) -> sqlx::Result<()> {
     if let_go(&mut *conn, held.session).await? {
         tell(conn, (held.account, held.session, held.profile), reason).await?;
@@ -157,9 +136,6 @@ pub async fn fail(conn: &mut PgConnection, held: &HeldProfile, reason: Reason) -
 
 /// Releases leases of ended sessions on dead workers: of up to `limit` sessions, or of `only` the given one. For each session
 /// that had been destroyed normally, it records that the profile was not saved.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn forsake(conn: &mut PgConnection, only: Option<SessionId>, limit: i64) -> sqlx::Result<()> {
     let left = sqlx::query!(
         r#"select s.id, s.account_id, s.profile_id as "profile_id!: ProfileId", s.status = 'destroyed' as "ended_well!"

@@ -1,5 +1,5 @@
-//! Ends intents and sessions that the normal path does not end: their caller has given up, or their browser or worker has died.
-//! Also wipes old results and deletes old rows.
+//! Ends intents and sessions whose caller has given up, or whose browser or worker has died. Also wipes old results and
+//! deletes old rows.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -14,14 +14,13 @@ use crate::operations::{Failure, FailureClass, Outcome};
 use crate::timestamp::Timestamp;
 use crate::workers;
 
-/// Returns the failure for a session whose worker died.
 #[must_use]
 pub fn worker_gone() -> Failure {
     Failure { class: FailureClass::Driver, detail: "the worker that owned the session's browser is gone".to_owned() }
 }
 
-/// Time a `ready` session of a dead worker is left for its next operation, which then reports the failure. After that it is
-/// errored, because it occupies a slot and possibly a profile.
+/// A `ready` session of a dead worker is left this long for its next operation, which then reports the failure. After
+/// that it is errored, because it occupies a slot and possibly a profile.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Ends the work of dead workers (contract: workers 4, 7). `conn` is in a transaction. Returns the number of ended intents.
@@ -32,9 +31,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 /// * All live sessions of a worker that stopped in an orderly way are errored, whatever prevented it from doing so itself.
 /// * Profile leases of ended sessions are released. Their unsaved state is lost.
 ///
-/// # Errors
-/// Returns an error if the database fails. If it rejects the end of a single intent, that is logged and the others are still
-/// ended.
+/// If the database rejects the end of a single intent, that is logged and the others are still ended.
 pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
     let stranded = sqlx::query!(
         r#"select i.id, i.status = 'running' and i.kind not in ('open', 'gui_input') as "under_way!"
@@ -65,8 +62,7 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
     Ok(ended)
 }
 
-/// Commits a nested transaction, or rolls it back if the database rejected it. Returns true after a commit. `id` is the
-/// intent or the worker that the transaction is about, for the log.
+/// Rolls back if the database rejected the nested transaction. `id` is its intent or worker, for the log.
 async fn settle<T>(part: PgTransaction<'_>, done: sqlx::Result<T>, id: &(impl Display + Sync)) -> sqlx::Result<bool> {
     match done {
         Ok(_) => part.commit().await.map(|()| true),
@@ -78,11 +74,7 @@ async fn settle<T>(part: PgTransaction<'_>, done: sqlx::Result<T>, id: &(impl Di
     }
 }
 
-/// Ends an intent that no worker has started, so that none can start it later. Returns `false` if a worker has started it or it
-/// has ended.
-///
-/// # Errors
-/// Returns database errors.
+/// Ends an intent so that no worker can start it later. `false` if a worker has started it or it has ended.
 pub async fn give_up(conn: &mut PgConnection, id: IntentId, failure: Failure) -> sqlx::Result<bool> {
     let session = sqlx::query_scalar!(
         "select s.id from sessions s join intents i on i.session_id = s.id where i.id = $1 for update of s, i",
@@ -100,11 +92,7 @@ pub async fn give_up(conn: &mut PgConnection, id: IntentId, failure: Failure) ->
     }
 }
 
-/// Errors all live sessions of a worker that stops in an orderly way, so that their slots become free. Returns the number of
-/// sessions.
-///
-/// # Errors
-/// Returns database errors.
+/// The worker stops in an orderly way, and its slots become free.
 pub async fn fail_sessions_of(conn: &mut PgConnection, worker: WorkerId) -> sqlx::Result<usize> {
     let failure = Failure {
         class: FailureClass::NotIntegrated,
@@ -119,8 +107,9 @@ async fn fail_sessions(
     statuses: &[&str],
     failure: &Failure,
 ) -> sqlx::Result<usize> {
-    // Locks the sessions first: a simultaneous claim waits and then finds the session errored. The order by account, as in
-    // [`rescue`], avoids a deadlock between two workers that stop, because an account's first failure also writes its mail.
+    // Locks the sessions first: a simultaneous claim waits and then finds the session errored. The order by account, as
+    // in [`rescue`], avoids a deadlock between two workers that stop, because an account's first failure also writes
+    // its mail.
     let live = sqlx::query!(
         r#"select id, account_id, operation_id as "operation_id?: IntentId",
                   (extract(epoch from clock_timestamp() - created_at) * 1000)::bigint as "duration_ms!"
@@ -150,11 +139,8 @@ async fn fail_sessions(
     Ok(live.len())
 }
 
-/// Errors an idle session whose browser died on `worker`, alone or with the worker, and reports that `operation` found it dead.
-/// Returns `false` if an operation or a destroy changed the session first; that one then reports the failure.
-///
-/// # Errors
-/// Returns database errors.
+/// The browser died on `worker`, alone or with the worker, and `operation` found it dead. `false` if an operation or a
+/// destroy changed the session first; that one then reports the failure.
 pub async fn fail_idle(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -177,21 +163,15 @@ pub async fn fail_idle(
     Ok(true)
 }
 
-/// Results wiped by one call.
 #[derive(Debug)]
 pub struct WipedResults {
     pub count: i64,
-    /// Time the last of these operations ended.
     pub last_done_at: Timestamp,
 }
 
-/// Wipes up to `limit` results older than `age`, oldest first, of operations that ended at `from` or later. Returns `None` if
-/// there are none.
+/// Oldest first, of operations that ended at `from` or later. `None` if there are none.
 ///
 /// Pass the previous `last_done_at` as `from` to skip rows already wiped: until the next vacuum, the index still contains them.
-///
-/// # Errors
-/// Returns database errors.
 pub async fn wipe_results(
     conn: &mut PgConnection,
     age: Duration,
@@ -217,11 +197,7 @@ pub async fn wipe_results(
     Ok(wiped.last_done_at.map(|last_done_at| WipedResults { count: wiped.count, last_done_at }))
 }
 
-/// Deletes up to `limit` ended operations older than `age`, except one that still keeps its session busy. Returns the number of
-/// deleted rows.
-///
-/// # Errors
-/// Returns database errors.
+/// Keeps an operation that still keeps its session busy.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from intents where id = any(array(
@@ -237,11 +213,7 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     Ok(purged.rows_affected())
 }
 
-/// Deletes up to `limit` operations, of any age, of sessions that ended longer ago than `age`. Returns the number of deleted
-/// rows.
-///
-/// # Errors
-/// Returns database errors.
+/// Operations of any age, of sessions that ended longer ago than `age`.
 pub async fn purge_with_sessions(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "with old as materialized (select id from sessions_past_term($1, $2) as past (id))

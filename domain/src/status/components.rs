@@ -1,8 +1,7 @@
 //! Measures the components of the service (contract: status 2 to 5).
 //!
 //! A failure for one customer does not show a failure of the service: an endpoint may be down, or a mailbox full. Mails
-//! are therefore judged by the number of customers whose mails fail, and fewer than three never count. For webhooks,
-//! only failures on the service's side count.
+//! count only if they fail for three customers or more, and webhooks only by failures on the service's side.
 
 use std::time::Duration;
 
@@ -15,44 +14,33 @@ use crate::events::EventType;
 use crate::webhooks::deliveries;
 use crate::workers::{self, Slots};
 
-/// Minimum number of affected customers before a failure counts as one of the service.
+/// Fewer affected customers are no failure of the service.
 const MIN_CUSTOMERS: i64 = 3;
-/// Minimum number of responses with status 500 that count.
 const MIN_FAILURES: i64 = 10;
-/// Interval at which an API process reports its counts.
 pub const REPORTS_EVERY: Duration = Duration::from_secs(30);
 
-/// Component of the service that the status page shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, sqlx::Type, Serialize, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Component {
-    /// HTTP API.
     Api,
-    /// Workers, which run the browsers.
     Workers,
-    /// Delivery of webhook events.
     Webhooks,
-    /// Delivery of mails.
     Mail,
-    /// Database that stores all data.
     Database,
 }
 
 impl Component {
     /// All components, in the order in which the page shows them.
     pub const ALL: &'static [Self] = Self::VARIANTS;
-    /// Names of all components in the contract.
     pub const NAMES: [&'static str; 5] = ["api", "workers", "webhooks", "mail", "database"];
 
-    /// Name of the component in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Returns the component with this name.
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|component| component.name() == name)
@@ -63,33 +51,27 @@ impl Component {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum State {
-    /// The component works.
     Operational,
-    /// The component works for most customers, or slowly.
     DegradedPerformance,
-    /// The component fails for many customers.
     PartialOutage,
-    /// The component fails for all customers.
     MajorOutage,
 }
 
 impl State {
-    /// Name of the state in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// Component with its measured state.
 #[derive(Debug, Clone, Copy)]
 pub struct Measured {
     pub component: Component,
-    /// State; `None` when it is unknown.
+    /// `None` when it is unknown.
     pub state: Option<State>,
 }
 
-/// Measures every component. The database is operational, because it answers the queries.
+/// The database is operational, because it answers the queries.
 pub async fn measure(conn: &mut PgConnection) -> sqlx::Result<Vec<Measured>> {
     let states = [
         (Component::Api, api(&mut *conn).await?),
@@ -101,7 +83,7 @@ pub async fn measure(conn: &mut PgConnection) -> sqlx::Result<Vec<Measured>> {
     Ok(states.map(|(component, state)| Measured { component, state: Some(state) }).into())
 }
 
-/// Number of customers with recent deliveries or mails, and number of those with failures only.
+/// Number of customers with recent deliveries or mails, and of those with failures only.
 struct Customers {
     all: i64,
     troubled: i64,
@@ -158,15 +140,14 @@ async fn browsers(conn: &mut PgConnection) -> sqlx::Result<State> {
     })
 }
 
-/// Maximum number of accounts with due deliveries that are examined.
+/// Accounts with due deliveries that are examined.
 const ACCOUNTS: i64 = 100;
-/// Maximum number of deliveries that are examined, the newest first.
+/// Deliveries that are examined, the newest first.
 const DELIVERIES: i64 = 2_000;
 
-/// Judges by accounts and not by deliveries, because one account can have any number of deliveries. A failure counts
-/// only if the service is at fault: it did not attempt a due delivery, although it attempted no other delivery of the
-/// account, or it could not sign. The endpoint's owner is responsible for its response or its absence. `test.ping`
-/// events do not count.
+/// Judges by accounts, because one account can have any number of deliveries. A failure counts only if the service did
+/// not attempt a due delivery, although it attempted no other delivery of the account, or could not sign. The
+/// endpoint's owner is responsible for its response or its absence. `test.ping` events do not count.
 async fn webhooks(conn: &mut PgConnection) -> sqlx::Result<State> {
     let customers = sqlx::query_as!(
         Customers,
@@ -212,7 +193,7 @@ async fn webhooks(conn: &mut PgConnection) -> sqlx::Result<State> {
     Ok(customers.judge())
 }
 
-/// Judges by the newest mails. A mail that the recipient's mailbox refused counts as sent.
+/// A mail that the recipient's mailbox refused counts as sent.
 async fn mail(conn: &mut PgConnection) -> sqlx::Result<State> {
     let customers = sqlx::query_as!(
         Customers,
@@ -234,7 +215,7 @@ async fn mail(conn: &mut PgConnection) -> sqlx::Result<State> {
     Ok(customers.judge())
 }
 
-/// Stores the counts of an API process since its last report: requests answered, and those answered with a 500.
+/// Requests since the last report: all, and those answered with a 500.
 pub async fn report(conn: &mut PgConnection, process: Uuid, answered: i64, failed: i64) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into status_reports (process, answered, failed) values ($1, $2, $3)

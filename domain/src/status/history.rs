@@ -5,28 +5,22 @@ use sqlx::PgConnection;
 
 use super::components::{Component, Measured, State};
 
-/// Number of days shown, in UTC and including today.
+/// UTC days, including today.
 pub const DAYS: i32 = 90;
 
-/// Measurements of one day.
 #[derive(Debug, Clone)]
 pub struct Day {
-    /// Date in UTC.
     pub date: NaiveDate,
-    /// Measurements of each component.
     pub components: Vec<DayOfComponent>,
 }
 
-/// Measurements of one component on one day.
 #[derive(Debug, Clone, Copy)]
 pub struct DayOfComponent {
-    /// Component that was measured.
     pub component: Component,
-    /// Number of samples.
     pub samples: i32,
-    /// Worst measured state; `None` when there are no samples.
+    /// `None` when there are no samples.
     pub state: Option<State>,
-    /// Fraction of the samples without an outage; `None` when there are no samples.
+    /// Samples without an outage; `None` when there are no samples.
     pub uptime: Option<f64>,
 }
 
@@ -60,7 +54,7 @@ impl From<&Row> for DayOfComponent {
     }
 }
 
-/// Adds current measurements to today's counts.
+/// Adds to today's counts.
 pub async fn record(conn: &mut PgConnection, measured: &[Measured]) -> sqlx::Result<()> {
     let known = measured.iter().filter_map(|measured| Some((measured.component.name(), measured.state?.name())));
     let (components, states): (Vec<_>, Vec<_>) = known.map(|(name, state)| (name.to_owned(), state.to_owned())).unzip();
@@ -80,7 +74,7 @@ pub async fn record(conn: &mut PgConnection, measured: &[Measured]) -> sqlx::Res
     Ok(())
 }
 
-/// Returns the last [`DAYS`], the newest first, including days without samples.
+/// The newest first, including days without samples.
 pub async fn read(conn: &mut PgConnection) -> sqlx::Result<Vec<Day>> {
     let today =
         sqlx::query_scalar!(r#"select (now() at time zone 'utc')::date as "today!""#).fetch_one(&mut *conn).await?;
@@ -103,7 +97,7 @@ pub async fn read(conn: &mut PgConnection) -> sqlx::Result<Vec<Day>> {
         .collect())
 }
 
-/// Deletes up to `limit` rows of days that are no longer shown. Returns the number of deleted rows.
+/// Deletes days that are no longer shown.
 pub(super) async fn purge(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from status_days where (day, component) in (

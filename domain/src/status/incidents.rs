@@ -12,106 +12,77 @@ use crate::ids::{IncidentId, IncidentUpdateId};
 use crate::timestamp::Timestamp;
 use crate::validation::{Invalid, Rules};
 
-/// Maximum length of a title, in characters.
 pub const TITLE_CHARS: usize = 120;
-/// Maximum length of a message, in characters.
 pub const MESSAGE_CHARS: usize = 5_000;
 /// Message of a resolution without one.
 const DEFAULT_RESOLUTION: &str = "This incident has been resolved.";
-/// Maximum number of open incidents shown, and of updates of each.
+/// Open incidents, and updates of each.
 const SHOWN: i64 = 50;
 
-/// Severity of an incident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Impact {
-    /// Use of the service is impaired.
     Minor,
-    /// Large parts of the service do not work.
     Major,
-    /// The service does not work.
     Critical,
 }
 
 impl Impact {
-    /// Names of all severities in the contract.
     pub const NAMES: [&'static str; 3] = ["minor", "major", "critical"];
 
-    /// Name of the severity in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// Progress of an incident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Status {
-    /// The cause is not known.
     Investigating,
-    /// The cause is known.
     Identified,
-    /// A fix was applied and is being observed.
     Monitoring,
-    /// The incident is over.
     Resolved,
 }
 
 impl Status {
-    /// Names of the statuses that an update can have.
     pub const OPEN: [&'static str; 3] = ["investigating", "identified", "monitoring"];
-    /// Names of all statuses.
     pub const NAMES: [&'static str; 4] = ["investigating", "identified", "monitoring", "resolved"];
 
-    /// Name of the status in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Returns the status with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::VARIANTS.iter().copied().find(|status| status.name() == name)
     }
 }
 
-/// Incident, open or resolved.
 #[derive(Debug, Clone)]
 pub struct Incident {
     pub id: IncidentId,
     pub title: String,
-    /// Severity of the incident.
     pub impact: Impact,
-    /// Progress of the incident.
     pub status: Status,
-    /// Affected components, as [`Component`] names them.
+    /// As [`Component`] names them.
     pub components: Vec<String>,
-    /// Time the incident was posted.
     pub created_at: Timestamp,
-    /// Time of the last update.
     pub updated_at: Timestamp,
-    /// Time the incident was resolved.
     pub resolved_at: Option<Timestamp>,
-    /// Updates, the newest first.
     pub updates: Vec<Update>,
 }
 
-/// Update of an incident.
 #[derive(Debug, Clone)]
 pub struct Update {
-    /// Progress at the time of the update.
     pub status: Status,
-    /// Text of the update.
     pub message: String,
-    /// Time of the update.
     pub created_at: Timestamp,
 }
 
-/// Values of a new incident.
 #[derive(Debug)]
 pub struct NewIncident {
     title: String,
@@ -121,8 +92,7 @@ pub struct NewIncident {
 }
 
 impl NewIncident {
-    /// # Errors
-    /// Returns an error on each invalid field (contract: status 11).
+    /// Contract: status 11.
     pub fn parse(title: &str, message: &str, impact: &str, components: &[String]) -> Result<Self, Invalid> {
         let title = title.trim();
         let mut rules = Rules::default();
@@ -143,14 +113,10 @@ impl NewIncident {
     }
 }
 
-/// Text of an update.
 #[derive(Debug)]
 pub struct Message(String);
 
 impl Message {
-    /// # Errors
-    /// Returns an error on field `message` if it does not have 1 to 5,000 characters or contains a control character
-    /// other than a line break.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let text = text.trim().replace("\r\n", "\n");
         let mut rules = Rules::default();
@@ -161,23 +127,18 @@ impl Message {
         Ok(Self(text))
     }
 
-    /// Returns the message of a resolution without one.
     #[must_use]
     pub fn of_solution() -> Self {
         Self(DEFAULT_RESOLUTION.to_owned())
     }
 }
 
-/// Parses the status of an update.
-///
-/// # Errors
-/// Returns an error on field `status` if it is none of [`Status::OPEN`].
 pub fn parse_open_status(text: &str) -> Result<Status, Invalid> {
     let known = Status::VARIANTS.iter().copied().find(|status| *status != Status::Resolved && status.name() == text);
     known.ok_or_else(|| Invalid::field("status", format!("must be one of {}", Status::OPEN.join(", "))))
 }
 
-/// Posts an incident and queues its mail to subscribers.
+/// Queues the mail to subscribers.
 pub async fn post(conn: &mut PgConnection, new: NewIncident) -> sqlx::Result<IncidentId> {
     let id = IncidentId::generate();
     sqlx::query!(
@@ -194,24 +155,17 @@ pub async fn post(conn: &mut PgConnection, new: NewIncident) -> sqlx::Result<Inc
     Ok(id)
 }
 
-/// Reasons why an incident is not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// The incident does not exist.
     #[error("the incident does not exist")]
     Unknown,
-    /// The incident is resolved.
     #[error("the incident is already resolved")]
     Resolved,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Adds an update to an unresolved incident and queues its mail to subscribers.
-///
-/// # Errors
-/// Returns an error if the incident does not exist or is resolved, or a query fails.
+/// Queues the mail to subscribers.
 pub async fn update(
     conn: &mut PgConnection,
     id: IncidentId,
@@ -224,10 +178,7 @@ pub async fn update(
     Ok(())
 }
 
-/// Resolves an incident. Queued mails about earlier updates are dropped, because subscribers receive the resolution.
-///
-/// # Errors
-/// Returns an error if the incident does not exist or is resolved, or a query fails.
+/// Drops queued mails about earlier updates, because subscribers receive the resolution.
 pub async fn resolve(conn: &mut PgConnection, id: IncidentId, message: Message) -> Result<(), ChangeError> {
     move_to(&mut *conn, id, Status::Resolved).await?;
     let update = insert_update(&mut *conn, id, Status::Resolved, message).await?;
@@ -273,7 +224,6 @@ async fn insert_update(
     Ok(id)
 }
 
-/// Lists unresolved incidents, the newest first.
 pub async fn list_open(conn: &mut PgConnection) -> sqlx::Result<Vec<Incident>> {
     let open =
         sqlx::query_scalar!("select id from incidents where status <> 'resolved' order by id desc limit $1", SHOWN,)
@@ -282,18 +232,14 @@ pub async fn list_open(conn: &mut PgConnection) -> sqlx::Result<Vec<Incident>> {
     read(conn, &open).await
 }
 
-/// Filter of a list of incidents.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filter {
-    /// Selects incidents with this status.
     pub status: Option<Status>,
-    /// Selects incidents that are older than this one.
     pub before: Option<IncidentId>,
-    /// Maximum number of incidents.
     pub limit: i64,
 }
 
-/// Lists incidents, including resolved ones, the newest first, each with its newest updates.
+/// The newest first, each with its newest updates.
 pub async fn list(conn: &mut PgConnection, filter: Filter) -> sqlx::Result<Vec<Incident>> {
     let ids = sqlx::query_scalar!(
         r#"select id as "id: IncidentId" from incidents
@@ -354,23 +300,18 @@ async fn read(conn: &mut PgConnection, ids: &[IncidentId]) -> sqlx::Result<Vec<I
     Ok(incidents.collect())
 }
 
-/// Content of a mail about an incident.
 #[derive(Debug)]
 pub struct IncidentMail {
     pub title: String,
-    /// Severity of the incident.
     pub impact: Impact,
-    /// Affected components, as [`Component`] names them.
+    /// As [`Component`] names them.
     pub components: Vec<String>,
-    /// Progress at the time of the update.
     pub status: Status,
-    /// Text of the update.
     pub message: String,
     /// True when the incident is resolved by now.
     pub over: bool,
 }
 
-/// Returns the content of the mail about an update.
 pub async fn told(conn: &mut PgConnection, update: IncidentUpdateId) -> sqlx::Result<Option<IncidentMail>> {
     sqlx::query_as!(
         IncidentMail,

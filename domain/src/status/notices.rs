@@ -1,12 +1,10 @@
 //! Notices: mails to all subscribers about incidents (contract: status 19 to 22).
 //!
-//! The row of a notice has its kind and the last subscriber whose mail was queued. A process that queues the next batch
-//! locks the row of the incident. Therefore, one process at a time works on an incident, in the order of its notices,
-//! and another process continues after a failure. A batch queues its mails in the transaction that records its
-//! progress, so each subscriber gets each notice once.
+//! A notice has its kind and the last subscriber whose mail was queued. A process that queues the next batch locks the
+//! row of the incident: one process at a time works on an incident, in the order of its notices. A batch queues its
+//! mails in the transaction that records its progress, so each subscriber gets each notice once.
 //!
-//! A notice goes to the subscribers that had confirmed before its text was written, however late it is sent. Both times
-//! are taken from the database's clock when the rows are written.
+//! A notice goes to the subscribers that had confirmed before its text was written, by the database's clock.
 
 use std::time::Duration;
 
@@ -17,15 +15,12 @@ use uuid::Uuid;
 use crate::emails::{self, NOTICE_GOOD_FOR, Template};
 use crate::ids::{IncidentId, IncidentNoticeId, IncidentUpdateId, SubscriberId};
 
-/// Type of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Kind {
-    /// The incident was posted.
     Posted,
-    /// The incident was updated; the notice contains the newest update.
+    /// The notice contains the newest update.
     Updated,
-    /// The incident was resolved.
     Resolved,
 }
 
@@ -39,8 +34,8 @@ impl Kind {
     }
 }
 
-/// Inserts a notice. If an update notice is already waiting, it will contain the newest text. The caller must hold the
-/// lock on the incident's row.
+/// If an update notice is already waiting, it will contain the newest text. The caller must hold the lock on the
+/// incident's row.
 pub(super) async fn write(
     conn: &mut PgConnection,
     incident: IncidentId,
@@ -59,7 +54,7 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// Ends the waiting update notices of an incident. The caller must hold the lock on the incident's row.
+/// The caller must hold the lock on the incident's row.
 pub(super) async fn drop_updates(conn: &mut PgConnection, incident: IncidentId) -> sqlx::Result<()> {
     sqlx::query!(
         "update incident_notices set done_at = now() where incident_id = $1 and kind = 'updated' and done_at is null",
@@ -70,8 +65,7 @@ pub(super) async fn drop_updates(conn: &mut PgConnection, incident: IncidentId) 
     Ok(())
 }
 
-/// Queues the mails to the next `limit` subscribers of a due notice. Returns false when no notice is due or another
-/// process works on it.
+/// The next `limit` subscribers of a due notice. Returns false when no notice is due or another process works on it.
 pub async fn go_on(conn: &mut PgConnection, update_interval: Duration, limit: i64) -> sqlx::Result<bool> {
     // The oldest open notice of each incident. An update notice is due at the earliest one interval after the previous
     // update notice was completed.

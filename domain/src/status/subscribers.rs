@@ -1,8 +1,7 @@
 //! Subscribers to incident mails (contract: status 15 to 18): e-mail addresses that need no account.
 //!
-//! An address must confirm the subscription by a link. Every mail to a subscriber has a link that ends the
-//! subscription. That link is signed and not stored, because it must still work in a mail that is years old. An ended
-//! subscription leaves no row.
+//! An address must confirm the subscription by a link. Every mail has a link that ends the subscription: signed and not
+//! stored, because it must still work in a mail that is years old. An ended subscription leaves no row.
 
 use std::time::Duration;
 
@@ -21,8 +20,8 @@ use crate::tokens::{self, Token};
 /// Minimum interval between confirmation mails to one address, regardless of the number of requests.
 const CONFIRMATION_INTERVAL: Duration = Duration::from_mins(10);
 
-/// Stores a request to subscribe this address, which must be confirmed within `ttl`. The caller must queue the mail.
-/// Takes the same steps whether or not the address is known.
+/// Must be confirmed within `ttl`. The caller must queue the mail. Takes the same steps whether or not the address is
+/// known.
 pub async fn subscribe(conn: &mut PgConnection, address: &EmailAddress, ttl: Duration) -> sqlx::Result<SubscriberId> {
     sqlx::query_scalar!(
         r#"insert into status_subscribers (id, email, email_key, confirm_until)
@@ -38,17 +37,14 @@ pub async fn subscribe(conn: &mut PgConnection, address: &EmailAddress, ttl: Dur
     .await
 }
 
-/// Address to send a confirmation mail to, and the token of its link.
 #[derive(Debug)]
 pub struct Question {
-    /// E-mail address.
     pub email: String,
-    /// Token of the link; earlier tokens no longer work.
+    /// Earlier tokens no longer work.
     pub token: Token,
 }
 
-/// Creates the confirmation link for this mail. Returns `None` when the address has already confirmed, another mail was
-/// sent within 10 min, or the row no longer exists.
+/// `None` when the address has already confirmed, another mail was sent within 10 min, or the row no longer exists.
 pub async fn ask(conn: &mut PgConnection, id: SubscriberId, mail: EmailId) -> sqlx::Result<Option<Question>> {
     let token = Token::generate();
     let email = sqlx::query_scalar!(
@@ -66,8 +62,7 @@ pub async fn ask(conn: &mut PgConnection, id: SubscriberId, mail: EmailId) -> sq
     Ok(email.map(|email| Question { email, token }))
 }
 
-/// Confirms a subscription with the token of a link, which works once. Returns the subscriber, or `None` when the token
-/// is invalid. Of several concurrent callers, one succeeds.
+/// `None` when the token is invalid. It works once, also for concurrent callers.
 pub async fn confirm(conn: &mut PgConnection, token: &str) -> sqlx::Result<Option<SubscriberId>> {
     sqlx::query_scalar!(
         r#"update status_subscribers set confirmed_at = clock_timestamp(), token_hash = null, asked_by = null, asked_at = null
@@ -79,21 +74,20 @@ pub async fn confirm(conn: &mut PgConnection, token: &str) -> sqlx::Result<Optio
     .await
 }
 
-/// Returns the e-mail address of a subscriber, or `None` when they have not confirmed or have unsubscribed.
+/// `None` when the subscriber has not confirmed or has unsubscribed.
 pub async fn address_of(conn: &mut PgConnection, id: SubscriberId) -> sqlx::Result<Option<String>> {
     sqlx::query_scalar!("select email from status_subscribers where id = $1 and confirmed_at is not null", id as _)
         .fetch_optional(conn)
         .await
 }
 
-/// Deletes a subscription and its queued mails. A second call changes nothing.
+/// Also deletes queued mails. A second call changes nothing.
 pub async fn unsubscribe(conn: &mut PgConnection, id: SubscriberId) -> sqlx::Result<()> {
     sqlx::query!("delete from status_subscribers where id = $1", id as _).execute(conn).await?;
     Ok(())
 }
 
-/// Deletes up to `limit` addresses that did not confirm within a day after their link expired. Returns the number of
-/// deleted rows.
+/// They did not confirm within a day after their link expired.
 pub(super) async fn purge_unconfirmed(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from status_subscribers where id = any(array(
@@ -106,7 +100,7 @@ pub(super) async fn purge_unconfirmed(conn: &mut PgConnection, limit: i64) -> sq
     Ok(purged.rows_affected())
 }
 
-/// Signs and verifies unsubscribe tokens. All processes use the same key.
+/// All processes use the same key.
 #[derive(Clone)]
 pub struct Unsubscriber {
     key: Vec<u8>,
@@ -117,14 +111,13 @@ impl Unsubscriber {
         Ok(Self { key: database::server_secret(conn, "unsubscribe").await? })
     }
 
-    /// Returns the subscriber's token.
     #[must_use]
     pub fn sign(&self, id: SubscriberId) -> String {
         let tag = self.mac(id.as_uuid()).finalize().into_bytes();
         URL_SAFE_NO_PAD.encode([id.as_uuid().as_bytes().as_slice(), &tag].concat())
     }
 
-    /// Returns the subscriber of a valid token. The subscription may have ended.
+    /// The subscription may have ended.
     #[must_use]
     pub fn read(&self, token: &str) -> Option<SubscriberId> {
         let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;

@@ -1,7 +1,7 @@
 //! Invitations to a team (contract: teams 3 to 6), which are pending, accepted or expired.
 //!
-//! An owner has at most one pending invite for an address; a new one replaces it. The token is generated when the mail
-//! is sent. It works for the account with that address, even if the account was created after the invitation.
+//! An owner has at most one pending invite for an address. The token is generated when the mail is sent, and works for
+//! the account with that address, even if the account was created after the invitation.
 
 use std::time::Duration;
 
@@ -18,49 +18,31 @@ use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 use crate::validation::Invalid;
 
-/// Invitation to a team.
 #[derive(Debug, Clone)]
 pub struct Invite {
     pub id: InviteId,
-    /// Account that owns the team.
     pub owner_account_id: AccountId,
-    /// E-mail address of the invited person.
     pub invitee_email: String,
-    /// Role of the future member.
     pub role: Role,
-    /// Time the invite expires.
     pub expires_at: Timestamp,
-    /// Account that sent the invite.
     pub invited_by_account_id: AccountId,
-    /// Time the invite was accepted.
     pub accepted_at: Option<Timestamp>,
-    /// Time the invite was created.
     pub created_at: Timestamp,
 }
 
-/// Reasons why an invite is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum InviteError {
-    /// A field is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The account with this address is already a member.
     #[error("the account with this e-mail address is already a member of the team")]
     AlreadyMember,
-    /// The owner's account is deleted.
     #[error("the account does not exist")]
     NoAccount,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Creates an invite for this address, valid for `ttl`, and writes `team.member_invited`. The caller must queue the
-/// mail.
-///
-/// # Errors
-/// Returns an error on field `email` if the address is the owner's. Also returns an error if it is a member's, or a
-/// query fails.
+/// Writes `team.member_invited`. The caller must queue the mail.
 pub async fn create(
     conn: &mut PgConnection,
     owner: AccountId,
@@ -119,7 +101,6 @@ pub async fn create(
     Ok(id)
 }
 
-/// Lists the owner's pending invites, the newest first.
 pub async fn list_pending(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<Vec<Invite>> {
     sqlx::query_as!(
         Invite,
@@ -132,17 +113,14 @@ pub async fn list_pending(conn: &mut PgConnection, owner: AccountId) -> sqlx::Re
     .await
 }
 
-/// Recipient of an invite's mail and the token of its link.
 #[derive(Debug)]
 pub struct Link {
-    /// E-mail address of the invited person.
     pub invitee_email: String,
-    /// Token of the link; earlier tokens no longer work.
+    /// Earlier tokens no longer work.
     pub token: Token,
 }
 
-/// Creates the link of an invite. Returns `None` when the invite can no longer be accepted or the owner's account is
-/// not active.
+/// `None` when the invite can no longer be accepted or the owner's account is not active.
 pub async fn issue(conn: &mut PgConnection, id: InviteId) -> sqlx::Result<Option<Link>> {
     let token = Token::generate();
     let invitee_email = sqlx::query_scalar!(
@@ -157,31 +135,22 @@ pub async fn issue(conn: &mut PgConnection, id: InviteId) -> sqlx::Result<Option
     Ok(invitee_email.map(|invitee_email| Link { invitee_email, token }))
 }
 
-/// Reasons why an invite is not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum AcceptError {
-    /// No pending invite has this token.
     #[error("the token is not valid for a pending invitation")]
     BadToken,
-    /// The invite was sent to another address.
     #[error("the invitation was sent to another e-mail address than that of the account")]
     OtherAddress,
-    /// The account is already a member.
     #[error("the account is already a member of the team")]
     AlreadyMember,
-    /// The accepting account is deleted.
     #[error("the account does not exist")]
     NoAccount,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Adds the account to the team of the invite with this token, and writes `team.invite_accepted` to the owner's log. Of
-/// several callers with one token, one succeeds. A caller with another address does not use the token up.
-///
-/// # Errors
-/// Returns an error if the token is invalid or for another address, the account is already a member, or a query fails.
+/// Writes `team.invite_accepted` to the owner's log. Of several callers with one token, one succeeds. A caller with
+/// another address does not use the token up.
 pub async fn accept(
     conn: &mut PgConnection,
     member: AccountId,
@@ -247,8 +216,7 @@ pub async fn accept(
     })
 }
 
-/// Deletes up to `limit` invites that were accepted longer ago than `age`. The membership contains the same
-/// information. Returns the number of deleted invites.
+/// The membership contains the same information.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from team_invites where id in (
@@ -262,8 +230,7 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     Ok(purged.rows_affected())
 }
 
-/// Deletes up to `limit` pending invites that expired more than a day ago (contract: retention 7). During that day, a
-/// caller with the token receives the reason for the refusal. Returns the number of deleted invites.
+/// An expired row is kept for a day (contract: retention 7), in which a caller with the token receives the reason for the refusal.
 pub async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from team_invites where id in (
@@ -275,7 +242,6 @@ pub async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<
     Ok(purged.rows_affected())
 }
 
-/// Returns the reason why the invite with this token was not accepted.
 async fn refusal(conn: &mut PgConnection, hash: &[u8]) -> sqlx::Result<AcceptError> {
     let pending = sqlx::query_scalar!(
         r#"select exists(select from team_invites where token_hash = $1 and accepted_at is null and expires_at > now())

@@ -1,8 +1,8 @@
 //! Members of a team.
 //!
 //! A key that a member creates on the owner's account ends with the membership. The creation of a key locks the
-//! membership first ([`crate::roles::hold`]), and a removal deletes the membership before it searches for keys. Of two
-//! concurrent transactions, the second sees the result of the first, so no key remains.
+//! membership first ([`crate::roles::hold`]), and a removal deletes the membership before it searches for keys, so no
+//! key remains.
 
 use serde_json::json;
 use sqlx::PgConnection;
@@ -13,26 +13,19 @@ use crate::audit::{self, Actor, Entry};
 use crate::ids::{AccountId, MembershipId};
 use crate::timestamp::Timestamp;
 
-/// Membership in a team.
 #[derive(Debug, Clone)]
 pub struct Membership {
     pub id: MembershipId,
-    /// Account that owns the team.
     pub owner_account_id: AccountId,
     pub member_account_id: AccountId,
-    /// E-mail address of the member.
     pub member_email: String,
-    /// Role of the member.
     pub role: Role,
-    /// Time of the invitation.
     pub invited_at: Timestamp,
-    /// Time of the acceptance.
     pub accepted_at: Timestamp,
-    /// Account that invited the member.
     pub invited_by_account_id: AccountId,
 }
 
-/// Lists the members of the owner's team, the newest first.
+/// The newest first.
 pub async fn list(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<Vec<Membership>> {
     sqlx::query_as!(
         Membership,
@@ -46,20 +39,16 @@ pub async fn list(conn: &mut PgConnection, owner: AccountId) -> sqlx::Result<Vec
     .await
 }
 
-/// Owner of a team that an account is a member of.
 #[derive(Debug, Clone)]
 pub struct TeamOwner {
-    /// Account that owns the team.
     pub owner_account_id: AccountId,
-    /// E-mail address of the owner.
     pub owner_email: String,
     pub owner_name: String,
-    /// Role of the member.
     pub role: Role,
     pub membership_id: MembershipId,
 }
 
-/// Lists the owners of the teams that the account is a member of, the newest first.
+/// The newest first.
 pub async fn owners(conn: &mut PgConnection, member: AccountId) -> sqlx::Result<Vec<TeamOwner>> {
     sqlx::query_as!(
         TeamOwner,
@@ -73,8 +62,7 @@ pub async fn owners(conn: &mut PgConnection, member: AccountId) -> sqlx::Result<
     .await
 }
 
-/// Removes a member from the owner's team, revokes all active keys that the member created on the owner's account, and
-/// writes `team.member_removed`. Returns false when the owner has no such membership.
+/// Revokes all active keys that the member created on the owner's account, and writes `team.member_removed`.
 pub async fn remove(conn: &mut PgConnection, owner: AccountId, id: MembershipId, actor: &Actor) -> sqlx::Result<bool> {
     let member = sqlx::query_scalar!(
         "delete from team_members where id = $1 and owner_account_id = $2 returning member_account_id",
@@ -109,7 +97,6 @@ pub(super) async fn end_all(conn: &mut PgConnection, account: AccountId, actor: 
     Ok(())
 }
 
-/// Revokes the keys of a removed member and writes the owner's log.
 async fn finish_removal(
     conn: &mut PgConnection,
     owner: AccountId,

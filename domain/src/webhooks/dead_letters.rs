@@ -15,36 +15,24 @@ use crate::timestamp::Timestamp;
 pub struct DeliveryRow {
     pub id: DeliveryId,
     pub account_id: AccountId,
-    /// Target endpoint.
     pub endpoint_id: WebhookId,
     pub event_type: String,
     pub status: DeliveryStatus,
-    /// Number of completed attempts.
     pub attempts: i32,
-    /// HTTP status of the last response.
     pub last_response_status: Option<i32>,
-    /// Reason why there was no response.
     pub last_error: Option<String>,
-    /// Time the delivery was created.
     pub created_at: Timestamp,
 }
 
-/// Filter of a list of deliveries.
 #[derive(Debug)]
 pub struct Filter {
-    /// Selects deliveries with this status.
     pub status: Option<DeliveryStatus>,
-    /// Selects deliveries to this endpoint.
     pub endpoint: Option<WebhookId>,
-    /// Selects deliveries of this account.
     pub account: Option<AccountId>,
-    /// Selects deliveries that are older than this one.
     pub before: Option<DeliveryId>,
-    /// Maximum number of deliveries.
     pub limit: i64,
 }
 
-/// Lists deliveries of all accounts, the newest first.
 pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<DeliveryRow>> {
     sqlx::query_as!(
         DeliveryRow,
@@ -80,49 +68,36 @@ pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<
     .await
 }
 
-/// Reasons why a delivery is not requeued.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// The delivery does not exist.
     #[error("there is no delivery {0}")]
     NoDelivery(DeliveryId),
-    /// The delivery is not a dead letter.
     #[error("{0} is {1}, not dlq")]
     NotDead(DeliveryId, &'static str),
-    /// The delivery's endpoint is disabled.
     #[error("{0} goes to {1}, which is disabled")]
     ToDisabled(DeliveryId, WebhookId),
-    /// The endpoint does not exist.
     #[error("there is no endpoint {0}")]
     NoEndpoint(WebhookId),
-    /// The endpoint is disabled.
     #[error("{0} is disabled")]
     Disabled(WebhookId),
 }
 
 impl Refusal {
-    /// Returns true when the delivery or the endpoint does not exist.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::NoDelivery(_) | Self::NoEndpoint(_))
     }
 }
 
-/// Reasons why no delivery was requeued.
 #[derive(Debug, thiserror::Error)]
 pub enum RequeueError {
-    /// Some of the deliveries cannot be requeued.
     #[error("nothing was requeued: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Refused(Vec<Refusal>),
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
 /// Requeues dead letters under their ids, with their attempts reset to 0: all of them or none.
-///
-/// # Errors
-/// Returns an error if one is not a dead letter, its endpoint is disabled, or a query fails.
 pub async fn requeue(conn: &mut PgConnection, ids: &[DeliveryId]) -> Result<Vec<DeliveryId>, RequeueError> {
     // Lock endpoints before deliveries, as at the end of an attempt, and in the order of their ids, so that concurrent
     // requeues cannot deadlock.
@@ -151,7 +126,6 @@ pub async fn requeue(conn: &mut PgConnection, ids: &[DeliveryId]) -> Result<Vec<
     if refused.is_empty() { Ok(send_again(conn, ids).await?) } else { Err(RequeueError::Refused(refused)) }
 }
 
-/// Lists the dead letters of an endpoint, the oldest first.
 pub async fn of_endpoint(conn: &mut PgConnection, endpoint: WebhookId) -> sqlx::Result<Vec<DeliveryId>> {
     sqlx::query_scalar!(
         r#"select id as "id: DeliveryId" from webhook_deliveries where endpoint_id = $1 and status = 'dlq' order by id"#,
@@ -161,7 +135,6 @@ pub async fn of_endpoint(conn: &mut PgConnection, endpoint: WebhookId) -> sqlx::
     .await
 }
 
-/// Returns those of these deliveries that changed since then.
 pub async fn moved_since(
     conn: &mut PgConnection,
     ids: &[DeliveryId],
@@ -176,7 +149,7 @@ pub async fn moved_since(
     .await
 }
 
-/// Makes dead letters due. The caller must hold the locks on the rows of their endpoints.
+/// The caller must hold the locks on the rows of their endpoints.
 pub(super) async fn send_again(conn: &mut PgConnection, ids: &[DeliveryId]) -> sqlx::Result<Vec<DeliveryId>> {
     let due = sqlx::query_scalar!(
         "with due as (
@@ -196,7 +169,6 @@ pub(super) async fn send_again(conn: &mut PgConnection, ids: &[DeliveryId]) -> s
     Ok(due)
 }
 
-/// Groups these deliveries by account.
 pub async fn by_account(
     conn: &mut PgConnection,
     ids: &[DeliveryId],

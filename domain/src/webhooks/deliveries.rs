@@ -1,7 +1,7 @@
 //! Deliveries of events to endpoints. The row of a delivery is also the schedule of its attempts.
 //!
-//! A worker claims due deliveries for the longest duration of an attempt. After the claim expires, another worker can
-//! claim the delivery, and a late result changes nothing. An attempt that a lost worker had begun does not count.
+//! A claim lasts for the longest duration of an attempt. After it expires, another worker can claim the delivery, and a
+//! late result changes nothing. An attempt that a lost worker had begun does not count.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::events::{self, EventType};
 use crate::ids::{AccountId, DeliveryId, WebhookId};
 use crate::timestamp::Timestamp;
 
-/// Status of a delivery. The last three are terminal.
+/// The last three are terminal.
 #[derive(
     Debug,
     Clone,
@@ -34,67 +34,47 @@ use crate::timestamp::Timestamp;
 #[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum DeliveryStatus {
-    /// The delivery waits for its next attempt.
     Pending,
-    /// An attempt is in progress.
     InFlight,
-    /// An attempt succeeded.
     Delivered,
-    /// The endpoint was disabled or deleted.
     Failed,
-    /// All attempts failed.
     Dlq,
 }
 
 impl DeliveryStatus {
-    /// All statuses.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// Names of all statuses in the contract.
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
-    /// Terminal statuses that attempts lead to, which `service_webhook_delivery_terminal_total` counts.
+    /// Counted by `service_webhook_delivery_terminal_total`.
     pub const COUNTED: [Self; 2] = [Self::Delivered, Self::Dlq];
 
-    /// Name of the status in the contract.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// Delivery as customers see it.
 #[derive(Debug, Clone)]
 pub struct Delivery {
     pub id: DeliveryId,
-    /// Target endpoint.
     pub endpoint_id: WebhookId,
-    /// Event that is delivered.
     pub event_id: Uuid,
     pub event_type: String,
     pub status: DeliveryStatus,
-    /// Number of completed attempts.
     pub attempts: i32,
-    /// Time of the next attempt; `None` when there is none.
     pub next_attempt_at: Option<Timestamp>,
-    /// HTTP status of the last response.
     pub last_response_status: Option<i32>,
-    /// First part of the last response's body.
     pub last_response_excerpt: Option<String>,
-    /// Reason why there was no response.
     pub last_error: Option<String>,
-    /// Duration of the last attempt in milliseconds.
     pub duration_ms: Option<i64>,
-    /// Time the delivery was created.
     pub created_at: Timestamp,
-    /// Time the row last changed.
     pub updated_at: Timestamp,
-    /// Time of the successful attempt.
     pub delivered_at: Option<Timestamp>,
 }
 
-/// Lists deliveries of an endpoint after the given one, the newest first, at most `limit`. Both with and without a
-/// status, one index contains exactly these rows, whatever plan the database selects.
+/// The newest first. Both with and without a status, one index contains exactly these rows, whatever plan the database
+/// selects.
 pub async fn list(
     conn: &mut PgConnection,
     endpoint: WebhookId,
@@ -123,19 +103,14 @@ pub async fn list(
     .await
 }
 
-/// Delivery created on request of a customer.
 #[derive(Debug, Clone)]
 pub struct RequestedDelivery {
     pub delivery: DeliveryId,
-    /// Event that is delivered.
     pub event: Uuid,
     pub event_type: String,
 }
 
 /// Sends a `test.ping` to an endpoint, regardless of its subscriptions, and writes `webhook_delivery.replayed`.
-///
-/// # Errors
-/// Returns an error if the endpoint does not exist, is disabled or paused, or a query fails.
 pub async fn send_test(
     conn: &mut PgConnection,
     account: AccountId,
@@ -197,16 +172,12 @@ async fn record_replay(
     audit::record(conn, account, actor, entry).await
 }
 
-/// Reasons why a delivery is not replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// The account has no such delivery.
     #[error("the delivery does not exist")]
     NoDelivery,
-    /// The delivery is not in a terminal status.
     #[error("the delivery has not ended yet")]
     UnderWay,
-    /// The endpoint does not accept deliveries.
     #[error(transparent)]
     Endpoint(#[from] ChangeError),
 }
@@ -218,10 +189,6 @@ impl From<sqlx::Error> for ReplayError {
 }
 
 /// Sends the event of a completed delivery again, as a new delivery, and writes `webhook_delivery.replayed`.
-///
-/// # Errors
-/// Returns an error if the delivery does not exist or is not completed, its endpoint is disabled or paused, or a query
-/// fails.
 pub async fn replay(
     conn: &mut PgConnection,
     account: AccountId,
@@ -254,35 +221,27 @@ pub async fn replay(
     Ok(requested)
 }
 
-/// Attempt that a worker has claimed.
 #[derive(Debug)]
 pub struct Attempt {
     pub id: DeliveryId,
-    /// Account of the delivery.
     pub account_id: AccountId,
-    /// Target endpoint.
     pub endpoint_id: WebhookId,
-    /// URL of the endpoint.
     pub url: String,
-    /// Sealed secret that signs the request.
     pub sealed_secret: Vec<u8>,
-    /// Sealed previous secret, which signs too during its grace period.
+    /// Signs too during its grace period.
     pub sealed_prev_secret: Option<Vec<u8>>,
-    /// Event that is delivered.
     pub event_id: Uuid,
     pub event_type: String,
-    /// Time of the event.
     pub event_created_at: Timestamp,
-    /// Details of the event.
     pub data: Value,
-    /// Time the claim expires. It distinguishes the claim from other claims of the delivery.
+    /// Distinguishes the claim from other claims of the delivery.
     pub claimed_until: Timestamp,
-    /// Time of the attempt, in seconds since 1970.
+    /// Time of the attempt in seconds since 1970.
     pub sent_at: i64,
 }
 
 impl Attempt {
-    /// Returns the envelope (contract: webhooks 16), with the same bytes in each attempt and replay.
+    /// The same bytes in each attempt and replay (contract: webhooks 16).
     #[must_use]
     pub fn body(&self) -> Vec<u8> {
         let Self { event_id, event_type, event_created_at, data, .. } = self;
@@ -292,27 +251,22 @@ impl Attempt {
     }
 }
 
-/// Filters and limits of a claim.
 #[derive(Debug)]
 pub struct ClaimLimits {
-    /// Endpoints to skip.
     pub not_endpoints: Vec<Uuid>,
-    /// Accounts to skip.
     pub not_accounts: Vec<Uuid>,
     /// Maximum number of attempts of one endpoint, and in total.
     pub most: (i64, i64),
-    /// Account and endpoint after which the search starts.
     pub after: Option<(AccountId, WebhookId)>,
-    /// Accounts to skip except for the endpoints in `answering`.
+    /// Skipped except for the endpoints in `answering`.
     pub slow: Vec<Uuid>,
-    /// Endpoints of slow accounts that are treated as those of other accounts.
+    /// Endpoints of slow accounts that are treated as the others.
     pub answering: Vec<Uuid>,
-    /// Additional deliveries to claim; see [`due_to_slow`].
+    /// See [`due_to_slow`].
     pub besides: Vec<DeliveryId>,
 }
 
-/// Claims due attempts for the duration `lease`. The search goes through accounts and their endpoints in order. A
-/// caller that continues after the last endpoint with a delivery reaches each of them in turn.
+/// Goes through accounts and their endpoints in order, starting after `after`, so that each gets its turn.
 pub async fn claim(conn: &mut PgConnection, limits: &ClaimLimits, lease: Duration) -> sqlx::Result<Vec<Attempt>> {
     let ClaimLimits { not_endpoints, not_accounts, most, after, slow, answering, besides } = limits;
     let (after_account, after_endpoint) =
@@ -378,7 +332,7 @@ pub async fn claim(conn: &mut PgConnection, limits: &ClaimLimits, lease: Duratio
     .await
 }
 
-/// Returns claims that were not begun. Their deliveries are due again at once, and the workers are notified.
+/// The deliveries are due again at once, and the workers are notified.
 pub async fn give_back(conn: &mut PgConnection, claims: &[(DeliveryId, Timestamp)]) -> sqlx::Result<()> {
     let (ids, claimed_until): (Vec<_>, Vec<_>) = claims.iter().map(|(id, until)| (id.as_uuid(), *until)).unzip();
     sqlx::query_scalar!(
@@ -397,18 +351,16 @@ pub async fn give_back(conn: &mut PgConnection, claims: &[(DeliveryId, Timestamp
     Ok(())
 }
 
-/// Filters and limits of attempts for slow accounts.
 #[derive(Debug)]
 pub struct SlowClaimLimits {
     pub accounts: Vec<Uuid>,
-    /// Endpoints to skip.
     pub not_endpoints: Vec<Uuid>,
     /// Maximum number of attempts of one endpoint, of one account, and in total.
     pub most: (i64, i64, i64),
 }
 
-/// Returns due deliveries to endpoints of slow accounts, without claiming them. For each account, endpoints whose last
-/// attempt succeeded come first, and then the oldest deliveries.
+/// Does not claim them. For each account, endpoints whose last attempt succeeded come first, then the oldest
+/// deliveries.
 pub async fn due_to_slow(conn: &mut PgConnection, limits: &SlowClaimLimits) -> sqlx::Result<Vec<DeliveryId>> {
     let SlowClaimLimits { accounts, not_endpoints, most: (of_each, of_account, limit) } = limits;
     sqlx::query_scalar!(
@@ -450,8 +402,7 @@ pub async fn due_to_slow(conn: &mut PgConnection, limits: &SlowClaimLimits) -> s
     .await
 }
 
-/// Marks deliveries as due whose next attempt or whose expired claim has reached its time. Returns true when any
-/// delivery is due.
+/// Includes expired claims. Returns true when any delivery is due.
 pub async fn wake(conn: &mut PgConnection) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"with woken as (
@@ -465,51 +416,38 @@ pub async fn wake(conn: &mut PgConnection) -> sqlx::Result<bool> {
     .await
 }
 
-/// Error of an attempt that was not made because the signing secret cannot be opened.
 pub const UNSIGNED: &str = "not sent: the service cannot decrypt the endpoint's signing secret";
 
-/// Result of an attempt, as `service_webhook_delivery_attempt_total` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum Outcome {
-    /// The endpoint returned a status that means success.
     Success,
-    /// The endpoint returned another status.
     HttpError,
-    /// The endpoint did not respond in time.
     Timeout,
-    /// The connection failed or was closed.
     TransportError,
-    /// The request was not sent because the signing secret cannot be opened. Metrics count it as a transport error.
+    /// The signing secret cannot be opened. Metrics count it as a transport error.
     #[strum(serialize = "transport_error")]
     Unsigned,
 }
 
 impl Outcome {
-    /// All results.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// Name in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// Details of a completed attempt.
 #[derive(Debug)]
 pub struct AttemptResult {
     pub id: DeliveryId,
-    /// Expiry of the claim under which the attempt was made.
+    /// Identifies the claim of the attempt.
     pub claimed_until: Timestamp,
     pub outcome: Outcome,
-    /// HTTP status of the response.
     pub response_status: Option<i32>,
-    /// First part of the response's body.
     pub response_excerpt: Option<String>,
-    /// Reason why there was no response.
     pub error: Option<String>,
-    /// Duration in milliseconds.
     pub duration_ms: i64,
 }
 
@@ -521,27 +459,23 @@ impl AttemptResult {
     }
 }
 
-/// Schedule of attempts, and limit of failures of an endpoint.
 #[derive(Debug, Clone)]
 pub struct Schedule {
-    /// Delays between attempts. The number of attempts is one more.
+    /// One less than the number of attempts.
     pub pauses: Vec<Duration>,
-    /// Number of consecutive deliveries that become dead letters before their endpoint is disabled.
+    /// Consecutive dead letters before the endpoint is disabled.
     pub disable_after: i64,
 }
 
-/// Counts of completed deliveries.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptCounts {
-    /// Deliveries whose attempt succeeded.
     pub delivered: i64,
-    /// Deliveries whose last attempt failed.
     pub dlq: i64,
 }
 
-/// Records the results of attempts of one endpoint, in the order in which they ended. A result whose claim has expired
-/// changes nothing. The endpoint's row is locked first, so that concurrent calls count its consecutive failures one
-/// after another. Failures that the service caused do not count.
+/// All are of one endpoint, in the order in which they ended. A result whose claim has expired changes nothing. The
+/// endpoint's row is locked first, so that concurrent calls count its consecutive failures one after another. Failures
+/// that the service caused do not count.
 pub async fn finish(
     conn: &mut PgConnection,
     endpoint: WebhookId,
@@ -622,8 +556,7 @@ pub async fn finish(
     .await
 }
 
-/// Deletes up to `limit` completed deliveries that are older than `age` (contract: retention 4). Returns the number of
-/// deleted deliveries.
+/// Contract: retention 4.
 pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from webhook_deliveries where id = any(array(
@@ -638,7 +571,7 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     Ok(purged.rows_affected())
 }
 
-/// Resets attempts of lost workers to paused endpoints to `pending`, so that the deliveries wait with the others.
+/// Such deliveries then wait with the others.
 pub async fn put_back_paused(conn: &mut PgConnection) -> sqlx::Result<u64> {
     let put_back = sqlx::query!(
         "update webhook_deliveries d set status = 'pending', updated_at = now()
@@ -651,8 +584,7 @@ pub async fn put_back_paused(conn: &mut PgConnection) -> sqlx::Result<u64> {
     Ok(put_back.rows_affected())
 }
 
-/// Fails deliveries that wait for a disabled endpoint, or whose attempt to it was lost. Returns the number of these
-/// deliveries.
+/// Includes deliveries whose attempt was lost.
 pub async fn give_up(conn: &mut PgConnection) -> sqlx::Result<i64> {
     // Lock endpoints before their deliveries, as everywhere.
     sqlx::query_scalar!(

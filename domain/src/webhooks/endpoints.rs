@@ -13,72 +13,50 @@ use crate::ids::{AccountId, WebhookId};
 use crate::timestamp::Timestamp;
 use crate::vault::Vault;
 
-/// Endpoint as customers see it.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
     pub id: WebhookId,
-    /// Target URL of deliveries.
     pub url: String,
-    /// First characters of the secret.
     pub secret_prefix: String,
-    /// First characters of the previous secret, while it still signs.
+    /// Present while the previous secret still signs.
     pub prev_secret_prefix: Option<String>,
     /// Time the previous secret stops signing.
     pub rotation_grace_expires_at: Option<Timestamp>,
-    /// Event types that the endpoint receives.
     pub events: Vec<String>,
-    /// Description by the account owner.
     pub description: Option<String>,
-    /// True unless the endpoint is paused or disabled.
+    /// Neither paused nor disabled.
     pub active: bool,
-    /// Number of consecutive deliveries that became dead letters.
+    /// Consecutive dead letters.
     pub consecutive_failures: i32,
-    /// Time of the last successful attempt.
     pub last_success_at: Option<Timestamp>,
-    /// Time of the last failed attempt.
     pub last_failure_at: Option<Timestamp>,
-    /// Time the endpoint was permanently disabled.
     pub disabled_at: Option<Timestamp>,
-    /// Number of successful deliveries.
     pub delivered: i64,
     /// Number of deliveries that failed because the endpoint was disabled or deleted.
     pub failed: i64,
-    /// Number of dead letters.
     pub dlq: i64,
-    /// Time the endpoint was created.
     pub created_at: Timestamp,
 }
 
-/// Values of a new endpoint.
 #[derive(Debug)]
 pub struct NewEndpoint<'a> {
-    /// Target URL of deliveries.
     pub url: &'a WebhookUrl,
-    /// Event types that the endpoint receives.
     pub events: &'a Subscriptions,
-    /// Description by the account owner.
     pub description: Option<&'a str>,
 }
 
-/// Reasons why an endpoint is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The account has the maximum number of endpoints.
     #[error("the account has {0} webhook endpoints that are not disabled, the maximum; delete one first")]
     TooMany(u32),
-    /// The account does not exist.
     #[error("the account does not exist")]
     NoAccount,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Creates an endpoint with a secret and writes `webhook_endpoint.created`. The account's row is locked, so that
-/// concurrent calls count each other's endpoints.
-///
-/// # Errors
-/// Returns an error if the account cannot have another endpoint, or a query fails.
+/// Writes `webhook_endpoint.created`. The account's row is locked, so that concurrent calls count each other's
+/// endpoints.
 pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
@@ -145,7 +123,6 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: WebhookId) ->
     .await
 }
 
-/// Lists the account's endpoints except deleted ones, the newest first.
 pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<Endpoint>> {
     sqlx::query_as!(
         Endpoint,
@@ -161,11 +138,9 @@ pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<V
     .await
 }
 
-/// Description by the account owner; `None` removes it.
 #[derive(Debug, Clone, Copy)]
 pub struct EndpointDescription<'a>(pub Option<&'a str>);
 
-/// Changes of an endpoint.
 #[derive(Debug, Default)]
 pub struct Changes<'a> {
     pub url: Option<WebhookUrl>,
@@ -176,27 +151,19 @@ pub struct Changes<'a> {
     pub active: Option<bool>,
 }
 
-/// Reasons why an endpoint is not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// The account has no such endpoint.
     #[error("the endpoint does not exist")]
     NoEndpoint,
-    /// The endpoint is permanently disabled.
     #[error("the endpoint is disabled")]
     Disabled,
-    /// The endpoint is paused.
     #[error("the endpoint is paused")]
     Paused,
-    /// A query failed.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Changes an endpoint and writes `webhook_endpoint.updated` with the changed values.
-///
-/// # Errors
-/// Returns an error if the endpoint does not exist or is disabled, or a query fails.
+/// Writes `webhook_endpoint.updated` with the changed values.
 pub async fn update(
     conn: &mut PgConnection,
     account: AccountId,
@@ -232,7 +199,6 @@ pub async fn update(
     find(conn, account, id).await?.ok_or(ChangeError::NoEndpoint)
 }
 
-/// Locks the row of an endpoint that is not disabled.
 async fn hold_enabled(conn: &mut PgConnection, account: AccountId, id: WebhookId) -> Result<(), ChangeError> {
     let disabled = sqlx::query_scalar!(
         r#"select disabled_at is not null as "disabled!" from webhook_endpoints
@@ -249,8 +215,7 @@ async fn hold_enabled(conn: &mut PgConnection, account: AccountId, id: WebhookId
     }
 }
 
-/// Deletes an endpoint and writes `webhook_endpoint.deleted`. Its pending deliveries fail, and lists no longer contain
-/// it. A second call changes nothing. Returns false when the endpoint does not exist.
+/// Writes `webhook_endpoint.deleted`. Pending deliveries fail. A second call changes nothing.
 pub async fn delete(conn: &mut PgConnection, account: AccountId, id: WebhookId, actor: &Actor) -> sqlx::Result<bool> {
     // This waits for transactions that write an event for the endpoint. Later transactions see it as deleted.
     let held = sqlx::query!(
@@ -325,21 +290,15 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     Ok(purged.rows_affected())
 }
 
-/// New secret of an endpoint.
 #[derive(Debug)]
 pub struct Rotated {
     pub secret: SigningSecret,
-    /// First characters of the previous secret.
     pub prev_secret_prefix: String,
     /// Time the previous secret stops signing.
     pub grace_expires_at: Timestamp,
 }
 
-/// Replaces the secret of an endpoint and writes `webhook_endpoint.secret_rotated`. The previous secret signs too for
-/// `grace`. An older one stops signing.
-///
-/// # Errors
-/// Returns an error if the endpoint does not exist or is disabled, or a query fails.
+/// Writes `webhook_endpoint.secret_rotated`. The previous secret signs too for `grace`; an older one stops signing.
 pub async fn rotate_secret(
     conn: &mut PgConnection,
     account: AccountId,
@@ -372,10 +331,7 @@ pub async fn rotate_secret(
     Ok(Rotated { secret, prev_secret_prefix: row.prev_secret_prefix, grace_expires_at: row.grace_expires_at })
 }
 
-/// Checks that an endpoint accepts deliveries, and locks its row.
-///
-/// # Errors
-/// Returns an error if the endpoint does not exist, is disabled or paused, or a query fails.
+/// Locks the row.
 pub(super) async fn require_told(
     conn: &mut PgConnection,
     account: AccountId,

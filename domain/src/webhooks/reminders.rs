@@ -1,6 +1,5 @@
-//! Reminders to account owners about the secrets of their endpoints (contract: webhooks 13; emails 8). Each secret is
-//! claimed once, by the first transaction that locks its row and commits. Disabled endpoints and accounts that are not
-//! active get no reminders.
+//! Reminders about the secrets of endpoints (contract: webhooks 13; emails 8). Each secret is claimed once. Disabled
+//! endpoints and accounts that are not active get no reminders.
 
 use std::time::Duration;
 
@@ -8,20 +7,16 @@ use sqlx::PgConnection;
 
 use crate::ids::{AccountId, WebhookId};
 
-/// Remaining grace period at which a reminder is sent ("last about 24 hours of a grace window"). A grace period of 24 h
-/// or less gets it at its start.
+/// "Last about 24 hours of a grace window". A shorter one gets the reminder at its start.
 const NEARLY_OVER: Duration = Duration::from_hours(24);
 
-/// Secret that should be replaced.
 #[derive(Debug)]
 pub struct OldSecret {
     pub endpoint: WebhookId,
-    /// Account of the endpoint.
     pub account: AccountId,
     pub age_seconds: i64,
 }
 
-/// Claims secrets that have reached an age.
 pub async fn take_old_secrets(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<Vec<OldSecret>> {
     sqlx::query_as!(
         OldSecret,
@@ -41,7 +36,7 @@ pub async fn take_old_secrets(conn: &mut PgConnection, age: Duration, limit: i64
     .await
 }
 
-/// Returns the age of the oldest current secret in seconds; 0 when there is none.
+/// 0 when there is none.
 pub async fn oldest_secret_seconds(conn: &mut PgConnection) -> sqlx::Result<f64> {
     sqlx::query_scalar!(
         r#"select coalesce(extract(epoch from now() - min(secret_made_at)), 0)::float8 as "seconds!"
@@ -51,18 +46,15 @@ pub async fn oldest_secret_seconds(conn: &mut PgConnection) -> sqlx::Result<f64>
     .await
 }
 
-/// Grace period that ends soon, in which two secrets sign.
+/// Two secrets sign until it ends.
 #[derive(Debug)]
 pub struct EndingGrace {
-    /// Endpoint of the secrets.
     pub endpoint: WebhookId,
-    /// Account of the endpoint.
     pub account: AccountId,
     /// Remaining seconds of the grace period.
     pub seconds_left: f64,
 }
 
-/// Claims grace periods that end soon.
 pub async fn take_ending_graces(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<EndingGrace>> {
     sqlx::query_as!(
         EndingGrace,

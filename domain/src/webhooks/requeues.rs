@@ -1,8 +1,8 @@
 //! Bulk requeue of dead letters (contract: staff 12), of an endpoint or an account, in batches of limited size.
 //!
-//! The row of a requeue has its filter and the last requeued delivery. The process that works on the next batch locks
-//! the row. Therefore, one process at a time works on it, and another continues after a failure. Each delivery is
-//! requeued once: one that becomes a dead letter again is not.
+//! A requeue has a filter and the last requeued delivery. The process that works on the next batch locks the row: one
+//! process at a time works on it, and another continues after a failure. A delivery that becomes a dead letter again is
+//! not requeued again.
 
 use std::time::Duration;
 
@@ -14,31 +14,24 @@ use super::dead_letters::{self, Refusal, RequeueError};
 use crate::ids::{AccountId, DeliveryId, RequeueId, WebhookId};
 use crate::timestamp::Timestamp;
 
-/// Dead letters requeued in one transaction. Changes of their endpoint and results of attempts to reach it wait for
-/// that transaction.
+/// Changes of the endpoint and results of attempts to reach it wait for the transaction.
 pub const AT_ONCE: i64 = 200;
 
-/// Bulk requeue of dead letters.
 #[derive(Debug, Clone, Serialize)]
 pub struct Requeue {
     pub id: RequeueId,
-    /// Account of the deliveries.
     pub account_id: AccountId,
-    /// Endpoint of the deliveries; `None` for all endpoints of the account.
+    /// `None` for all endpoints of the account.
     pub endpoint_id: Option<WebhookId>,
-    /// Earliest creation time of the deliveries; `None` for all.
+    /// Earliest creation time; `None` for all.
     pub since: Option<Timestamp>,
     /// Number of dead letters when the requeue was requested.
     pub total: i64,
-    /// Number of requeued deliveries.
     pub requeued: i64,
-    /// Time of the request.
     pub created_at: Timestamp,
-    /// Time the last delivery was requeued.
     pub done_at: Option<Timestamp>,
 }
 
-/// Dead letters to requeue.
 #[derive(Debug, Clone, Copy)]
 pub enum DeadLetterFilter {
     Endpoint(WebhookId),
@@ -46,10 +39,7 @@ pub enum DeadLetterFilter {
     Account(AccountId),
 }
 
-/// Starts to requeue dead letters in batches. Returns `None` when there is no such account.
-///
-/// # Errors
-/// Returns an error if the endpoint does not exist or is disabled, or a query fails.
+/// `None` when there is no such account.
 pub async fn begin(
     conn: &mut PgConnection,
     filter: DeadLetterFilter,
@@ -88,7 +78,6 @@ pub async fn begin(
     .await?)
 }
 
-/// Returns the progress of a requeue.
 pub async fn find(conn: &mut PgConnection, id: RequeueId) -> sqlx::Result<Option<Requeue>> {
     sqlx::query_as!(
         Requeue,
@@ -99,7 +88,6 @@ pub async fn find(conn: &mut PgConnection, id: RequeueId) -> sqlx::Result<Option
     .await
 }
 
-/// Returns true when a requeue is in progress that [`go_on`] would continue.
 pub async fn any_under_way(conn: &mut PgConnection) -> sqlx::Result<bool> {
     let open = sqlx::query_scalar!(r#"select exists(select from delivery_requeues where done_at is null) as "open!""#);
     open.fetch_one(conn).await
@@ -156,7 +144,6 @@ pub async fn go_on(conn: &mut PgConnection, limit: i64) -> sqlx::Result<bool> {
     Ok(true)
 }
 
-/// Deletes up to `limit` requeues that were completed longer ago than `age`. Returns the number of deleted rows.
 pub(crate) async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
     let purged = sqlx::query!(
         "delete from delivery_requeues where id = any(array(

@@ -12,20 +12,17 @@ use crate::database;
 use crate::ids::WebhookId;
 use crate::vault::{UnsealError, Vault};
 
-/// Purpose for which the vault derives the sealing key.
 pub(super) const PURPOSE: &str = "webhooks";
 
-/// Returns the vault that seals the secrets.
 pub async fn vault(conn: &mut PgConnection, configured: Option<&Vault>) -> sqlx::Result<Vault> {
     database::vault(conn, PURPOSE, configured).await
 }
 
-/// Secret of an endpoint: 32 random bytes in URL-safe base64 after a prefix. The key of the HMAC is the complete text.
+/// 32 random bytes in URL-safe base64 after a prefix. The key of the HMAC is the complete text.
 #[derive(Clone)]
 pub struct SigningSecret(String);
 
 impl SigningSecret {
-    /// Generates a secret.
     #[must_use]
     pub fn generate() -> Self {
         Self(format!("whsec_{}", URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())))
@@ -43,20 +40,17 @@ impl SigningSecret {
         &self.0[..12]
     }
 
-    /// Seals the secret for storage with its endpoint.
     #[must_use]
     pub fn seal(&self, vault: &Vault, endpoint: WebhookId) -> Vec<u8> {
         vault.seal(PURPOSE, &endpoint.to_string(), self.0.as_bytes())
     }
 
-    /// # Errors
-    /// Returns an error if it was sealed with a key that this process does not have.
     pub fn open(vault: &Vault, endpoint: WebhookId, sealed: &[u8]) -> Result<Self, UnsealError> {
         let opened = vault.open(PURPOSE, &endpoint.to_string(), sealed)?;
         String::from_utf8(opened).map(Self).map_err(|_| UnsealError)
     }
 
-    /// Returns one `v1=` value of the header: the HMAC-SHA256 of the time and the body in hexadecimal.
+    /// One `v1=` value: the HMAC-SHA256 of the time and the body in hexadecimal.
     fn sign(&self, unix_seconds: i64, body: &[u8]) -> String {
         let mut mac = Hmac::<Sha256>::new_from_slice(self.0.as_bytes()).expect("HMAC takes keys of any length");
         mac.update(format!("{unix_seconds}.").as_bytes());
@@ -71,8 +65,7 @@ impl fmt::Debug for SigningSecret {
     }
 }
 
-/// Returns the value of `X-Service-Signature`. The signature of the new secret comes first, followed by that of the
-/// previous secret during its grace period.
+/// Value of `X-Service-Signature`. The previous secret signs second, during its grace period.
 #[must_use]
 pub fn signature(unix_seconds: i64, body: &[u8], secrets: &[SigningSecret]) -> String {
     let signed = secrets.iter().map(|secret| format!(",v1={}", secret.sign(unix_seconds, body)));

@@ -1,4 +1,4 @@
-//! Test client of a guard, which connects as a browser does.
+//! Connects as a browser does.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use url::Host;
 
-/// Rules of a deployment that allows proxies on this machine.
+/// Proxies may be on this machine.
 pub fn rules(private_sites: bool) -> Rules {
     let sites = Destinations { allow_private: private_sites, ..Destinations::default() };
     Rules::new(sites, Destinations { allow_private: true, ..Destinations::default() }, 64).expect("a resolver")
@@ -29,7 +29,7 @@ pub async fn guard(upstream: Upstream, rules: &Rules) -> Guard {
     Guard::open(Arc::new(way), rules).await.expect("a guard")
 }
 
-/// Asks a guard for a connection to a name. Returns the connection and the reply code.
+/// Returns the connection and the reply code.
 pub async fn ask(guard: &Guard, name: &[u8], port: u16) -> (TcpStream, u8) {
     let guard = SocketAddr::from((Ipv4Addr::LOCALHOST, guard.port().expect("a port")));
     let mut stream = TcpStream::connect(guard).await.expect("the guard listens");
@@ -41,7 +41,7 @@ pub async fn ask(guard: &Guard, name: &[u8], port: u16) -> (TcpStream, u8) {
     (stream, reply[3])
 }
 
-/// Starts a site that sends a greeting and then echoes.
+/// Sends a greeting and then echoes.
 pub async fn site() -> (u16, JoinSet<()>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
     let port = listener.local_addr().expect("an address").port();

@@ -1,11 +1,10 @@
 //! In-process WireGuard and OpenVPN tunnels, without a network device, privileges or external programs.
 //!
-//! A tunnel is a socket to its server, the tunnel's protocol, and a TCP/IP stack (`stack`). Names are resolved by the tunnel's
-//! own name servers, through the tunnel (`names`). This crate does not use the machine's resolver, and dials only the one
-//! address that `open` receives. Destinations that the tunnel does not route are unreachable.
+//! A tunnel is a socket to its server, the tunnel's protocol, and a TCP/IP stack (`stack`). The tunnel's own name
+//! servers resolve names, through the tunnel (`names`). This crate does not use the machine's resolver, and dials only
+//! the one address that `open` receives.
 //!
-//! The crate does not depend on browsers, sessions or secret storage. It parses a customer's configuration and rejects settings
-//! that it cannot honour.
+//! A customer's configuration with settings that cannot be honoured is rejected.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -27,13 +26,12 @@ pub mod openvpn;
 mod stack;
 pub mod wireguard;
 
-/// Timeout for resolving and connecting together, shared by all addresses of a name.
+/// Shared by all addresses of a name.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// Credentials for a proxy or a tunnel's server. The password is wiped on drop, and `Debug` prints neither field.
+/// The password is wiped on drop, and `Debug` prints neither field.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// User name.
     pub username: String,
     pub password: Zeroizing<String>,
 }
@@ -44,57 +42,45 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Address of a tunnel's server, as the configuration names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Name or address.
     pub host: Host,
     pub port: u16,
 }
 
-/// Setting of a configuration that cannot be honoured. It names a directive but never its value, which may be secret.
+/// Names a directive but never its value, which may be secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{directive}: {reason}")]
 pub struct ConfigError {
-    /// Directive, as the format spells it.
     pub directive: String,
-    /// Problem, in words that contain nothing from the configuration.
+    /// Contains nothing from the configuration.
     pub reason: String,
 }
 
-/// Reason why a tunnel was not opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// This machine has no route to the server, or no server listens there.
     #[error("the tunnel's server is unreachable")]
     Unreachable,
-    /// The server rejected the keys or credentials.
     #[error("the tunnel's server refused the keys or credentials")]
     Refused,
-    /// The server did not answer. WireGuard servers also ignore unknown keys without an answer.
+    /// WireGuard servers also ignore unknown keys without an answer.
     #[error("the tunnel's server did not answer in time")]
     TimedOut,
-    /// The server sent data that its protocol does not allow, or settings that cannot be honoured.
     #[error("the tunnel's server broke its protocol: {0}")]
     Protocol(&'static str),
 }
 
-/// Reason why a connection through a tunnel was not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
-    /// The tunnel's name servers know no address of the name, or none of them answers.
     #[error("the name does not resolve inside the tunnel")]
     NameNotFound,
-    /// The caller does not allow the address of the name.
     #[error("the address is not allowed")]
     NotAllowed,
-    /// The server refused the connection.
     #[error("the server refused the connection")]
     Refused,
-    /// The tunnel does not route to the server.
     #[error("the tunnel does not lead to the server")]
     Unreachable,
-    /// The server did not answer in time.
     #[error("the server did not answer the connection in time")]
     TimedOut,
     /// The tunnel's server no longer answers, or has ended the tunnel.
@@ -102,21 +88,17 @@ pub enum ConnectError {
     TunnelDead,
 }
 
-/// Reason why a tunnel ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Closed {
-    /// The tunnel's server has not answered for too long.
     #[error("the tunnel's server no longer answers")]
     Silent,
-    /// The tunnel's server ended the tunnel.
     #[error("the tunnel's server ended it")]
     Ended,
-    /// This machine lost its route to the server.
     #[error("the route to the tunnel's server was lost")]
     Broken,
 }
 
-/// An open tunnel, shared by its clones. Dropping the last clone and the last stream ends its task and closes its socket.
+/// Dropping the last clone and the last stream ends its task and closes its socket.
 #[derive(Clone)]
 pub struct Tunnel {
     stack: Stack,
@@ -130,25 +112,17 @@ impl fmt::Debug for Tunnel {
 }
 
 impl Tunnel {
-    /// Creates a tunnel over a stack, with these name servers.
     fn new(stack: Stack, name_servers: &[IpAddr]) -> Result<Self, OpenError> {
         let names = Names::over(&stack, name_servers).map_err(|_| OpenError::Protocol("no name server"))?;
         Ok(Self { stack, names: Arc::new(names) })
     }
 
     /// Connects to a server through the tunnel within 10 s. Only the tunnel's own name servers resolve names.
-    ///
-    /// # Errors
-    /// Returns an error when the server cannot be reached, or when the tunnel is dead. A dead tunnel is reported within 3 s.
     pub async fn connect(&self, host: Host<&str>, port: u16) -> Result<Stream, ConnectError> {
         self.connect_if(host, port, |_| true).await
     }
 
-    /// Connects like [`Self::connect`], but only to allowed addresses: the tunnel's name servers decide the addresses of a
-    /// name.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Self::connect`], and [`ConnectError::NotAllowed`] when no address is allowed.
+    /// Like [`Self::connect`]: the tunnel's name servers decide the addresses of a name.
     pub async fn connect_if(
         &self,
         host: Host<&str>,
@@ -195,13 +169,13 @@ impl Tunnel {
         Err(refusal)
     }
 
-    /// Waits until the tunnel ends and returns the reason. A tunnel that has ended is not reopened.
+    /// A tunnel that has ended is not reopened.
     pub async fn closed(&self) -> Closed {
         self.stack.closed().await
     }
 }
 
-/// Connection through a tunnel; keeps the tunnel open.
+/// Keeps the tunnel open.
 pub struct Stream {
     stream: TcpStream,
     _tunnel: Stack,

@@ -1,5 +1,4 @@
-//! Resolves names with a tunnel's own name servers, through the tunnel: hickory on sockets of the tunnel's stack. It queries
-//! over UDP first, and over TCP for long answers.
+//! Resolves names with a tunnel's own name servers, through the tunnel: over UDP first, and over TCP for long answers.
 //!
 //! This module reads no file of this machine and has no path around the tunnel. Its sockets do not keep the tunnel open.
 
@@ -22,10 +21,9 @@ use crate::stack::{Sockets, Stack, TcpStream, UdpSocket};
 
 const LOOK_UPS: usize = 16;
 
-/// Maximum number of cached answers.
 const REMEMBERED: u64 = 512;
 
-/// Maximum cache time of answers and of failures, regardless of their TTL.
+/// Answers and failures, regardless of their TTL.
 const REMEMBERED_FOR: Duration = Duration::from_hours(1);
 const UNKNOWN_FOR: Duration = Duration::from_secs(30);
 
@@ -36,23 +34,16 @@ const ASKED_AGAIN: usize = 1;
 /// Maximum number of name servers used from a configuration.
 const SERVERS: usize = 4;
 
-/// Maximum number of addresses used of a name.
 const ADDRESSES: usize = 16;
 
-/// Timeout for connecting to a name server over TCP.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
-/// Resolver inside a tunnel.
 pub struct Names {
     resolver: Resolver<TunnelRuntime>,
     turns: Semaphore,
 }
 
 impl Names {
-    /// Creates a resolver that queries these servers through this stack.
-    ///
-    /// # Errors
-    /// Returns an error when the resolver cannot be created.
     pub fn over(stack: &Stack, servers: &[IpAddr]) -> Result<Self, NetError> {
         let servers = servers.iter().take(SERVERS).map(|server| NameServerConfig::udp_and_tcp(*server)).collect();
         let config = ResolverConfig::from_parts(None, Vec::new(), servers);
@@ -74,10 +65,7 @@ impl Names {
         Ok(Self { resolver: builder.build()?, turns: Semaphore::new(LOOK_UPS) })
     }
 
-    /// Returns the addresses of a name, IPv4 first.
-    ///
-    /// # Errors
-    /// Returns an error when the name has no address or no server answers.
+    /// IPv4 first.
     pub async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, ConnectError> {
         let mut name = Name::from_utf8(name).map_err(|_| ConnectError::NameNotFound)?;
         name.set_fqdn(true);

@@ -11,13 +11,11 @@
 //! - `session` combines these without the socket, and renews keys while the old ones stay in use.
 //! - `profile` parses a customer's profile, and `pushed` the options that a server sets.
 //!
-//! The client supports the current protocol only: TLS 1.2 or 1.3 with the profile's own certificate authority, and AEAD
-//! ciphers. Compression, unauthenticated ciphers and static keys are not supported, and there is no fallback to them. A profile
-//! that requires one is rejected, and so is a server that sets one.
+//! Only the current protocol: TLS 1.2 or 1.3 with the profile's own certificate authority, and AEAD ciphers. A profile
+//! or a server that requires compression, unauthenticated ciphers or static keys is rejected.
 //!
-//! Stock OpenVPN detects a dead server only after minutes, because its data packets need no answer. Control packets do: a live
-//! server immediately confirms a control packet, even a repeated one. This client uses that to check whether the server is
-//! alive.
+//! Stock OpenVPN detects a dead server only after minutes, because its data packets need no answer. A live server
+//! confirms each control packet immediately, even a repeated one, and this client uses that to check it.
 
 mod carrier;
 mod data;
@@ -55,21 +53,20 @@ use self::wrapping::Wrapper;
 use crate::stack::{self, Link};
 use crate::{Closed, Credentials, OpenError, Tunnel};
 
-/// Interval of requests for the server's options. Most servers send them unrequested.
+/// Most servers send their options unrequested.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
 
-/// Time without an answer after which the server is checked, and the interval of the checks.
+/// Silence after which the server is checked, and the interval of the checks.
 const SUSPECT_AFTER: Duration = Duration::from_secs(1);
 const ASK_EVERY: Duration = Duration::from_millis(500);
 
-/// Time without an answer after which the server counts as silent and connections fail. Checks continue, and the tunnel
-/// recovers if the server answers.
+/// Silence after which connections fail. Checks continue, and the tunnel recovers if the server answers.
 const SILENT_AFTER: Duration = Duration::from_millis(2500);
 
-/// Time without an answer after which the tunnel ends.
+/// Silence after which the tunnel ends.
 const DEAD_AFTER: Duration = Duration::from_secs(10);
 
-/// Default interval of keepalive packets, and default time without a received packet after which the tunnel ends.
+/// Default of `ping` and of `ping-restart`.
 const PING: Duration = Duration::from_secs(10);
 const PING_RESTART: Duration = Duration::from_mins(2);
 
@@ -77,20 +74,15 @@ const PING_RESTART: Duration = Duration::from_mins(2);
 const IDLE_TICK: Duration = Duration::from_secs(1);
 const ANXIOUS_TICK: Duration = Duration::from_millis(250);
 
-/// Timeout for sending the final packets of a tunnel.
 const PART_WITHIN: Duration = Duration::from_secs(1);
 
-/// Maximum number of packets read before the stack runs.
 const BATCH: usize = 128;
 
-/// Reason why a tunnel does not open, or ends.
 #[derive(Debug, Clone, Copy)]
 enum Failure {
-    /// The server rejected the credentials or keys.
     Refused,
     Ended,
     Protocol(&'static str),
-    /// The socket failed or the connection ended.
     Broken,
 }
 
@@ -114,7 +106,6 @@ impl From<Failure> for Closed {
     }
 }
 
-/// Client parameters sent to the server whenever keys are agreed.
 struct Offer {
     tls: Arc<ClientConfig>,
     credentials: Option<Credentials>,
@@ -147,7 +138,6 @@ impl Offer {
         }
     }
 
-    /// Replaces the password with a token from the server.
     fn take_token(&mut self, token: &str) {
         if let Some(credentials) = &mut self.credentials {
             credentials.password = Zeroizing::new(token.to_owned());
@@ -156,11 +146,9 @@ impl Offer {
 }
 
 impl Profile {
-    /// Opens the tunnel to a server whose address the caller has checked. Returns when the server has set its options.
+    /// The caller has checked the address. Returns when the server has set its options.
     ///
-    /// # Errors
-    /// Returns an error when the server cannot be reached, rejects the keys or credentials, does not answer within this time,
-    /// or sets options that cannot be honoured. A tunnel without a name server is an error.
+    /// A tunnel without a name server is an error.
     pub async fn open(
         &self,
         server: SocketAddr,
@@ -241,7 +229,6 @@ impl Profile {
     }
 }
 
-/// Runs the handshake and returns the options that the server sets.
 async fn come_in(carrier: &mut Carrier, entering: &mut Handshake) -> Result<Zeroizing<String>, Failure> {
     let mut out = Vec::new();
     let mut ask_at = None;
@@ -285,19 +272,16 @@ fn end_of(error: &io::Error) -> Closed {
     }
 }
 
-/// Socket and protocol state of an open tunnel.
 struct Wire {
     carrier: Carrier,
     session: Session,
     ping: Duration,
     ping_restart: Duration,
-    /// Time of the last packet that the server counts as a keepalive.
     sent: Instant,
     /// Time of the last authentic packet from the server.
     heard: Instant,
     /// Time of the oldest packet that is still unanswered.
     unanswered: Option<Instant>,
-    /// Time of the last liveness check.
     asked: Instant,
 }
 

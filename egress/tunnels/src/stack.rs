@@ -1,14 +1,13 @@
 //! A TCP/IP stack over a packet tunnel: smoltcp, with sockets that implement tokio's traits.
 //!
-//! The stack has two ends. [`Stack`] opens connections. [`Link`] belongs to the one task that carries packets: it delivers
-//! received packets, runs a [`turn`](Link::turn), sends the resulting packets, and sleeps until the next event. All state is
-//! behind one lock, which is never held across an await.
+//! [`Stack`] opens connections. [`Link`] belongs to the one task that carries packets: it delivers received packets,
+//! runs a [`turn`](Link::turn), sends the resulting packets, and sleeps until the next event. All state is behind one
+//! lock, which is never held across an await.
 //!
 //! `recovery` adds loss recovery that smoltcp lacks.
 //!
-//! The stack knows the routes of the tunnel. It dials no other destination, and drops packets with a source address outside the
-//! routes. All resources are bounded: the number of connections, their buffers (smaller with more connections), and the packet
-//! queues.
+//! The stack dials no destination outside the tunnel's routes, and drops packets with a source address outside them.
+//! All resources are bounded: connections, their buffers (smaller with more connections), and the packet queues.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -33,17 +32,16 @@ use recovery::Recovery;
 
 mod recovery;
 
-/// Maximum number of connections of a tunnel, including closing ones. Further connects wait.
+/// Includes closing connections. Further connects wait.
 const CONNECTIONS: usize = 512;
 
-/// Maximum number of UDP sockets. `names` limits the number of lookups, each of which uses several.
+/// `names` limits the number of lookups, each of which uses several.
 const DATAGRAM_SOCKETS: usize = 256;
 
-/// Receive buffer of a connection, which limits the bytes per round trip: 512 KiB in 100 ms are 40 Mbit/s. Pages that were
-/// never written use no memory.
+/// Limits the bytes per round trip: 512 KiB in 100 ms are 40 Mbit/s. Pages that were never written use no memory.
 const RECEIVE: usize = 512 << 10;
 
-/// Send buffer of a connection: bytes that the other side has not acknowledged.
+/// Bytes that the other side has not acknowledged.
 const SEND: usize = 512 << 10;
 
 /// The first 16 connections have full-size buffers, the next 16 half of that, and so on down to a sixteenth. 256 connections
@@ -51,40 +49,36 @@ const SEND: usize = 512 << 10;
 const GENEROUS_TO: usize = 16;
 const SMALLEST: usize = 4;
 
-/// Maximum number of packets that a turn produces.
 const BURST: usize = 256;
 
-/// Maximum number of received packets in the queue. Further packets are dropped.
+/// Further received packets are dropped.
 const BACKLOG: usize = 1024;
 
 /// Time a closed connection may take to complete its close with the other side.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// A connection is dead if the other side sends nothing for this time despite keepalives.
+/// A connection is dead if it is silent for this time despite keepalives.
 const SILENCE: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(120);
 const ASK_AFTER: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(45);
 
-/// Receive queue of a UDP socket.
 const DATAGRAMS: usize = 8;
 const DATAGRAM_BYTES: usize = 16 << 10;
 
-/// State of the underlying tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Health {
     Good,
-    /// The tunnel's server does not answer, but may recover.
+    /// The server does not answer, but may recover.
     Silent,
     Closed(Closed),
 }
 
-/// Opens connections. When the last clone is dropped, the [`Link`] is notified.
+/// When the last clone is dropped, the [`Link`] is notified.
 #[derive(Clone)]
 pub struct Stack {
     shared: Arc<Shared>,
     _guard: Arc<DropGuard>,
 }
 
-/// Packet side of the stack.
 pub struct Link {
     shared: Arc<Shared>,
     abandoned: CancellationToken,
@@ -110,7 +104,6 @@ struct State {
     sockets: SocketSet<'static>,
     device: Queues,
     recovery: Recovery,
-    /// Sockets whose owner has dropped them and that are not closed yet.
     closing: Vec<Closing>,
     ports: HashSet<u16>,
     connections: usize,
@@ -123,7 +116,6 @@ struct Closing {
     _place: OwnedSemaphorePermit,
 }
 
-/// Creates a stack with these addresses and routes, for packets of at most `mtu` bytes.
 pub fn new(addresses: &[IpNet], routes: Vec<IpNet>, mtu: usize) -> (Stack, Link) {
     let mut device = Queues { inbound: VecDeque::new(), outbound: VecDeque::new(), spare: Vec::new(), mtu };
     let mut config = Config::new(HardwareAddress::Ip);
@@ -166,7 +158,6 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Monotonic clock of the stack.
     fn now(&self) -> smoltcp::time::Instant {
         smoltcp::time::Instant::from_micros(i64::try_from(self.began.elapsed().as_micros()).unwrap_or(i64::MAX))
     }
@@ -175,8 +166,7 @@ impl Shared {
         self.routes.iter().any(|route| route.contains(&address))
     }
 
-    /// Source address of a connection. Loopback, unspecified, multicast, broadcast and own addresses are unreachable through
-    /// any tunnel.
+    /// Loopback, unspecified, multicast, broadcast and own addresses are unreachable through any tunnel.
     fn own_address(&self, remote: IpAddr) -> Result<IpAddress, ConnectError> {
         let nobody = match remote {
             IpAddr::V4(address) => {
@@ -191,7 +181,6 @@ impl Shared {
         own.map(|own| (*own).into()).ok_or(ConnectError::Unreachable)
     }
 
-    /// Returns an error if the tunnel is silent or closed.
     fn refuse_when_dead(&self) -> Result<(), ConnectError> {
         if *self.health.borrow() == Health::Good { Ok(()) } else { Err(ConnectError::TunnelDead) }
     }
@@ -210,12 +199,10 @@ impl State {
 }
 
 impl Stack {
-    /// Connects within this time.
     pub async fn connect(&self, remote: SocketAddr, within: Duration) -> Result<TcpStream, ConnectError> {
         Sockets(Arc::clone(&self.shared)).connect(remote, within).await
     }
 
-    /// Returns an error if the tunnel is silent or closed.
     pub fn refuse_when_dead(&self) -> Result<(), ConnectError> {
         self.shared.refuse_when_dead()
     }
@@ -226,7 +213,6 @@ impl Stack {
         let _ = self.shared.health.subscribe().wait_for(|health| *health != Health::Good).await;
     }
 
-    /// Waits until the tunnel is closed.
     pub async fn closed(&self) -> Closed {
         let mut health = self.shared.health.subscribe();
         loop {
@@ -239,24 +225,21 @@ impl Stack {
         }
     }
 
-    /// Returns a handle that opens sockets without keeping the stack alive.
     pub fn sockets(&self) -> Sockets {
         Sockets(Arc::clone(&self.shared))
     }
 
-    /// True when the stack has an IPv4 address.
     pub fn has_ipv4(&self) -> bool {
         self.shared.addresses.iter().any(IpAddr::is_ipv4)
     }
 
-    /// True when the stack has an IPv6 address.
     pub fn has_ipv6(&self) -> bool {
         self.shared.addresses.iter().any(IpAddr::is_ipv6)
     }
 }
 
 impl Link {
-    /// Queues packets from the tunnel. Drops packets with a source outside the routes, and packets that exceed the queue.
+    /// Drops packets with a source outside the routes, and packets that exceed the queue.
     pub fn deliver(&self, packets: &mut Vec<Vec<u8>>) {
         let now = std::time::Instant::now();
         let mut state = self.shared.state();
@@ -269,8 +252,7 @@ impl Link {
         }
     }
 
-    /// Runs the stack and puts the packets to send on `outgoing`. Reuses the memory of the packets that are in `outgoing`.
-    /// Returns the maximum time until the next turn.
+    /// Reuses the memory of the packets that are in `outgoing`. Returns the maximum time until the next turn.
     pub fn turn(&self, outgoing: &mut Vec<Vec<u8>>) -> Duration {
         let (clock, now) = (std::time::Instant::now(), self.shared.now());
         let mut state = self.shared.state();
@@ -308,7 +290,6 @@ impl Link {
         interface.poll_delay(now, sockets).map_or(delay, |other| Duration::from(other).min(delay))
     }
 
-    /// Waits until there may be packets to send.
     pub async fn woken(&self) {
         self.shared.wake.notified().await;
     }
@@ -318,17 +299,15 @@ impl Link {
         self.abandoned.cancelled().await;
     }
 
-    /// Marks the tunnel as silent: connects in progress and new ones fail until the server answers.
+    /// Connects in progress and new ones fail until the server answers.
     pub fn fell_silent(&self) {
         self.shared.health.send_if_modified(|health| std::mem::replace(health, Health::Silent) != Health::Silent);
     }
 
-    /// Marks the tunnel as working again.
     pub fn answered(&self) {
         self.shared.health.send_if_modified(|health| std::mem::replace(health, Health::Good) != Health::Good);
     }
 
-    /// Closes the tunnel: all sockets end.
     pub fn close(self, why: Closed) {
         self.end(why);
     }
@@ -368,7 +347,6 @@ fn source(packet: &[u8]) -> Option<IpAddr> {
 }
 
 impl Sockets {
-    /// Connects within this time.
     pub async fn connect(&self, remote: SocketAddr, within: Duration) -> Result<TcpStream, ConnectError> {
         let deadline = Instant::now() + within;
         let shared = &self.0;
@@ -415,7 +393,6 @@ impl Sockets {
         Ok(TcpStream { shared: Arc::clone(&self.0), handle, port, place: Some(place) })
     }
 
-    /// Opens a UDP socket to one remote address.
     pub fn bind(&self, remote: SocketAddr) -> io::Result<UdpSocket> {
         let unreachable = |_| io::Error::from(io::ErrorKind::HostUnreachable);
         let own = self.0.own_address(remote.ip()).map_err(unreachable)?;
@@ -437,7 +414,6 @@ impl Sockets {
     }
 }
 
-/// A TCP connection.
 pub struct TcpStream {
     shared: Arc<Shared>,
     handle: SocketHandle,
@@ -518,7 +494,6 @@ impl AsyncWrite for TcpStream {
     }
 }
 
-/// UDP socket with one remote address.
 pub struct UdpSocket {
     shared: Arc<Shared>,
     handle: SocketHandle,
@@ -527,7 +502,6 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// Sends a datagram.
     pub fn poll_send(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let mut state = self.shared.state();
         let socket = state.sockets.get_mut::<udp::Socket>(self.handle);
@@ -579,7 +553,6 @@ impl Drop for UdpSocket {
     }
 }
 
-/// Device of smoltcp.
 struct Queues {
     inbound: VecDeque<Vec<u8>>,
     outbound: VecDeque<Vec<u8>>,

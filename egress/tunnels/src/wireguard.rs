@@ -1,11 +1,10 @@
 //! WireGuard: boringtun's protocol over a UDP socket, to the one address that the caller has checked.
 //!
-//! One task owns the socket and the protocol state, and carries packets between them and the tunnel's stack. The socket is
-//! connected, so packets from other addresses are not received; a server that changes its address is not followed.
+//! One task carries packets between the socket and the tunnel's stack. The socket is connected, so packets from other
+//! addresses are not received; a server that changes its address is not followed.
 //!
-//! WireGuard's own timers detect a dead server after 90 s, during which a page would hang. This module therefore starts a
-//! handshake when a packet is unanswered for 1 s. A live server answers a handshake immediately, whatever the sites behind it
-//! do.
+//! WireGuard's own timers detect a dead server after 90 s, during which a page would hang. So a handshake starts when a
+//! packet is unanswered for 1 s: a live server answers it immediately, whatever the sites behind it do.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -28,36 +27,30 @@ mod config;
 /// Interval of handshake attempts while opening.
 const SHAKE_AGAIN: Duration = Duration::from_secs(1);
 
-/// Time without an answer after which the server is checked, and the interval of the checks.
+/// Silence after which the server is checked, and the interval of the checks.
 const SUSPECT_AFTER: Duration = Duration::from_secs(1);
 const ASK_EVERY: Duration = Duration::from_millis(750);
 
-/// Time without an answer after which the server counts as silent and connections fail. Checks continue, and the tunnel
-/// recovers if the server answers.
+/// Silence after which connections fail. Checks continue, and the tunnel recovers if the server answers.
 const SILENT_AFTER: Duration = Duration::from_millis(2500);
 
-/// Time without an answer after which the tunnel ends.
+/// Silence after which the tunnel ends.
 const DEAD_AFTER: Duration = Duration::from_secs(10);
 
 /// Interval of timer checks, and the interval while an answer is outstanding.
 const IDLE_TICK: Duration = Duration::from_secs(1);
 const ANXIOUS_TICK: Duration = Duration::from_millis(250);
 
-/// Maximum number of datagrams read before the stack runs.
 const BATCH: usize = 128;
 
-/// Maximum length of a datagram.
 const DATAGRAM: usize = 65_535;
 
 const SOCKET_BUFFER: usize = 4 << 20;
 
 impl Config {
-    /// Opens the tunnel to a server whose address the caller has checked. Returns after the handshake.
+    /// The caller has checked the address. Returns after the handshake.
     ///
     /// Each private key supports only one open tunnel: a server sends all packets to the address it last heard from.
-    ///
-    /// # Errors
-    /// Returns an error when the server cannot be reached or does not answer within this time.
     pub async fn open(&self, server: SocketAddr, within: Duration) -> Result<Tunnel, OpenError> {
         let mut wire = Wire::to(server, self).await.map_err(|_| OpenError::Unreachable)?;
         timeout(within, wire.shake_hands()).await.map_err(|_| OpenError::TimedOut)??;
@@ -76,7 +69,6 @@ struct Wire {
     scratch: Vec<u8>,
     /// Time of the oldest packet that is still unanswered.
     unanswered: Option<Instant>,
-    /// Time of the last liveness check.
     asked: Instant,
 }
 
@@ -127,7 +119,6 @@ impl Wire {
         }
     }
 
-    /// Carries packets until the tunnel is dropped or the server is dead.
     async fn carry(mut self, link: Link) {
         let why = tokio::select! {
             why = self.run(&link) => why,
@@ -193,7 +184,6 @@ impl Wire {
         }
     }
 
-    /// Requests a handshake, which a live server answers.
     async fn ask(&mut self) {
         self.asked = Instant::now();
         if let TunnResult::WriteToNetwork(packet) = self.tunnel.format_handshake_initiation(&mut self.scratch, true) {
@@ -201,7 +191,6 @@ impl Wire {
         }
     }
 
-    /// Sends a packet. Send errors count as packet loss.
     async fn send(&mut self, packet: &[u8]) {
         self.unanswered.get_or_insert_with(Instant::now);
         if let TunnResult::WriteToNetwork(sealed) = self.tunnel.encapsulate(packet, &mut self.scratch) {
@@ -209,7 +198,6 @@ impl Wire {
         }
     }
 
-    /// Reads the packets that have arrived, up to one batch.
     fn receive(&mut self, incoming: &mut Vec<Vec<u8>>) -> io::Result<()> {
         for _ in 0..BATCH {
             let length = match self.socket.try_recv(&mut self.datagram) {

@@ -15,21 +15,15 @@ use sqlx::{Connection, PgConnection};
 use super::move_to_what_is_paid;
 use crate::emails;
 
-/// Outcome of processing an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventOutcome {
-    /// The event was processed.
     Handled,
-    /// The event was processed before.
     Duplicate,
-    /// The event was recorded and has no effect.
+    /// Recorded, without an effect.
     Ignored,
 }
 
-/// Processes an event once.
-///
-/// # Errors
-/// Returns an error when a database query fails. The transaction is rolled back, so the provider can deliver the event again.
+/// After an error the transaction is rolled back, so the provider can deliver the event again.
 pub async fn take(conn: &mut PgConnection, event: &Event) -> sqlx::Result<EventOutcome> {
     let mut tx = conn.begin().await?;
     if !card::note_event(&mut tx, event).await? {
@@ -74,13 +68,11 @@ async fn done(conn: &mut PgConnection, event: &Event, told: &CardEventContent) -
     Ok(EventOutcome::Handled)
 }
 
-/// Account that an event concerns.
 enum EventSubject {
-    /// An existing account; its row is locked.
+    /// Its row is locked.
     Account(AccountId),
-    /// An account that does not exist or was deleted, or no account at all.
+    /// Unknown or deleted, or no account at all.
     Nobody,
-    /// A customer whose account a later event may name.
     Unknown,
 }
 
@@ -134,8 +126,7 @@ async fn buy(conn: &mut PgConnection, account: AccountId, checkout: &Checkout, a
 /// Status of a subscription whose first payment never arrived.
 const NEVER_PAID: &str = "incomplete_expired";
 
-/// Effect of a subscription's status: `Some(true)` grants its tier, `Some(false)` revokes it, `None` changes nothing (contract:
-/// billing 19).
+/// `Some(true)` grants the tier, `Some(false)` revokes it, `None` changes nothing (contract: billing 19).
 fn gives(status: &str) -> Option<bool> {
     match status {
         "active" | "trialing" => Some(true),
@@ -144,12 +135,11 @@ fn gives(status: &str) -> Option<bool> {
     }
 }
 
-/// Records a subscription's status and updates the account's tier (contract: billing 4, 17, 19, 20).
+/// Contract: billing 4, 17, 19, 20.
 ///
-/// The account gets the tier of the most recently started subscription that grants one, regardless of the order of events. If
-/// neither a subscription nor an order granted the present tier (for example, staff set it), a subscription changes it in two
-/// cases: it starts to grant a tier, or it ends because a payment is missing. A renewal or a purchase that was never completed
-/// does not change it.
+/// The account gets the tier of the most recently started subscription that grants one, regardless of the order of
+/// events. If neither a subscription nor an order granted the present tier (for example, staff set it), it changes only
+/// when a subscription starts to grant a tier, or ends because a payment is missing.
 async fn settle(
     conn: &mut PgConnection,
     account: AccountId,
@@ -182,7 +172,7 @@ async fn settle(
     if moves { move_to_what_is_paid(conn, account).await } else { Ok(()) }
 }
 
-/// Mails a customer about an invoice, once (contract: billing 22 to 25).
+/// Once (contract: billing 22 to 25).
 async fn notify(
     conn: &mut PgConnection,
     account: Option<AccountId>,
@@ -216,8 +206,7 @@ fn billed(invoice: &Invoice) -> String {
     invoice.id.clone().unwrap_or_default()
 }
 
-/// Key of a billing period: an upcoming invoice has no id. Falls back to the event's id if the invoice names no payer or due
-/// date.
+/// An upcoming invoice has no id. Falls back to the event's id if the invoice names no payer or due date.
 fn period(invoice: &Invoice, event: &Event) -> String {
     let payer = invoice.subscription.as_ref().or(invoice.customer.as_ref());
     match (payer, invoice.due_at) {

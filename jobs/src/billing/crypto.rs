@@ -1,7 +1,7 @@
 //! Effects of crypto processor notices, staff decisions and expiry on orders and tiers (contract: billing 34 to 42).
 //!
-//! The order's row is locked before its account's row. The transaction that finds the order pending ends it, and writes the
-//! event and the tier change with it.
+//! The order's row is locked before its account's row. The transaction that finds the order pending ends it, and writes
+//! the event and the tier change with it.
 
 use std::time::Duration;
 
@@ -16,10 +16,7 @@ use sqlx::{Connection, PgConnection};
 use super::move_to_what_is_paid;
 use crate::accounts::give_tier;
 
-/// Applies a notice of the crypto processor. A repeated notice has no effect.
-///
-/// # Errors
-/// Returns an error when the database fails; nothing is done then.
+/// A repeated notice has no effect.
 pub async fn take(conn: &mut PgConnection, notice: &PaymentNotice, period: Duration) -> sqlx::Result<()> {
     let Some(id) = notice.order_id else { return Ok(()) };
     let mut tx = conn.begin().await?;
@@ -56,8 +53,7 @@ pub async fn take(conn: &mut PgConnection, notice: &PaymentNotice, period: Durat
     tx.commit().await
 }
 
-/// Ends a locked order as paid and moves its account to the order's tier. If the account is deleted, the order is flagged for
-/// staff.
+/// The order is locked. Moves its account to the order's tier. If the account is deleted, flags the order for staff.
 pub async fn pay(conn: &mut PgConnection, order: &Order, payment: Option<&str>, period: Duration) -> sqlx::Result<()> {
     let is_there = accounts::lock(&mut *conn, order.account).await?.is_some();
     orders::pay(&mut *conn, order.id, payment, period).await?;
@@ -73,7 +69,7 @@ pub async fn pay(conn: &mut PgConnection, order: &Order, payment: Option<&str>, 
     Ok(())
 }
 
-/// Ends a locked order as failed.
+/// The order is locked.
 pub async fn fail(conn: &mut PgConnection, order: &Order, reason: Reason) -> sqlx::Result<()> {
     orders::fail(&mut *conn, order.id, reason).await?;
     tell(conn, order.id).await
@@ -100,7 +96,7 @@ async fn tell(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Ends a locked order as failed, and flags it for staff if the processor's notice shows that money arrived for it.
+/// Flags the order for staff if the processor's notice shows that money arrived for it.
 async fn give_up_locked(
     conn: &mut PgConnection,
     order: &Order,
@@ -116,8 +112,7 @@ async fn give_up_locked(
     Ok(())
 }
 
-/// Ends a pending order as failed because no final notice arrived. `said` is the processor's answer to a query about it.
-/// Returns `false` if the order is not pending.
+/// No final notice arrived. `said` is the processor's answer to a query about the order. `false` if it is not pending.
 pub async fn give_up(conn: &mut PgConnection, id: OrderId, said: Option<&PaymentNotice>) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let waits = orders::lock(&mut tx, id).await?.filter(|order| order.status == Status::Pending);
@@ -127,7 +122,7 @@ pub async fn give_up(conn: &mut PgConnection, id: OrderId, said: Option<&Payment
     Ok(true)
 }
 
-/// Revokes the tier of one order whose period has ended. Returns `false` if there is none.
+/// `false` if there is none.
 pub async fn end_lapsed(conn: &mut PgConnection) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let Some((order, account)) = orders::take_lapsed(&mut tx).await? else { return Ok(false) };

@@ -1,8 +1,8 @@
 //! Webhook deliveries, shown as jobs of the queue [`AttemptJob::QUEUE`].
 //!
-//! Their rows are the queue; apalis's tables do not contain them. The job's id is `wdl_…`. Its status is `pending` while the
-//! delivery waits, `running` during an attempt, and `done` after a success. A dead letter is `failed`, and a delivery that was
-//! given up because its endpoint went away is `killed`. Request and response bodies belong to the customer and are not shown.
+//! Their rows are the queue; apalis's tables do not contain them. A dead letter is `failed`, and a delivery that was
+//! given up because its endpoint went away is `killed`. Request and response bodies belong to the customer and are not
+//! shown.
 
 use kitfleet_domain::ids::DeliveryId;
 use sqlx::{AssertSqlSafe, PgConnection};
@@ -11,11 +11,9 @@ use uuid::Uuid;
 use super::{JobRow, QueueStats};
 use crate::webhooks::AttemptJob;
 
-/// Maps the status of a delivery to the status of a job.
 const STATUSES: &str = "status (of_delivery, of_job) as (values ('pending', 'pending'), ('in_flight', 'running'),
                             ('delivered', 'done'), ('dlq', 'failed'), ('failed', 'killed'))";
 
-/// Columns from `webhook_deliveries d` and `status`.
 const COLUMNS: &str = "
     'wdl_' || d.id as id, $1 as queue, status.of_job as status,
     json_build_object('account_id', 'acc_' || d.account_id, 'endpoint_id', 'whk_' || d.endpoint_id, 'event_id', d.event_id,
@@ -29,8 +27,8 @@ const COLUMNS: &str = "
 /// Newest deliveries, from the end of the primary key.
 const NEWEST: &str = "select id from webhook_deliveries where id < $3 order by id desc limit $2";
 
-/// Newest deliveries with a status: an index returns the newest of each endpoint by status, and the newest of these are
-/// selected. A scan from the end of the primary key would read the whole table for a rare status.
+/// An index returns the newest of each endpoint by status, and the newest of these are selected. A scan from the end of
+/// the primary key would read the whole table for a rare status.
 const NEWEST_WITH: &str = "
     select d.id from webhook_endpoints e
     cross join lateral (
@@ -65,8 +63,8 @@ pub(super) async fn show(conn: &mut PgConnection, id: DeliveryId) -> sqlx::Resul
     sqlx::query_as(AssertSqlSafe(select)).bind(AttemptJob::QUEUE.name).bind(id).fetch_optional(conn).await
 }
 
-/// Returns the queue's statistics, if there is any delivery. Counts all rows, which takes 0.2 s per million. The oldest waiting
-/// delivery is one that can be sent: deliveries of a paused endpoint wait for their customer.
+/// Counts all rows, which takes 0.2 s per million. The oldest waiting delivery is one that can be sent: deliveries of a
+/// paused endpoint wait for their customer.
 pub(super) async fn stats(conn: &mut PgConnection) -> sqlx::Result<Option<QueueStats>> {
     sqlx::query_as(
         "select $1 as queue,

@@ -1,8 +1,7 @@
 //! Operations and browser openings, shown as jobs of their worker's queue.
 //!
-//! Their rows are the queue; apalis's tables do not contain them. The job's id is `int_…`. Its status is `pending` while the
-//! intent waits, `running` while it runs, and `done` after any outcome; the result holds the outcome until it is wiped.
-//! Parameters and results belong to the customer and are not shown.
+//! Their rows are the queue; apalis's tables do not contain them. The status is `done` after any outcome; the result
+//! holds the outcome until it is wiped. Parameters and results belong to the customer and are not shown.
 
 use kitfleet_domain::ids::{IntentId, WorkerId};
 use sqlx::{AssertSqlSafe, PgConnection};
@@ -10,11 +9,9 @@ use uuid::Uuid;
 
 use super::JobRow;
 
-/// Maps the status of an intent to the status of a job.
 pub(super) const STATUS: &str =
     "case i.status when 'queued' then 'pending' when 'running' then 'running' else 'done' end";
 
-/// Columns from `intents i`.
 const COLUMNS: &str = "
     'int_' || i.id as id, 'operations:wrk_' || i.worker_id as queue,
     json_build_object('session_id', 'ses_' || i.session_id, 'operation', i.kind) as body,

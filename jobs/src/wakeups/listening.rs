@@ -1,4 +1,4 @@
-//! Receives wake-ups: one connection per transport, which the process's listeners share.
+//! One connection per transport, which the process's listeners share.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use super::{Hub, postgres, redis};
 
-/// Receiving connections of a process. They close when the last listener is dropped.
+/// They close when the last listener is dropped.
 pub(super) struct Listeners {
     pub(super) wanted: watch::Sender<HashSet<String>>,
     /// Channels that PostgreSQL listens to.
@@ -32,7 +32,6 @@ impl Listeners {
     }
 }
 
-/// Logs the loss and the return of a receiving connection.
 pub(super) struct ConnectionLog {
     loss: &'static str,
     is_lost: AtomicBool,
@@ -41,7 +40,6 @@ pub(super) struct ConnectionLog {
 }
 
 impl ConnectionLog {
-    /// Creates a log that reports a loss with this message.
     pub(super) fn new(loss: &'static str) -> Self {
         Self { loss, is_lost: AtomicBool::new(false), lost: LogThrottle::new(), back: LogThrottle::new() }
     }
@@ -58,12 +56,11 @@ impl ConnectionLog {
     }
 }
 
-/// Channels that a connection listens to.
 #[derive(Default)]
 pub(super) struct ChannelSubscriptions(pub(super) HashSet<String>);
 
 impl ChannelSubscriptions {
-    /// Updates the set to the wanted channels. Returns the added and the removed channels.
+    /// Returns the added and the removed channels.
     pub(super) fn become_as(&mut self, wanted: &HashSet<String>) -> (Vec<String>, Vec<String>) {
         let added = wanted.difference(&self.0).cloned().collect();
         let removed = self.0.difference(wanted).cloned().collect();

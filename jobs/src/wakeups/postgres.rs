@@ -1,5 +1,5 @@
-//! PostgreSQL as transport of wake-ups. Commits with notifications are serialized across the database: one that waits for the
-//! disk would delay all others. These commits therefore do not wait for the disk.
+//! PostgreSQL as transport of wake-ups. Commits with notifications are serialized across the database: one that waits
+//! for the disk would delay all others, so these do not wait.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -43,7 +43,7 @@ impl Notifier {
     }
 }
 
-/// Listens to the wanted channels and publishes the set that is in effect; never returns.
+/// Publishes the set that is in effect; never returns.
 pub(super) async fn hear(
     hub: Arc<Hub>,
     mut wanted: watch::Receiver<HashSet<String>>,
@@ -95,7 +95,6 @@ async fn hear_on_one_connection(
     }
 }
 
-/// Listens to the added channels and stops listening to the removed ones.
 async fn listen_to(listener: &mut PgListener, added: &[String], removed: &[String]) -> sqlx::Result<()> {
     if !added.is_empty() {
         listener.listen_all(added.iter().map(String::as_str)).await?;

@@ -22,7 +22,7 @@ use super::{Hub, WakeUp, WakeupTransport};
 
 /// Maximum time wake-ups wait for an answer of Redis before PostgreSQL is used.
 const ANSWER_WITHIN: Duration = Duration::from_millis(25);
-/// Time during which a Redis that did not answer is not used.
+/// A Redis that did not answer is not used for this time.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Time after which a connection is dead if the other machine acknowledges nothing.
 const DEAD_AFTER: Duration = Duration::from_secs(5);
@@ -50,13 +50,13 @@ impl Publisher {
         Ok(publisher)
     }
 
-    /// Starts connecting. The manager connects only while a request waits, and publishing times out too early for that.
+    /// The manager connects only while a request waits, and publishing times out too early for that.
     fn reach(&self) {
         let mut connection = self.connection.clone();
         tokio::spawn(async move { redis::cmd("PING").exec_async(&mut connection).await });
     }
 
-    /// Publishes wake-ups. Returns those that are not known to have a receiver.
+    /// Returns the wake-ups that are not known to have a receiver.
     pub(super) async fn publish(&mut self, wakeups: Vec<WakeUp>) -> Vec<WakeUp> {
         static FAILED: LogThrottle = LogThrottle::new();
         if self.resting_until.is_some_and(|until| Instant::now() < until) {

@@ -1,7 +1,7 @@
 //! The outermost layer around an attempt: it writes the result and always releases the attempt's slot.
 //!
-//! While a worker drains, apalis waits for running handlers and does not poll the backend. Results are therefore written by
-//! this layer and not by the backend.
+//! While a worker drains, apalis waits for running handlers and does not poll the backend, so the backend cannot write
+//! results.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -15,16 +15,14 @@ use super::AttemptJob;
 use super::fair_queue::{Recipient, recipient_of};
 use super::results::Results;
 
-/// Report to the backend about an attempt.
 #[derive(Debug)]
 pub(super) enum Report {
-    /// The attempt ended with this outcome.
     Went(Recipient, Outcome),
-    /// The attempt is finished: its result is written, or there is none.
+    /// The result is written, or there is none.
     Over(Recipient),
 }
 
-/// Slot of a running attempt, released on drop.
+/// Released on drop.
 #[derive(Debug)]
 pub(super) struct AttemptSlot {
     recipient: Recipient,
@@ -38,7 +36,6 @@ impl Drop for AttemptSlot {
     }
 }
 
-/// Layer that acknowledges attempts.
 #[derive(Debug, Clone)]
 pub struct Acknowledge {
     results: Results,
@@ -59,7 +56,6 @@ impl<S> Layer<S> for Acknowledge {
     }
 }
 
-/// Service wrapped by [`Acknowledge`].
 #[derive(Debug, Clone)]
 pub struct Acknowledged<S> {
     inner: S,

@@ -26,30 +26,26 @@ use super::results::Results;
 use super::{AttemptJob, Settings};
 use crate::backend::{RETRY, planned_once};
 
-/// Serves due deliveries to one apalis worker.
 #[derive(Debug)]
 pub struct DeliveryBackend {
     settings: Settings,
     claiming: PgPool,
     acknowledge: Acknowledge,
     wakeups: Receiver<()>,
-    /// Signals that deliveries may be due without a wake-up.
+    /// Deliveries may be due without a wake-up.
     due: Receiver<()>,
     reports: UnboundedReceiver<Report>,
     turns: FairQueue,
-    /// Time of the next check for deliveries that have become due.
     tick: Pin<Box<Sleep>>,
     ticks: JoinSet<sqlx::Result<Option<Vec<DeliveryId>>>>,
     claims: JoinSet<sqlx::Result<(Vec<Attempt>, Bounds)>>,
-    /// Claimed attempts that were not returned yet.
     claimed: VecDeque<AttemptJob>,
     given_back: JoinSet<()>,
 }
 
 impl DeliveryBackend {
-    /// Creates the backend. Claims use `async_commit_pool`, whose commits do not wait for the disk
-    /// ([`crate::backend::async_commit_pool`]); results are written through `db`. `due` signals that the table may hold due
-    /// deliveries without a wake-up.
+    /// Claims use `async_commit_pool`, whose commits do not wait for the disk ([`crate::backend::async_commit_pool`]);
+    /// results are written through `db`. `due` signals that the table may hold due deliveries without a wake-up.
     #[must_use]
     pub fn new(
         db: PgPool,
@@ -89,8 +85,7 @@ impl DeliveryBackend {
         });
     }
 
-    /// Looks for deliveries that have become due. If there are any, also looks for due deliveries to endpoints that do not
-    /// answer.
+    /// If any deliveries have become due, also looks for those to endpoints that do not answer.
     fn poll_queue(&mut self) {
         if !self.ticks.is_empty() {
             return;
@@ -173,7 +168,7 @@ impl DeliveryBackend {
         matches!(self.given_back.poll_join_next(cx), Poll::Ready(Some(_)))
     }
 
-    /// Releases claimed attempts that will not be returned, so that their deliveries do not wait until the claim expires.
+    /// So that the deliveries do not wait until the claim expires.
     fn give_back(&mut self) {
         let mut claims = Vec::new();
         for AttemptJob { attempt, .. } in self.claimed.drain(..) {
@@ -190,7 +185,7 @@ impl DeliveryBackend {
     }
 }
 
-/// No error ends this backend: errors are logged and the claim is retried.
+/// No error ends this backend.
 impl Backend for DeliveryBackend {
     type Task = Task<AttemptJob>;
     type Error = Infallible;
@@ -221,8 +216,8 @@ impl Backend for DeliveryBackend {
         }
     }
 
-    /// Stops claiming, and releases attempts that a running claim still returns. Waits until the results of ended attempts are
-    /// written; no attempt is running at this point.
+    /// Releases attempts that a running claim still returns, and waits until the results of ended attempts are written;
+    /// no attempt is running at this point.
     fn poll_close(&mut self, cx: &mut Context<'_>, _: &WorkerContext) -> Poll<Result<(), Infallible>> {
         loop {
             if !self.claimed.is_empty() {

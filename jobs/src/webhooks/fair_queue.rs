@@ -1,10 +1,10 @@
-//! Fair scheduling of attempts: counts running attempts and computes the limits of the next claim.
+//! Counts running attempts and computes the limits of the next claim.
 //!
-//! The running attempts of an account never exceed the room that is left, so a few accounts with hanging endpoints cannot fill
-//! it. An account whose attempts time out counts as slow for 2 h. Its endpoints that do not answer get only a few concurrent
-//! attempts. Their deliveries are looked up once a second, apart from the claims, because a claim that skips hundreds of
-//! endpoints would delay all others. Each second starts only a share of them: attempts that start together time out together,
-//! and the burst would delay other attempts.
+//! The running attempts of an account never exceed the room that is left, so a few accounts with hanging endpoints
+//! cannot fill it. An account whose attempts time out counts as slow for 2 h. Its endpoints that do not answer get few
+//! concurrent attempts. Their deliveries are looked up once a second, apart from the claims, because a claim that skips
+//! hundreds of endpoints would delay all others. Each second starts only a share of them: attempts that start together
+//! time out together, and the burst would delay other attempts.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -19,15 +19,14 @@ use crate::SAFETY;
 
 /// Maximum number of concurrent attempts in total, per account and per endpoint.
 const AT_ONCE: (usize, usize, usize) = (1_024, 128, 32);
-/// Maximum number of concurrent attempts to endpoints that do not answer, per account and per endpoint.
+/// Attempts to endpoints that do not answer: per account and per endpoint.
 const SLOW_AT_ONCE: (usize, usize) = (8, 4);
-/// Time an account counts as slow after a timeout. Longer than most pauses between attempts.
+/// Longer than most pauses between attempts.
 const SLOW_FOR: Duration = Duration::from_hours(2);
 /// Interval of checks without a notification, and therefore the maximum delay of a rescheduled attempt.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Maximum number of concurrent attempts for a process with this limit of open files. Each attempt uses one; most files are
-/// left to the rest of the process.
+/// Each attempt uses one file; most are left to the rest of the process.
 #[must_use]
 pub fn attempts_that_fit(limit: usize) -> usize {
     AT_ONCE.0.min(limit / 4)
@@ -35,20 +34,19 @@ pub fn attempts_that_fit(limit: usize) -> usize {
 
 pub(super) type Recipient = (AccountId, WebhookId);
 
-/// Maximum number of attempts in a claim, per endpoint and in total.
+/// Per endpoint and in total.
 pub(super) type Bounds = (usize, usize);
 
-/// Running attempts, and the position of the next claim.
 #[derive(Debug)]
 pub(super) struct FairQueue {
     most: usize,
-    /// Number of attempts per slow account that start in a tick. Chosen so that hanging attempts fill the account's limit.
+    /// Chosen so that hanging attempts fill the account's limit.
     slow_share: usize,
     /// True when the table may hold due deliveries.
     look: bool,
     /// Deliveries to endpoints that do not answer, for the next claim.
     besides: Vec<DeliveryId>,
-    /// Last recipient of the previous full claim; the next claim starts after it.
+    /// The next claim starts after it.
     after: Option<Recipient>,
     /// Attempts whose results are not written yet, per endpoint.
     of_endpoints: HashMap<Recipient, usize>,
@@ -59,9 +57,7 @@ pub(super) struct FairQueue {
 /// Slow account: one with attempts that timed out.
 #[derive(Debug)]
 struct Slow {
-    /// Time of the last timeout.
     seen: Instant,
-    /// Endpoints that have answered since.
     answering: HashSet<WebhookId>,
 }
 
@@ -80,12 +76,11 @@ impl FairQueue {
         }
     }
 
-    /// Records that deliveries may be due.
     pub(super) fn look(&mut self) {
         self.look = true;
     }
 
-    /// Records the deliveries that a query with the limits of [`FairQueue::wanted_of_slow`] returned.
+    /// Result of a query with the limits of [`FairQueue::wanted_of_slow`].
     pub(super) fn found(&mut self, besides: Vec<DeliveryId>) {
         self.besides = besides;
         self.look = true;
@@ -95,8 +90,7 @@ impl FairQueue {
         self.of_endpoints.is_empty()
     }
 
-    /// Time until the next check of the table. While no attempt runs and no account is slow, the worker's own checks are
-    /// enough.
+    /// While no attempt runs and no account is slow, the worker's own checks are enough.
     pub(super) fn pause(&self) -> Duration {
         if self.is_idle() && self.slow.is_empty() { SAFETY } else { TICK }
     }
@@ -105,14 +99,13 @@ impl FairQueue {
         self.most.saturating_sub(self.of_endpoints.values().sum())
     }
 
-    /// Half of the limits of an endpoint and an account. A recipient that uses at most the other half stays within its limit
-    /// after the claim.
+    /// Half of the limits: a recipient that uses at most the other half stays within its limit after the claim.
     fn bounds(&self) -> Bounds {
         let (_, of_account, of_endpoint) = AT_ONCE;
         (of_endpoint / 2, (of_account.min(self.room()) / 2).max(1))
     }
 
-    /// Returns the limits of a claim, or `None` if nothing may be due or there is no room.
+    /// `None` if nothing may be due or there is no room.
     pub(super) fn wanted(&mut self) -> Option<(ClaimLimits, Bounds)> {
         if !self.look || self.room() == 0 {
             return None;
@@ -131,7 +124,6 @@ impl FairQueue {
         Some((wanted, (of_each, limit)))
     }
 
-    /// Returns the limits of the attempts to slow accounts that may start in this tick.
     pub(super) fn wanted_of_slow(&mut self, now: Instant) -> SlowClaimLimits {
         self.slow.retain(|_, slow| now.saturating_duration_since(slow.seen) < SLOW_FOR);
         let (of_each, limit) = self.bounds();
@@ -143,7 +135,6 @@ impl FairQueue {
         }
     }
 
-    /// Counts the attempts of a claim that had these bounds.
     pub(super) fn begin(&mut self, attempts: Vec<Attempt>, (of_each, limit): Bounds) -> Vec<AttemptJob> {
         let mut of_endpoints = HashMap::<_, usize>::new();
         for recipient in attempts.iter().map(recipient_of).filter(|recipient| !self.is_slow(*recipient)) {
@@ -164,7 +155,6 @@ impl FairQueue {
         attempts.into_iter().map(begin).collect()
     }
 
-    /// Updates the slow accounts after an attempt.
     pub(super) fn note(&mut self, (account, endpoint): Recipient, outcome: Outcome, now: Instant) {
         match outcome {
             Outcome::Timeout => {
@@ -182,7 +172,6 @@ impl FairQueue {
         }
     }
 
-    /// Removes a finished attempt from the counts.
     pub(super) fn release(&mut self, recipient: Recipient) {
         let (of_endpoint, of_account) = self.bounds();
         let full = take_one(&mut self.of_endpoints, recipient, of_endpoint)
@@ -191,7 +180,6 @@ impl FairQueue {
         self.look |= full;
     }
 
-    /// True when the endpoint does not answer.
     fn is_slow(&self, (account, endpoint): Recipient) -> bool {
         self.slow.get(&account).is_some_and(|slow| !slow.answering.contains(&endpoint))
     }
@@ -209,7 +197,6 @@ impl FairQueue {
         self.of_endpoints.iter().filter(is_busy).map(|((_, endpoint), _)| endpoint.as_uuid()).collect()
     }
 
-    /// Slow accounts with at most `bound` running attempts to endpoints that do not answer.
     fn slow_with_room(&self, bound: usize) -> Vec<Uuid> {
         let mut under_way = HashMap::<_, usize>::new();
         for ((account, endpoint), count) in &self.of_endpoints {
@@ -234,7 +221,7 @@ fn more_than<K: Copy>(counts: &HashMap<K, usize>, bound: usize) -> impl Iterator
     counts.iter().filter(move |(_, count)| **count > bound).map(|(key, _)| *key)
 }
 
-/// Decrements a count. Returns `true` if it drops to the bound, so that claims stop skipping its key.
+/// Returns `true` if the count drops to the bound, so that claims stop skipping its key.
 fn take_one<K: Copy + Eq + Hash>(counts: &mut HashMap<K, usize>, key: K, bound: usize) -> bool {
     let Some(count) = counts.get_mut(&key) else { return false };
     *count -= 1;
@@ -284,7 +271,6 @@ pub(super) mod tests {
         (0..count).map(attempt).collect()
     }
 
-    /// Makes a claim that returns `count` attempts of one recipient.
     fn claim(queue: &mut FairQueue, of: Recipient, count: usize) -> Vec<AttemptJob> {
         let (_, bounds) = queue.wanted().expect("something may be due");
         queue.begin(attempts(of, count), bounds)

@@ -1,8 +1,8 @@
 //! Writes the results of attempts in batches.
 //!
-//! Results of one endpoint are written one batch at a time, and results that arrive during a write form the next batch: the
-//! busier an endpoint, the fewer statements a delivery costs. A failed write is retried until the claim expires. The delivery
-//! is then claimed again and sent with the same event id.
+//! Results of an endpoint that arrive during a write form the next batch: the busier an endpoint, the fewer statements
+//! a delivery costs. A failed write is retried until the claim expires. The delivery is then claimed again and sent
+//! with the same event id.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -28,7 +28,7 @@ pub(crate) const ENDED_DELIVERIES: Counter<1> = Counter::new(
 )
 .starting_with(|| DeliveryStatus::COUNTED.map(|state| [state.name()]).into());
 
-/// Maximum number of concurrent writes. When many attempts end together, more would only open connections.
+/// When many attempts end together, more writers would only open connections.
 const WRITERS: usize = 4;
 
 #[derive(Debug, Clone)]
@@ -66,7 +66,6 @@ impl Inner {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a batch, then the results that have arrived meanwhile, until there are none.
     async fn write_all(self: Arc<Self>, endpoint: WebhookId, first: Vec<(AttemptResult, AttemptSlot)>) {
         let mut next = Some(first);
         while let Some(batch) = next {
@@ -79,7 +78,7 @@ impl Inner {
         }
     }
 
-    /// Returns the results that have arrived meanwhile. If there are none, ends writing for this endpoint.
+    /// If there are none, ends writing for this endpoint.
     fn next_batch(&self, endpoint: WebhookId) -> Option<Vec<(AttemptResult, AttemptSlot)>> {
         let mut waiting = self.waiting();
         let batch = waiting.get_mut(&endpoint).map(std::mem::take).filter(|batch| !batch.is_empty());
@@ -89,8 +88,8 @@ impl Inner {
         batch
     }
 
-    /// Writes results, with retries until their claims expire. If the database rejects them, the cause is the endpoint's
-    /// answer. They are then written without it, so that the deliveries are not sent again and again.
+    /// Retries until the claims expire. If the database rejects the results, the cause is the endpoint's answer: they
+    /// are then written without it, so that the deliveries are not sent again and again.
     async fn write(&self, endpoint: WebhookId, ended: &[AttemptResult]) {
         let written = async {
             match self.finish(endpoint, ended).await {

@@ -5,7 +5,6 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
 
-/// Returns a listener on loopback that uses TLS, as on other addresses.
 async fn with_tls() -> Listener {
     let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into()).await.expect("a port");
     Listener { tls: Some(certificate().expect("a certificate")), ..listener }

@@ -10,7 +10,6 @@ use crate::answers::{AnswerError, PURPOSE, TOOL};
 use crate::prompts::RULES;
 use crate::{Failure, Usage};
 
-/// Minimum that the API accepts.
 const LEAST_OUTPUT: u32 = 16;
 
 pub struct Openai;
@@ -35,7 +34,7 @@ enum Item {
     Else,
 }
 
-/// The cached tokens are included in the input tokens.
+/// The input tokens include the cached ones.
 #[derive(Deserialize)]
 struct Counts {
     #[serde(rename = "input_tokens")]

@@ -11,22 +11,21 @@ use struson::reader::{JsonReader as _, JsonReaderPosition, JsonStreamReader, Rea
 
 use super::DocumentError;
 
-/// Maximum size of a text in a document in bytes, except texts in values.
+/// Bytes, except texts in values.
 pub const MAX_TEXT: usize = 16 * 1024;
-/// Maximum size of any other token in bytes: a member name, a number, or white space.
+/// Any other token: a member name, a number, or white space.
 const MAX_TOKEN: u64 = 64 * 1024;
-/// Maximum nesting depth. One level of a value uses three levels of its JSON form.
+/// One level of a value uses three levels of its JSON form.
 const MAX_DEPTH: u32 = 256;
-/// Maximum number of document bytes per byte of text, because of escapes.
+/// Document bytes per byte of text.
 const ESCAPED: u64 = 6;
 
-/// Token reader of a document. The size of each token is limited.
+/// The size of each token is limited.
 pub struct Json<R: Read> {
     reader: JsonStreamReader<CappedReader<R>>,
     ration: Rc<Cell<u64>>,
 }
 
-/// Reader that fails after a number of bytes.
 pub struct CappedReader<R> {
     from: R,
     left: Rc<Cell<u64>>,
@@ -54,7 +53,7 @@ impl<R: Read> Json<R> {
         Self { reader: JsonStreamReader::new_custom(from, settings), ration }
     }
 
-    /// Returns the reader for the next token, and resets the byte limit.
+    /// Resets the byte limit.
     pub fn token(&mut self) -> &mut JsonStreamReader<CappedReader<R>> {
         self.ration.set(MAX_TOKEN);
         &mut self.reader
@@ -65,8 +64,8 @@ impl<R: Read> Json<R> {
         dotted(&self.reader.current_position(true))
     }
 
-    /// Reads an object. `each` reads a member and returns `false` for unknown ones, which are skipped (contract: requests 8). A
-    /// known member may occur only once.
+    /// `each` reads a member and returns `false` for unknown ones, which are skipped (contract: requests 8). A known
+    /// member may occur only once.
     pub fn object(
         &mut self,
         mut each: impl FnMut(&mut Self, &str) -> Result<bool, DocumentError>,
@@ -114,7 +113,6 @@ impl<R: Read> Json<R> {
         Ok(())
     }
 
-    /// Reads an array of at most `max` items, each with `each`.
     pub fn array(
         &mut self,
         max: usize,
@@ -150,7 +148,7 @@ impl<R: Read> Json<R> {
         if rule(&text) { Ok(text) } else { Err(Invalid::field(at, message).into()) }
     }
 
-    /// Reads a text with any characters. Returns `None` if it is larger than `max` bytes.
+    /// `None` if the text is larger than `max` bytes.
     pub fn text_of(&mut self, max: usize) -> Result<Option<String>, DocumentError> {
         self.ration.set(MAX_TOKEN + ESCAPED * max as u64);
         let mut text = Vec::new();

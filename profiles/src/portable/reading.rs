@@ -1,6 +1,4 @@
-//! Reads a document and builds a browser's files from it.
-//!
-//! No byte of these files is copied from the document: they are new databases with the values that were read.
+//! Reads a document and builds a browser's files from it. No byte of these files is copied from the document.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -28,17 +26,15 @@ use crate::webkit::names::{self, Origin, Site};
 use crate::webkit::rebuilding::{BuildError, DatabaseBuilder};
 use crate::{Dump, webkit};
 
-/// Maximum length of a source id in characters; ids of Kitfleet are shorter.
+/// Ids of Kitfleet are shorter.
 const MAX_SOURCE: usize = 64;
-/// Maximum number of unknown members that are reported.
 const MAX_UNKNOWN: usize = 100;
-/// Maximum length of a reported name in characters.
 const MAX_UNKNOWN_CHARS: usize = 256;
-/// Maximum version of a database, and maximum generated key: 2^53.
+/// 2^53.
 const MAX_WHOLE: i64 = 1 << 53;
 const MISSING: &str = "is missing";
 
-/// Writes a document to a file as it arrives, so that no thread waits for a client's network.
+/// No thread waits for a client's network.
 pub async fn receive<E: fmt::Display>(
     body: impl Stream<Item = Result<Bytes, E>>,
     file: File,
@@ -60,8 +56,7 @@ pub async fn receive<E: fmt::Display>(
     Ok(file)
 }
 
-/// Reads a document and builds its files in a folder. Unknown members are ignored; those at the top level are added to
-/// `unknown`.
+/// Ignores unknown members; those at the top level are added to `unknown`.
 pub fn read(document: &mut dyn Read, into: Scratch, unknown: &mut Vec<String>) -> Result<Document, DocumentError> {
     let mut json = Json::new(document);
     let mut making =
@@ -114,12 +109,9 @@ fn present<T>(member: Option<T>, field: &str) -> Result<T, Invalid> {
     member.ok_or_else(|| Invalid::field(field, MISSING))
 }
 
-/// Files that are built from a document.
 struct SiteFiles {
     into: Scratch,
-    /// Number of bytes that may still be written.
     left: u64,
-    /// Number of files that were started.
     made: usize,
     sites: HashSet<Site>,
     databases: usize,
@@ -127,7 +119,6 @@ struct SiteFiles {
     index_keys: usize,
 }
 
-/// A built database that is not at its final path yet, because the path depends on its name.
 struct RebuiltDatabase {
     at: String,
     name: String,
@@ -135,7 +126,7 @@ struct RebuiltDatabase {
 }
 
 impl SiteFiles {
-    /// Returns a temporary path for the next file, whose site is not known yet.
+    /// The site of the file is not known yet.
     fn next(&mut self) -> PathBuf {
         self.made += 1;
         self.into.path().join("made").join(self.made.to_string())
@@ -147,7 +138,6 @@ impl SiteFiles {
         Ok(())
     }
 
-    /// Moves a file to its final path.
     fn put(&self, file: PathBuf, path: &str) -> Result<(), DocumentError> {
         let path = self.into.path().join(path);
         let moved = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::rename(file, path));
@@ -190,7 +180,6 @@ impl SiteFiles {
         Ok(())
     }
 
-    /// Builds the file of a local storage, unless it is empty.
     fn local_storage<R: Read>(&mut self, json: &mut Json<R>) -> Result<Option<PathBuf>, DocumentError> {
         json.token().begin_array()?;
         if !json.token().has_next()? {
@@ -274,12 +263,12 @@ impl SiteFiles {
 struct DatabaseMaking {
     building: DatabaseBuilder,
     numbers: Numbers,
-    /// Digests of its keys: WebKit does not open a database in which two records have the same key.
+    /// WebKit does not open a database in which two records have the same key.
     keys: HashSet<[u8; 16]>,
     records: i64,
 }
 
-/// Numbers of stores and indexes. Records may refer to them before they are defined.
+/// Records may refer to stores and indexes before they are defined.
 #[derive(Default)]
 struct Numbers {
     stores: HashMap<String, i64>,
@@ -297,7 +286,7 @@ impl Numbers {
         *self.indexes.entry((store, name)).or_insert(next)
     }
 
-    /// Checks that every store and index that was referred to is defined exactly once.
+    /// Each one that was referred to is defined exactly once.
     fn check(&self, at: &str, stores: &[Store]) -> Result<(), Invalid> {
         let (mut known_stores, mut known_indexes) = (HashSet::new(), HashSet::new());
         let once = stores.iter().all(|store| {
@@ -314,7 +303,7 @@ impl Numbers {
 }
 
 impl DatabaseMaking {
-    /// Reads a record. Returns its number of index keys.
+    /// Returns the number of index keys.
     fn record<R: Read>(&mut self, json: &mut Json<R>) -> Result<usize, DocumentError> {
         let at = json.here();
         let (mut store, mut key, mut value, mut index_keys) = (None, None, None, Vec::new());
@@ -367,7 +356,7 @@ impl<R: Read> Json<R> {
         origin.ok_or_else(|| Invalid::field(at, "must be the origin of a site, such as https://example.com").into())
     }
 
-    /// Reads a name from a page, which may be any text.
+    /// A page may have chosen any text.
     fn name(&mut self) -> Result<String, DocumentError> {
         let at = self.here();
         let name = self.text_of(MAX_TEXT)?;
@@ -379,7 +368,7 @@ impl<R: Read> Json<R> {
         self.number_that(|number| (least..=MAX_WHOLE).contains(&number), &message)
     }
 
-    /// Reads a key and returns WebKit's encoding of it.
+    /// Returns WebKit's encoding of the key.
     fn key(&mut self) -> Result<Vec<u8>, DocumentError> {
         let at = self.here();
         let value = values::read(self).map_err(|refused| refused.at(&at))?;
@@ -389,7 +378,6 @@ impl<R: Read> Json<R> {
         })
     }
 
-    /// Reads the name of an index and a key in it.
     fn index_key(&mut self) -> Result<(String, Vec<u8>), DocumentError> {
         let at = self.here();
         let (mut index, mut key) = (None, None);
@@ -430,7 +418,7 @@ impl<R: Read> Json<R> {
         Ok(Store { id, name, key_path, auto_increment, last_key, indexes })
     }
 
-    /// Reads an index; its number is assigned later.
+    /// The number is assigned later.
     fn index(&mut self) -> Result<Index, DocumentError> {
         let at = self.here();
         let (mut name, mut key_path, mut unique, mut multi_entry) = (None, None, false, false);

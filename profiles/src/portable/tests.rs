@@ -1,5 +1,3 @@
-//! Tests of valid and invalid documents.
-
 use std::io::{self, Read as _};
 
 use kitfleet_domain::validation::Invalid;
@@ -37,7 +35,6 @@ fn read_text(text: &str) -> Result<Document, DocumentError> {
     read(&mut text.as_bytes(), Scratch::new(below.path()).expect("a folder"), &mut Vec::new())
 }
 
-/// Returns the field that the error names.
 fn refused(change: impl FnOnce(&mut Value)) -> String {
     let mut document = document();
     change(&mut document);

@@ -1,4 +1,4 @@
-//! Form of values in a document: JSON where it has an equivalent, otherwise an object whose first member names the type, such
+//! Values in a document: JSON where it has an equivalent, otherwise an object whose first member names the type, such
 //! as `{"date": 0}` (docs/profile-format.md).
 
 use std::io::{self, Read, Write};
@@ -32,7 +32,6 @@ pub fn write<W: Write>(json: &mut JsonStreamWriter<W>, value: &Value) -> io::Res
     }
 }
 
-/// Writes the members of the object that represents a value.
 fn write_members<W: Write>(json: &mut JsonStreamWriter<W>, value: &Value) -> io::Result<()> {
     match value {
         Value::Undefined => {
@@ -149,7 +148,7 @@ fn write_number<W: Write>(json: &mut JsonStreamWriter<W>, number: f64) -> io::Re
     json.end_object()
 }
 
-/// Shortest form that reads as the same number, without a fraction for whole numbers.
+/// The result reads as the same number, without a fraction for whole numbers.
 fn format_number(number: f64) -> String {
     let text = format!("{number:?}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
@@ -205,12 +204,9 @@ fn write_error<W: Write>(json: &mut JsonStreamWriter<W>, error: &Error) -> io::R
     Ok(())
 }
 
-/// Reason why a value is refused.
 #[derive(Debug)]
 pub enum Refused {
-    /// The value breaks this rule.
     Rule(&'static str),
-    /// The document is invalid, or not JSON.
     Document(DocumentError),
 }
 
@@ -221,8 +217,8 @@ impl<E: Into<DocumentError>> From<E> for Refused {
 }
 
 const TOO_LARGE: Refused = Refused::Rule("must have at most 200000 parts, 8 MiB and 64 levels");
-/// Limits on the number of parts and text bytes in a value's JSON form: some parts are written as two, a name may be one more,
-/// and a byte takes at most two characters. The limits of the value itself are checked when it is encoded for WebKit.
+/// Parts and text bytes of a value's JSON form: some parts are written as two, a name may be one more, and a byte takes
+/// at most two characters. Encoding for WebKit checks the limits of the value itself.
 const SPELLED: (usize, usize) = (3 * MAX_PARTS, 2 * MAX_BYTES);
 const NO_VALUE: Refused = Refused::Rule("must be a value in the form of a document");
 
@@ -230,7 +226,6 @@ pub fn read<R: Read>(json: &mut Json<R>) -> Result<Value, Refused> {
     Reader { json, parts: 0, bytes: 0 }.value(0)
 }
 
-/// Reads one string.
 pub fn read_text<R: Read>(json: &mut Json<R>) -> Result<Text, Refused> {
     Reader { json, parts: 0, bytes: 0 }.text()
 }
@@ -241,10 +236,8 @@ struct Reader<'a, R: Read> {
     bytes: usize,
 }
 
-/// Members of an object that represents a value.
 #[derive(Default)]
 struct ValueMembers {
-    /// Value of the member that names the type.
     value: Option<Value>,
     named: Option<Members>,
     length: Option<u64>,
@@ -313,7 +306,6 @@ impl<R: Read> Reader<'_, R> {
         Ok(members)
     }
 
-    /// Reads the value of a member that names a type.
     fn kind(&mut self, name: &str, depth: u32) -> Result<Value, Refused> {
         Ok(match name {
             "undefined" => {
@@ -373,7 +365,6 @@ impl<R: Read> Reader<'_, R> {
         }
     }
 
-    /// Reads a number in any form.
     fn number(&mut self, depth: u32) -> Result<f64, Refused> {
         match self.value(depth + 1)? {
             Value::Number(number) => Ok(number),
@@ -395,7 +386,6 @@ impl<R: Read> Reader<'_, R> {
         Ok(text)
     }
 
-    /// Reads a string in any form.
     fn text(&mut self) -> Result<Text, Refused> {
         if self.json.token().peek()? == ValueType::String {
             return Ok(Text::Plain(self.plain_text()?));

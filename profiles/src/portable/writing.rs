@@ -1,5 +1,3 @@
-//! Writes documents.
-
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -25,13 +23,13 @@ use crate::webkit::key_paths::KeyPath;
 use crate::webkit::names::{Kind, Origin, Site};
 use crate::webkit::values::{MAX_BYTES as MAX_VALUE, NoValue};
 
-/// Maximum number of `left_out` entries in a document: one per store and reason.
+/// One per store and reason.
 const MAX_LEFT_OUT: usize = 1_000;
 
 /// Maximum time a piece may wait for the reader, because it blocks a thread, and maximum time for the whole document.
 const TAKEN_WITHIN: (Duration, Duration) = (Duration::from_secs(30), Duration::from_hours(1));
 
-/// Writes the document of a profile with these cookies and the site files in this folder, as a browser left them.
+/// The folder is as a browser left it.
 pub fn write(about: &DocumentInfo, cookies: &[Cookie], folder: Option<&Path>, to: &mut dyn Write) -> io::Result<()> {
     let mut writer = Writer { json: JsonStreamWriter::new(to), left_out: BTreeMap::new(), records: 0, databases: 0 };
     writer.begin(about)?;
@@ -51,7 +49,7 @@ struct Writer<W: Write> {
     databases: usize,
 }
 
-/// Missing data of a document: of a site, one of its databases, or a store in it.
+/// Missing data of a site, one of its databases, or a store in it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct MissingParts {
     site: Site,
@@ -60,8 +58,7 @@ struct MissingParts {
     reason: &'static str,
 }
 
-/// Reason for leaving data out: a type that only a browser supports, a limit of documents, or content that WebKit has not
-/// written.
+/// A type that only a browser supports, a limit of documents, or content that WebKit has not written.
 mod reason {
     pub const UNSUPPORTED: &str = "unsupported";
     pub const TOO_LARGE: &str = "too_large";
@@ -146,7 +143,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Counts a record or an item. Returns false when the limit is exceeded.
+    /// Returns false when the limit is exceeded.
     fn has_room(&mut self) -> bool {
         self.records += 1;
         self.records <= MAX_RECORDS
@@ -304,7 +301,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Serializes a key path as null, a text, or a list of texts.
+/// Null, a text, or a list of texts.
 struct Keys<'a>(&'a KeyPath);
 
 impl Serialize for Keys<'_> {
@@ -318,7 +315,6 @@ impl Serialize for Keys<'_> {
 }
 
 impl Info {
-    /// True when all names are within the limits of a document.
     fn is_bounded(&self) -> bool {
         let names = |store: &Store| {
             store.name.len() <= MAX_TEXT && store.indexes.iter().all(|index| index.name.len() <= MAX_TEXT)
@@ -327,8 +323,7 @@ impl Info {
     }
 }
 
-/// Returns the output of `write` as a stream. An error before the first piece is returned directly; a later one ends the
-/// stream.
+/// An error before the first piece is returned directly; a later one ends the stream.
 pub async fn written(
     write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
 ) -> io::Result<BoxStream<'static, io::Result<Bytes>>> {

@@ -3,7 +3,7 @@
 pub struct Bytes<'a>(pub &'a [u8]);
 
 impl<'a> Bytes<'a> {
-    /// Takes `count` bytes. Returns `None` if fewer remain.
+    /// `None` if fewer bytes remain.
     pub fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, left) = self.0.split_at_checked(count)?;
         self.0 = left;
@@ -34,7 +34,6 @@ impl<'a> Bytes<'a> {
         self.array().map(f64::from_le_bytes)
     }
 
-    /// Takes the number of bytes that a length field gives.
     pub fn run(&mut self, length: u64) -> Option<&'a [u8]> {
         self.take(usize::try_from(length).ok()?)
     }

@@ -7,11 +7,8 @@ use std::path::{Path, PathBuf};
 use super::databases::Database;
 use super::names::{Kind, meaning};
 
-/// Merges the journals of databases into them. Removes databases that are invalid or name files outside their folder: no
-/// browser of this service has written them, and none receives them.
-///
-/// # Errors
-/// Returns an error when the folder cannot be read or written.
+/// Merges the journals of databases. Removes databases that are invalid or name files outside their folder: no browser
+/// of this service has written them, and none receives them.
 pub fn settle(folder: &Path) -> io::Result<()> {
     let mut databases = Vec::new();
     find(folder, "", &mut databases)?;

@@ -1,7 +1,7 @@
 //! Reads WebKit's databases.
 //!
-//! The files are untrusted. `SQLite` is configured to trust nothing in them, and a database with other tables than WebKit's is
-//! rejected, so no view, trigger or expression can run.
+//! The files are untrusted: `SQLite` is configured to trust nothing in them, and a database with other tables than
+//! WebKit's is rejected, so no view, trigger or expression can run.
 
 use std::path::Path;
 
@@ -17,13 +17,11 @@ use super::schema;
 use super::text::Text;
 use super::values::{NoValue, Value};
 
-/// Maximum size of a table cell in bytes.
 const MAX_CELL: i32 = 64 * 1024 * 1024;
 /// Maximum number of stores and indexes of a database, and of index keys of a record.
 pub const MAX_STORES: usize = 1_000;
 pub const MAX_INDEXES: usize = 1_000;
 pub const MAX_INDEX_KEYS: usize = 10_000;
-/// Maximum number of blob files of a database.
 const MAX_BLOBS: usize = 100_000;
 
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +33,7 @@ pub enum DatabaseError {
 }
 
 impl DatabaseError {
-    /// True when the database is invalid; false for other errors, such as a full disk.
+    /// False for other errors, such as a full disk.
     pub fn is_its_own(&self) -> bool {
         match self {
             Self::Sqlite(error) => {
@@ -72,7 +70,6 @@ pub struct Info {
     pub stores: Vec<Store>,
 }
 
-/// An object store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
     pub id: i64,
@@ -97,11 +94,10 @@ pub struct Record {
     pub store: i64,
     pub key: Key,
     pub value: Value,
-    /// Index ids and the record's keys in them.
     pub index_keys: Vec<(i64, Key)>,
 }
 
-/// Opens a file of WebKit that no other process has open. Merges its journal.
+/// No other process has the file open. Merges its journal.
 fn open(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
@@ -117,7 +113,6 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Checks that a table or an index has exactly WebKit's definition.
 fn require(connection: &Connection, (name, sql): (&str, &str), kind: &str) -> Result<(), DatabaseError> {
     let mut found = connection.prepare("select type, sql from sqlite_schema where name = ?1 collate nocase")?;
     let mut found = found.query([name])?;
@@ -131,10 +126,6 @@ fn require(connection: &Connection, (name, sql): (&str, &str), kind: &str) -> Re
 }
 
 impl Database {
-    /// Opens a database.
-    ///
-    /// # Errors
-    /// Returns an error when the file is not a database of WebKit or cannot be read.
     pub fn open(path: &Path) -> Result<Self, DatabaseError> {
         let connection = open(path)?;
         for table in schema::INDEXED {
@@ -144,10 +135,7 @@ impl Database {
         Ok(Self(connection))
     }
 
-    /// Checks that all file names in the database are valid blob names: WebKit opens and removes files by these names.
-    ///
-    /// # Errors
-    /// Returns an error when a name is invalid or the database cannot be read.
+    /// WebKit opens and removes files by these names.
     pub fn check_blobs(&self) -> Result<(), DatabaseError> {
         let mut files = self.0.prepare("select fileName from BlobFiles")?;
         let mut files = files.query([])?;
@@ -161,10 +149,6 @@ impl Database {
         Ok(())
     }
 
-    /// Reads the metadata.
-    ///
-    /// # Errors
-    /// Returns an error when the database is not WebKit's or cannot be read.
     pub fn info(&self) -> Result<Info, DatabaseError> {
         let word = |key: &str| {
             let mut found = self.0.prepare("select value from IDBDatabaseInfo where key = ?1")?;
@@ -258,7 +242,7 @@ impl Database {
     }
 }
 
-/// Passes each item of a site's local storage to `show`, or `None` for an invalid one.
+/// `None` for an invalid item.
 pub fn local_storage<E>(
     path: &Path,
     mut show: impl FnMut(Option<(&str, Text)>) -> Result<(), E>,

@@ -1,23 +1,19 @@
-//! Key paths in WebKit's format: dictionaries of `GVariant` (`a{sv}`). Only the needed part of that format is implemented.
+//! Key paths in WebKit's format: dictionaries of `GVariant` (`a{sv}`), of which only the needed part is implemented.
 
-/// Location of a key in a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyPath {
-    /// The key is stored separately from the value.
     None,
     One(String),
     /// The key is an array of the values at these paths.
     Several(Vec<String>),
 }
 
-/// Maximum number of strings in a key path, and their maximum size in bytes.
 pub const MAX_STRINGS: usize = 100;
 const MAX_BYTES: usize = 16 * 1024;
-/// Name of the dictionary member with the kind of the [`KeyPath`], of type `x`.
+/// Dictionary member with the kind of the path.
 const KIND: &str = "type";
 
 impl KeyPath {
-    /// True when the path is not empty and within the limits.
     pub fn is_bounded(&self) -> bool {
         match self {
             Self::None => true,
@@ -26,7 +22,7 @@ impl KeyPath {
         }
     }
 
-    /// Decodes WebKit's format. Returns `None` for other bytes.
+    /// `None` for other bytes.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         if bytes.len() > 2 * MAX_BYTES {
             return None;
@@ -49,7 +45,6 @@ impl KeyPath {
         (path.is_bounded() && path.encode() == bytes).then_some(path)
     }
 
-    /// Encodes the path for WebKit.
     pub fn encode(&self) -> Vec<u8> {
         let kind = |kind: i64| member(KIND, &kind.to_le_bytes(), "x");
         match self {
@@ -75,8 +70,7 @@ fn path_member(path: &str) -> Vec<u8> {
     member("string", &[path.as_bytes(), b"\0"].concat(), "s")
 }
 
-/// Encodes a dictionary member, whose value is aligned to 8 bytes. The size of the member determines the size of the offset at
-/// its end.
+/// The value is aligned to 8 bytes. The size of the member determines the size of the offset at its end.
 fn member(name: &str, value: &[u8], kind: &str) -> Vec<u8> {
     let mut member = [name.as_bytes(), b"\0"].concat();
     let end_of_name = member.len();
@@ -89,7 +83,7 @@ fn member(name: &str, value: &[u8], kind: &str) -> Vec<u8> {
     member
 }
 
-/// Encodes an array of members or arrays, each aligned to 8 bytes, followed by the offsets of their ends.
+/// Each element is aligned to 8 bytes; the offsets of their ends follow.
 fn array(elements: &[Vec<u8>]) -> Vec<u8> {
     let (mut array, mut ends) = (Vec::new(), Vec::new());
     for element in elements {
@@ -106,7 +100,7 @@ fn align(bytes: &mut Vec<u8>) {
     bytes.resize(bytes.len().next_multiple_of(8), 0);
 }
 
-/// Size of an offset in a container with this many bytes before its offsets.
+/// `bytes` precede the offsets.
 fn size_of_offsets(bytes: usize, offsets: usize) -> usize {
     [(1, 0xFF), (2, 0xFFFF)]
         .into_iter()
@@ -114,7 +108,7 @@ fn size_of_offsets(bytes: usize, offsets: usize) -> usize {
         .map_or(4, |(size, _)| size)
 }
 
-/// Size of an offset in a container with this many bytes including its offsets.
+/// `bytes` include the offsets.
 fn size_of_offset(bytes: usize) -> usize {
     size_of_offsets(bytes, 0)
 }
@@ -123,7 +117,6 @@ fn offset(bytes: &[u8]) -> usize {
     bytes.iter().rev().fold(0, |offset, byte| offset << 8 | usize::from(*byte))
 }
 
-/// Decodes the elements of an array.
 fn elements(array: &[u8]) -> Option<Vec<&[u8]>> {
     let size = size_of_offset(array.len());
     let last = offset(array.get(array.len().checked_sub(size)?..)?);
@@ -138,7 +131,7 @@ fn elements(array: &[u8]) -> Option<Vec<&[u8]>> {
     elements.collect()
 }
 
-/// Decodes the name of a dictionary member, and the type and the bytes of its value.
+/// Name, type and bytes of the value.
 fn entry(member: &[u8]) -> Option<(&str, &str, &[u8])> {
     let size = size_of_offset(member.len());
     let (member, end) = member.split_at_checked(member.len().checked_sub(size)?)?;

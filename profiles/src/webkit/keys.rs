@@ -9,7 +9,7 @@ pub const MAX_BYTES: usize = 64 * 1024;
 const MAX_DEPTH: u32 = 32;
 const VERSION: u8 = 0;
 
-/// A key. Two keys are equal exactly when WebKit considers them equal.
+/// Equal exactly when WebKit considers the keys equal.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Key {
     Number(f64),
@@ -29,7 +29,7 @@ mod tag {
 }
 
 impl Key {
-    /// Decodes WebKit's format. Returns `None` for an invalid key.
+    /// `None` for an invalid key.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut bytes = Bytes(bytes);
         let versioned = bytes.0.len() <= MAX_BYTES && bytes.u8()? == VERSION;
@@ -37,14 +37,14 @@ impl Key {
         bytes.is_empty().then_some(key)
     }
 
-    /// Encodes the key for WebKit. Returns `None` if it is too large.
+    /// `None` if the key is too large.
     pub fn encode(&self) -> Option<Vec<u8>> {
         let mut bytes = vec![VERSION];
         encode(self, &mut bytes);
         (bytes.len() <= MAX_BYTES).then_some(bytes)
     }
 
-    /// Converts a value to a key. Returns `None` if it is not a valid key.
+    /// `None` if the value is not a valid key.
     pub fn of(value: &Value) -> Option<Self> {
         of(value, 0)
     }

@@ -5,17 +5,14 @@
 //!   database's name. If a frame of another site owns the database, that site's folder is inside the page's folder. Blobs are
 //!   in the same folder as the database.
 //!
-//! `SQLite` has journals beside these files. A browser receives no file with another name: WebKit or `SQLite` may use a file
-//! merely because it exists. For example, a rollback journal names further files to remove.
+//! `SQLite` has journals beside these files. A browser receives no file with another name: WebKit or `SQLite` may use a
+//! file merely because it exists, and a rollback journal, for example, names further files to remove.
 
 use sha2::{Digest as _, Sha256};
 use url::{Origin as UrlOrigin, Url};
 
-/// Folder of local storage, and suffix of its files.
 const LOCAL: (&str, &str) = ("localstorage", ".localstorage");
-/// Folders that contain the databases.
 const INDEXED: [&str; 3] = ["databases", "indexeddb", "v1"];
-/// Name of a database file, in its own folder.
 const DATABASE: &str = "IndexedDB.sqlite3";
 
 /// Origin of a site, such as `https://example.com`.
@@ -35,7 +32,7 @@ impl Origin {
         (known && url.origin().ascii_serialization() == text).then(|| Self(text.to_owned()))
     }
 
-    /// Parses the name that WebKit uses in paths: scheme, host and port, separated by `_`.
+    /// Scheme, host and port, separated by `_`.
     fn of_name(name: &str) -> Option<Self> {
         let (scheme, rest) = name.split_once('_')?;
         let (host, port) = rest.rsplit_once('_')?;
@@ -57,7 +54,7 @@ impl Origin {
     }
 }
 
-/// Owner of site data: an origin, and for a frame of another site also the origin of the page.
+/// An origin, and for a frame of another site also the origin of the page.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Site {
     pub origin: Origin,
@@ -70,12 +67,12 @@ pub enum Kind {
     Database,
     /// Write-ahead log of a local storage or a database.
     Journal,
-    /// Index of a write-ahead log; `SQLite` recreates it.
+    /// `SQLite` recreates it.
     Shared,
     Blob,
 }
 
-/// Returns the owner and the kind of the file with this path, or `None` if the name is not WebKit's.
+/// `None` if the name is not WebKit's.
 pub fn meaning(path: &str) -> Option<(Site, Kind)> {
     match path.split('/').collect::<Vec<_>>()[..] {
         [folder, file] if folder == LOCAL.0 => {
@@ -101,7 +98,6 @@ pub fn meaning(path: &str) -> Option<(Site, Kind)> {
     }
 }
 
-/// True for a file name that WebKit gives to a blob.
 pub fn is_blob(file: &str) -> bool {
     let number = file.strip_suffix(".blob").unwrap_or_default();
     (1..=19).contains(&number.len()) && number.bytes().all(|c| c.is_ascii_digit())
@@ -117,7 +113,6 @@ pub fn local_storage(origin: &Origin) -> String {
     format!("{}/{}{}", LOCAL.0, origin.name(), LOCAL.1)
 }
 
-/// Path of a site's database with this name.
 pub fn database(site: &Site, name: &str) -> String {
     let page = site.embedded_in.as_ref().map_or_else(String::new, |page| format!("{}/", page.name()));
     let hash = Sha256::digest(name).iter().fold(String::new(), |hash, byte| format!("{hash}{byte:02X}"));

@@ -14,9 +14,8 @@ use super::databases::Store;
 use super::schema;
 use super::text::Text;
 
-/// Version of the tables, which WebKit upgrades to its own.
+/// WebKit upgrades the tables to its own version.
 const METADATA_VERSION: &str = "1";
-/// Page size of `SQLite` and WebKit in bytes.
 const PAGE: u64 = 4096;
 
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +32,7 @@ pub struct DatabaseBuilder {
     max_pages: u32,
 }
 
-/// Bytes stored with `SQLite`'s text type, regardless of their content, as WebKit stores keys.
+/// Stored with `SQLite`'s text type, regardless of their content, as WebKit stores keys.
 struct Bytes<'a>(&'a [u8]);
 
 impl ToSql for Bytes<'_> {
@@ -43,19 +42,11 @@ impl ToSql for Bytes<'_> {
 }
 
 impl DatabaseBuilder {
-    /// Starts a database.
-    ///
-    /// # Errors
-    /// Returns an error when the file exists or cannot be written.
     pub fn database(path: &Path, max_bytes: u64) -> Result<Self, BuildError> {
         let tables = schema::INDEXED.into_iter().chain([schema::RECORD_INDEX]);
         Self::begin(path, max_bytes, tables)
     }
 
-    /// Starts a local storage.
-    ///
-    /// # Errors
-    /// Returns the errors of [`DatabaseBuilder::database`].
     pub fn local_storage(path: &Path, max_bytes: u64) -> Result<Self, BuildError> {
         Self::begin(path, max_bytes, [schema::LOCAL])
     }
@@ -85,7 +76,7 @@ impl DatabaseBuilder {
         Ok(building)
     }
 
-    /// Runs statements, and detects whether the file became too large.
+    /// Detects whether the file became too large.
     fn with<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, BuildError> {
         work(&self.connection).map_err(|error| {
             let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
@@ -97,10 +88,6 @@ impl DatabaseBuilder {
         })
     }
 
-    /// Inserts an item into a local storage, or replaces the item with this key.
-    ///
-    /// # Errors
-    /// Returns an error when the file becomes too large or cannot be written.
     pub fn item(&self, key: &str, value: &Text) -> Result<(), BuildError> {
         self.with(|connection| {
             let mut insert = connection.prepare_cached("insert into ItemTable values (?1, ?2)")?;
@@ -108,10 +95,7 @@ impl DatabaseBuilder {
         })
     }
 
-    /// Inserts a record with this number. Key and value are in WebKit's encoding.
-    ///
-    /// # Errors
-    /// Returns the errors of [`DatabaseBuilder::item`].
+    /// Key and value are in WebKit's encoding.
     pub fn record(&self, number: i64, store: i64, key: &[u8], value: &[u8]) -> Result<(), BuildError> {
         self.with(|connection| {
             let mut insert = connection.prepare_cached("insert into Records values (?1, ?2, ?3, ?4)")?;
@@ -119,10 +103,6 @@ impl DatabaseBuilder {
         })
     }
 
-    /// Inserts a key into an index, for the record with this number and `primary` key.
-    ///
-    /// # Errors
-    /// Returns the errors of [`DatabaseBuilder::item`].
     pub fn index_key(
         &self,
         (store, index, number): (i64, i64, i64),
@@ -135,10 +115,6 @@ impl DatabaseBuilder {
         })
     }
 
-    /// Inserts a store and its indexes.
-    ///
-    /// # Errors
-    /// Returns the errors of [`DatabaseBuilder::item`].
     pub fn store(&self, store: &Store) -> Result<(), BuildError> {
         self.with(|connection| {
             let path = store.key_path.encode();
@@ -155,10 +131,6 @@ impl DatabaseBuilder {
         })
     }
 
-    /// Sets the name and the version of the database.
-    ///
-    /// # Errors
-    /// Returns the errors of [`DatabaseBuilder::item`].
     pub fn name(&self, name: &str, version: u64) -> Result<(), BuildError> {
         let version = version.to_string();
         let words = [
@@ -174,10 +146,7 @@ impl DatabaseBuilder {
         })
     }
 
-    /// Finishes the file. Returns its size in bytes.
-    ///
-    /// # Errors
-    /// Returns the errors of [`DatabaseBuilder::item`].
+    /// Returns the size in bytes.
     pub fn finish(self) -> Result<u64, BuildError> {
         self.with(|connection| connection.execute_batch("commit"))?;
         let pages = self.pages().map_err(disk)?;

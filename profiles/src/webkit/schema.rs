@@ -2,13 +2,12 @@
 
 use rusqlite::Connection;
 
-/// Registers the name of WebKit's key collation, which the tables use. Nothing here compares with it: only indexes do, and
-/// WebKit creates those.
+/// WebKit's key collation, which the tables use. Nothing here compares with it: only indexes do, and WebKit creates
+/// those.
 pub fn name_order(connection: &Connection) -> rusqlite::Result<()> {
     connection.create_collation("IDBKEY", str::cmp)
 }
 
-/// Tables of an `IndexedDB` database.
 pub const INDEXED: [(&str, &str); 8] = [
     (
         "Records",
@@ -44,13 +43,12 @@ pub const INDEXED: [(&str, &str); 8] = [
     ),
 ];
 
-/// Index that finds the index keys of a record. WebKit creates the two other indexes itself; they use its key collation, which
+/// Finds the index keys of a record. WebKit creates the two other indexes itself; they use its key collation, which
 /// only WebKit implements.
 pub const RECORD_INDEX: (&str, &str) = (
     "IndexRecordsRecordIndex",
     "CREATE INDEX IndexRecordsRecordIndex ON IndexRecords (objectStoreID, objectStoreRecordID)",
 );
 
-/// Table of local storage.
 pub const LOCAL: (&str, &str) =
     ("ItemTable", "CREATE TABLE ItemTable (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB NOT NULL ON CONFLICT FAIL)");

@@ -1,5 +1,3 @@
-//! Tests of values, keys and key paths, in WebKit's encoding and with arbitrary bytes.
-
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -14,7 +12,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     hex.as_bytes().chunks(2).map(digit).collect()
 }
 
-/// Values in the encoding of `WebKitGTK` 2.50, and their form in a document.
+/// The encoded values are from `WebKitGTK` 2.50.
 #[test]
 fn values_of_webkit_round_trip() {
     for (hex, spelled) in [
@@ -168,7 +166,6 @@ fn view() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Any value without references.
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Undefined),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Text {
     Plain(String),
-    /// A string with an unpaired surrogate.
+    /// Contains an unpaired surrogate.
     Broken(Vec<u16>),
 }
 
@@ -14,13 +14,13 @@ impl Text {
         String::from_utf16(&units).map_or(Self::Broken(units), Self::Plain)
     }
 
-    /// Decodes little-endian code units. Returns `None` for an odd number of bytes.
+    /// Little-endian. `None` for an odd number of bytes.
     pub fn of_utf16(bytes: &[u8]) -> Option<Self> {
         let (units, rest) = bytes.as_chunks();
         rest.is_empty().then(|| Self::of_units(units.iter().copied().map(u16::from_le_bytes).collect()))
     }
 
-    /// Decodes bytes that are one character each.
+    /// Each byte is one character.
     pub fn of_latin1(bytes: &[u8]) -> Self {
         Self::Plain(bytes.iter().copied().map(char::from).collect())
     }
@@ -32,7 +32,7 @@ impl Text {
         }
     }
 
-    /// Encodes the code units as little-endian bytes.
+    /// Encodes little-endian code units.
     pub fn utf16(&self) -> Vec<u8> {
         self.units().iter().flat_map(|unit| unit.to_le_bytes()).collect()
     }
@@ -45,7 +45,7 @@ impl Text {
         }
     }
 
-    /// Approximate size in memory in bytes.
+    /// Approximate size in memory.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Plain(text) => text.len(),

@@ -1,8 +1,8 @@
 //! Values that pages store in `IndexedDB`: decodes and encodes WebKit's `SerializedScriptValue`, version 15.
 //!
-//! A value is a tree. An object that occurs repeatedly, or contains itself, is stored once; later occurrences refer to it by
-//! its number among the objects. Values that only a browser supports are not decoded: blobs, files, images, `WebCrypto` keys,
-//! geometry, DOM exceptions and growable buffers.
+//! An object that occurs repeatedly, or contains itself, is stored once; later occurrences refer to it by its number.
+//! Values that only a browser supports are not decoded: blobs, files, images, `WebCrypto` keys, geometry, DOM
+//! exceptions and growable buffers.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -10,12 +10,11 @@ use std::fmt::Write as _;
 use super::bytes::Bytes;
 use super::text::Text;
 
-/// Maximum depth of a value, number of its parts, and size in bytes, because it is in memory.
+/// Depth, number of parts and size in bytes, because a value is in memory.
 pub const MAX_DEPTH: u32 = 64;
 pub const MAX_PARTS: usize = 200_000;
 pub const MAX_BYTES: usize = 8 * 1024 * 1024;
 
-/// Version of the format, at the start of every value.
 const VERSION: u32 = 15;
 /// Marks the end of an object's members and of an array's items.
 const END: u32 = 0xFFFF_FFFF;
@@ -28,7 +27,6 @@ const LATIN1: u32 = 0x8000_0000;
 /// Maximum distance of a date from 1970 in milliseconds.
 const MAX_DATE: f64 = 8.64e15;
 
-/// A value that a page can store.
 #[derive(Debug, Clone)]
 pub enum Value {
     Undefined,
@@ -58,7 +56,6 @@ pub enum Value {
     View {
         kind: ViewKind,
         offset: u64,
-        /// Length in bytes.
         length: u64,
         /// A buffer, or a reference to one.
         of: Box<Value>,
@@ -77,7 +74,6 @@ pub enum Value {
     Reference(u32),
 }
 
-/// Members of an object, in order.
 pub type Members = Vec<(Text, Value)>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,7 +134,6 @@ kinds! {
 }
 
 impl ViewKind {
-    /// Size of an element in bytes.
     fn width(self) -> u64 {
         match self {
             Self::DataView | Self::Int8Array | Self::Uint8Array | Self::Uint8ClampedArray => 1,
@@ -182,7 +177,6 @@ mod tag {
     pub const ERROR: u8 = 55;
 }
 
-/// Reason why bytes or a tree are not a valid value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoValue {
     #[error("contains a type that only a browser supports")]
@@ -206,7 +200,6 @@ impl Pool {
         self.0.push(Some(bytes as u64));
     }
 
-    /// Returns the entry of a number.
     fn get(&self, number: u32) -> Result<Option<u64>, NoValue> {
         let found = usize::try_from(number).ok().and_then(|number| self.0.get(number));
         found.copied().ok_or(NoValue::Malformed("a reference to a missing object"))
@@ -250,10 +243,6 @@ fn check_flags(flags: &Text) -> Result<(), NoValue> {
 }
 
 impl Value {
-    /// Decodes WebKit's format.
-    ///
-    /// # Errors
-    /// Returns an error when the bytes are not exactly one supported value.
     pub fn decode(bytes: &[u8]) -> Result<Self, NoValue> {
         if bytes.len() > MAX_BYTES {
             return Err(NoValue::TooLarge);
@@ -268,10 +257,6 @@ impl Value {
         if decoder.bytes.is_empty() { Ok(value) } else { Err(NoValue::Malformed("more than one value")) }
     }
 
-    /// Encodes the value for WebKit.
-    ///
-    /// # Errors
-    /// Returns an error when no page could have such a value.
     pub fn encode(&self) -> Result<Vec<u8>, NoValue> {
         let mut encoder = Encoder { bytes: VERSION.to_le_bytes().to_vec(), pool: Pool::default(), parts: 0 };
         encoder.value(self, 0)?;
@@ -377,7 +362,6 @@ impl Decoder<'_> {
         })
     }
 
-    /// Consumes a tag, if it is next.
     fn next_is(&mut self, tag: u8) -> bool {
         let is_next = self.bytes.0.first() == Some(&tag);
         if is_next {

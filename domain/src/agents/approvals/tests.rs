@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use super::super::commands::ElementQuery;
 use super::*;
 
-/// Names that need approval, separated by bars.
+/// Separated by bars.
 const ACTING: &[&str] = &[
     // English
     "Pay now | BUY | Place order | Delete | Deleting… | Remove item | Send | Send message | Post | Publish",
@@ -46,7 +46,7 @@ const ACTING: &[&str] = &[
     "立即购买 | 支付 | 提交订单 | 删除账户 | 刪除帳戶 | 发送 | 發佈 | 确认 | 同意 | 签署合同 | 转账 | 订阅 | 预订 | 捐款 | 提现",
 ];
 
-/// Names that need none, separated by bars.
+/// Separated by bars.
 const HARMLESS: &[&str] = &[
     // English
     "Next | Details | Posture | Payload | Menu | Address | Senders' guild | Back | Sign in",

@@ -6,10 +6,7 @@ use super::complaints::GrammarErrorKind;
 use crate::addresses::Destinations;
 use crate::operations::BrowserUrl;
 
-/// Returns the absolute address. It is unchanged except that a missing scheme is added.
-///
-/// # Errors
-/// Returns an error if the text is not an address, or if browsers may not open it.
+/// Absolute, and unchanged except that a missing scheme is added.
 pub fn read(text: &str, is_quoted: bool, destinations: &Destinations) -> Result<String, GrammarErrorKind> {
     let text = text.trim();
     let url = if has_scheme(text) { text.to_owned() } else { format!("https://{text}") };
@@ -35,7 +32,7 @@ fn not_an_address(is_quoted: bool) -> GrammarErrorKind {
     GrammarErrorKind::says(format!("is not an address; to use an element with this name, {tap}"))
 }
 
-/// True when the text begins with a scheme. The colon in `example.com:8080` and `localhost:3000` precedes a port.
+/// The colon in `example.com:8080` and `localhost:3000` precedes a port.
 fn has_scheme(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -45,7 +42,7 @@ fn has_scheme(text: &str) -> bool {
     is_scheme && !(is_port && (scheme.contains('.') || scheme.eq_ignore_ascii_case("localhost")))
 }
 
-/// True when a text without a scheme names a host: an IP address, or a name that ends like a top-level domain.
+/// True for a text without a scheme that is an IP address, or a name that ends like a top-level domain.
 fn is_host(text: &str, url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => {

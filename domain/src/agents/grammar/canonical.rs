@@ -3,7 +3,7 @@
 use super::vocabulary::{CAPTURES, DIRECTIONS, NOUNS, SWIPES};
 use crate::agents::commands::{Command, DragEnd, ElementQuery, ExtractItem, PageQuery, WaitCondition};
 
-/// Prints a plan, one step a line. Parsing the result yields the same plan. The result contains text to type in clear.
+/// One step a line. Parsing the result yields the same plan. The result contains text to type in clear.
 #[must_use]
 pub fn print(plan: &[Command]) -> String {
     plan.iter().map(step).collect::<Vec<_>>().join("\n")

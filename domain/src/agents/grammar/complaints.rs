@@ -10,27 +10,25 @@ use super::lexing::Token;
 use super::vocabulary::{self, VERBS, Verb};
 use crate::agents::commands::ParsedMessage;
 
-/// An error in a message and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrammarError {
     /// Position of the error, or the position after which something is missing. `None` in an empty part of a step.
     span: Option<Range<usize>>,
     is_missing: bool,
-    /// True when the reply may repeat the text at this position. It must not if the text could be meant for typing, such as a
-    /// password, because replies are stored longer.
+    /// The reply may repeat the text at this position. Not if it could be a text to type, such as a password, because
+    /// replies are stored longer.
     shown: bool,
     trouble: GrammarErrorKind,
-    /// Verb whose examples the reply shows.
+    /// The reply shows its examples.
     verb: Option<&'static Verb>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GrammarErrorKind {
-    /// The text is not understood.
     Unknown,
-    /// The text is invalid. The message continues a sentence that begins with the text.
+    /// Continues a sentence that begins with the text.
     Says(Cow<'static, str>),
-    /// The command is understood but refused, for this reason.
+    /// The command is understood.
     Refused(Cow<'static, str>),
 }
 
@@ -40,7 +38,7 @@ impl GrammarErrorKind {
     }
 }
 
-/// Maximum number of characters of the message that a reply repeats.
+/// Characters of the message that a reply repeats.
 const MOST_REPEATED: usize = 40;
 
 impl GrammarError {
@@ -48,17 +46,16 @@ impl GrammarError {
         Self { span: Some(span), is_missing: false, shown: true, trouble, verb: None }
     }
 
-    /// Creates an error for an empty part of a step.
     pub fn missing(trouble: GrammarErrorKind) -> Self {
         Self { span: None, is_missing: true, shown: true, trouble, verb: None }
     }
 
-    /// Creates an error at a token that the reply must not repeat.
+    /// The reply must not repeat the token.
     pub fn hidden(span: Range<usize>, trouble: GrammarErrorKind) -> Self {
         Self { shown: false, ..Self::at(span, trouble) }
     }
 
-    /// Extracts the error of a parser, recoverable or not.
+    /// The parser's error may be recoverable or not.
     pub fn of(error: ErrMode<Self>) -> Self {
         match error {
             ErrMode::Backtrack(complaint) | ErrMode::Cut(complaint) => complaint,
@@ -74,13 +71,12 @@ impl GrammarError {
         self
     }
 
-    /// Prevents the reply from repeating the text, unless it lies within `harmless`.
+    /// The reply must not repeat the text, unless it lies within `harmless`.
     pub fn hiding_but(mut self, harmless: &Range<usize>) -> Self {
         self.shown &= self.span.as_ref().is_none_or(|span| harmless.start <= span.start && span.end <= harmless.end);
         self
     }
 
-    /// Builds the reply to the customer.
     pub fn into_reading(self, message: &str) -> ParsedMessage {
         let span = self.span.unwrap_or_default();
         let place = place(message, span.start);
@@ -105,15 +101,13 @@ impl GrammarError {
     }
 }
 
-/// True when the text may be repeated: a word of letters only, a single character, or words of the vocabulary. Any other text
-/// could be meant for typing.
+/// A word of letters only, a single character, or words of the vocabulary. Any other text could be a text to type.
 fn is_harmless(text: &str) -> bool {
     let is_word = text.chars().all(|letter| letter.is_alphabetic() || matches!(letter, '-' | '\'' | '’'));
     let has_inner_capitals = text.chars().skip(1).any(char::is_uppercase) && text.chars().any(char::is_lowercase);
     is_word && !has_inner_capitals || text.chars().count() == 1 || text.split(' ').all(vocabulary::has)
 }
 
-/// Formats a position for people: lines and characters, counted from 1.
 fn place(message: &str, at: usize) -> String {
     let before = &message[..at];
     let line = before.matches('\n').count() + 1;
@@ -130,7 +124,6 @@ fn excerpt(text: &str) -> String {
 
 type Tokens<'m> = TokenSlice<'m, Token<'m>>;
 
-/// The error of a parser that fails without its own message.
 impl<'m> ParserError<Tokens<'m>> for GrammarError {
     type Inner = Self;
 

@@ -20,7 +20,6 @@ pub fn set(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed
     Ok(Command::Fill { target: whole(target, false, context.message)?, value })
 }
 
-/// Returns the date in the form of HTML.
 fn read(tokens: &[Token<'_>]) -> Parsed<String> {
     let says = |words: &'static str| stop(complaint(tokens, GrammarErrorKind::says(words)));
     let text = tokens.iter().map(|token| &*token.text).collect::<Vec<_>>().join(" ");

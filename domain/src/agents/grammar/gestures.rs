@@ -14,7 +14,7 @@ use crate::agents::commands::{Command, Degrees, DragEnd};
 
 /// Shortest and longest swipe in CSS pixels.
 const SWIPED: std::ops::RangeInclusive<i64> = 10..=5_000;
-/// Longest drag in one direction in CSS pixels.
+/// CSS pixels in one direction.
 const DRAGGED: i64 = 5_000;
 
 /// `TARGET DIRECTION by N`, or `TARGET to TARGET`
@@ -87,7 +87,7 @@ pub fn swipe(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     all(input.finish(), eof, Command::Swipe { direction, distance, target })
 }
 
-/// Two numbers of degrees: quoted as one text, or as written.
+/// Quoted as one text, or as written.
 pub fn location(said: &Token<'_>, rest: &[Token<'_>]) -> Parsed<Command> {
     let text = rest.iter().map(|token| &*token.text).collect::<Vec<_>>().join(" ");
     let numbers: Vec<_> = text.split([' ', ',']).filter(|number| !number.is_empty()).collect();

@@ -9,10 +9,7 @@ use super::lexing::{Token, same};
 use super::targets::{Parsed, complaint, phrase, stop};
 use super::vocabulary::{KEYS, KeyName, MODIFIERS};
 
-/// Returns the key to press; `None` if the text names an element to tap.
-///
-/// # Errors
-/// Returns an error if the text could be a key or an element, or names an unknown key.
+/// `None` if the text names an element to tap.
 pub fn read(rest: &[Token<'_>]) -> Parsed<Option<String>> {
     let mut input = TokenSlice::new(rest);
     let the = opt(phrase(&["the"])).parse_next(&mut input)?.is_some();
@@ -64,7 +61,7 @@ fn named(text: &str) -> Option<&'static KeyName> {
     KEYS.iter().find(|key| key.names.iter().any(|name| same(name, text)))
 }
 
-/// Returns the browser's name of a key: a named key, a character, or either after modifiers.
+/// A named key, a character, or either after modifiers.
 fn key(text: &str) -> Option<String> {
     let mut characters = text.chars();
     match (characters.next(), characters.next()) {
@@ -78,8 +75,7 @@ fn function_key(text: &str) -> Option<String> {
     (1..=12).contains(&number).then(|| format!("F{number}"))
 }
 
-/// Parses a combination such as `Ctrl+Shift+A`. The letter names the key, so it becomes lower case; only Shift makes it a
-/// capital.
+/// Such as `Ctrl+Shift+A`. The letter names the key, so it becomes lower case; only Shift makes it a capital.
 fn combined(text: &str) -> Option<String> {
     // The last plus sign of `Control++` is the key.
     let (held, last) = match text.strip_suffix("++") {

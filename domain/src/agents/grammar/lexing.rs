@@ -11,11 +11,10 @@ use winnow::token::{any, take_while};
 
 use super::complaints::{GrammarError, GrammarErrorKind};
 
-/// A token of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token<'m> {
     pub kind: Kind,
-    /// A word as written, or a quoted text with its escapes resolved.
+    /// The escapes of a quoted text are resolved.
     pub text: Cow<'m, str>,
     /// Position in bytes, including quotation marks.
     pub span: Range<usize>,
@@ -23,12 +22,12 @@ pub struct Token<'m> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A sequence of characters without white space.
     Word,
-    /// A text in quotation marks.
     Quote,
-    /// Separator of steps. After a soft one, the next step may omit its verb.
-    Break { soft: bool },
+    /// After a soft one, the next step may omit its verb.
+    Break {
+        soft: bool,
+    },
 }
 
 impl Token<'_> {
@@ -36,13 +35,13 @@ impl Token<'_> {
         self.kind == Kind::Quote
     }
 
-    /// True when the token is this word, ignoring case.
+    /// Ignores case.
     pub fn is(&self, word: &str) -> bool {
         self.kind == Kind::Word && same(&self.text, word)
     }
 }
 
-/// True when two words are equal, ignoring case. The vocabulary is ASCII.
+/// Ignores case. The vocabulary is ASCII.
 pub fn same(one: &str, other: &str) -> bool {
     one.eq_ignore_ascii_case(other)
 }
@@ -52,9 +51,6 @@ type Text<'m> = LocatingSlice<&'m str>;
 const MARKS: [(char, char); 4] = [('"', '"'), ('“', '”'), ('\'', '\''), ('‘', '’')];
 
 /// Splits a message into tokens, in time linear in its length.
-///
-/// # Errors
-/// Returns an error if a quoted text is not closed.
 pub fn lex(message: &str) -> Result<Vec<Token<'_>>, GrammarError> {
     let tokens: ModalResult<Vec<_>, GrammarError> =
         repeat(0.., preceded(blanks, token)).parse_next(&mut LocatingSlice::new(message.trim_end()));
@@ -109,7 +105,7 @@ fn word<'m>(input: &mut Text<'m>) -> ModalResult<(Kind, Cow<'m, str>), GrammarEr
     Ok((kind, Cow::Borrowed(text)))
 }
 
-/// Parses up to the closing mark. A backslash escapes a mark of the same kind and another backslash.
+/// A backslash escapes a mark of the same kind and another backslash.
 fn quoted<'m>(input: &mut Text<'m>) -> ModalResult<(Kind, Cow<'m, str>), GrammarError> {
     let start = input.current_token_start();
     let opening = any.verify_map(|c| MARKS.into_iter().find(|(opening, _)| *opening == c)).parse_next(input)?;

@@ -57,12 +57,11 @@ fn query(said: &Token<'_>, rest: &[Token<'_>]) -> Parsed<PageQuery> {
     all(input.finish(), eof, PageQuery::Words(name.text.to_string()))
 }
 
-/// Accepts or dismisses the dialog. The phrase of the verb says everything.
+/// The phrase of the verb says everything.
 pub fn dialog(rest: &[Token<'_>], accept: bool) -> Parsed<Command> {
     all(rest, eof, Command::Dialog { accept, text: None })
 }
 
-/// The text to answer a prompt with.
 pub fn answer(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     let hidden = |complaint: GrammarError| complaint.hiding_but(&said.span);
     let text = text(rest, context).map_err(|error| error.map(hidden))?;

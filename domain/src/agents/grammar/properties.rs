@@ -11,7 +11,7 @@ use crate::agents::commands::{
 use crate::ids::PageId;
 use crate::operations::{CaptureKind, Direction};
 
-/// A text that is valid in quotation marks, including special characters.
+/// Valid in quotation marks, including special characters.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => r"[ -~äß“”‘’\n]{0,12}",
@@ -83,7 +83,6 @@ fn degrees(most: i32) -> impl Strategy<Value = Degrees> {
     })
 }
 
-/// Commands of pages, dialogs and gestures.
 fn other_wish() -> impl Strategy<Value = Command> {
     let directions = vec![Direction::Up, Direction::Down, Direction::Left, Direction::Right];
     let swipe = (prop::sample::select(directions), prop::option::of(10..=5_000_u32), prop::option::of(sought()));
@@ -194,12 +193,11 @@ fn babble() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(words), 0..14).prop_map(|words| words.join(" "))
 }
 
-/// Removes quotation marks and backslashes and ignores case.
 fn bare(text: &str) -> String {
     text.chars().filter(|c| !matches!(c, '\\' | '"' | '\'' | '“' | '”' | '‘' | '’')).collect::<String>().to_lowercase()
 }
 
-/// Returns every text of a plan that the message must contain.
+/// The message must contain every text of the plan.
 fn said(plan: &[Command]) -> Vec<String> {
     let mut texts = Vec::new();
     let mut target = |sought: &ElementQuery| match sought {

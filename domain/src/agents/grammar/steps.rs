@@ -22,12 +22,11 @@ use super::{addresses, dates, gestures, keys, pages};
 use crate::agents::commands::{Command, ElementQuery, ExtractItem, WaitCondition};
 use crate::operations::CaptureKind;
 
-/// Distance of a scroll without a number: most of a phone's screen.
+/// Without a number: most of a phone's screen.
 const A_SCREEN: i64 = 600;
 /// Distance to the end of any page, and the maximum distance in a message.
 const FAR: i64 = 1_000_000;
 
-/// Returns the verb at the beginning of a step and the tokens after it.
 pub fn verb<'m>(step: &'m [Token<'m>]) -> Option<(&'static Verb, &'m Token<'m>, &'m [Token<'m>])> {
     let phrases = VERBS.iter().flat_map(|verb| verb.phrases.iter().map(move |phrase| (*phrase, verb)));
     let mut input = TokenSlice::new(step);
@@ -35,10 +34,6 @@ pub fn verb<'m>(step: &'m [Token<'m>]) -> Option<(&'static Verb, &'m Token<'m>, 
     Some((verb, step.first()?, input.finish()))
 }
 
-/// Parses the tokens after a verb into a command.
-///
-/// # Errors
-/// Returns an error if the step is ambiguous, not understood, or refused.
 pub fn wish<'m>(verb: &'static Verb, said: &Token<'_>, rest: &'m [Token<'m>], context: Context<'_>) -> Parsed<Command> {
     match verb.act {
         StepSyntax::Open => open(rest, context),
@@ -79,7 +74,6 @@ pub fn wish<'m>(verb: &'static Verb, said: &Token<'_>, rest: &'m [Token<'m>], co
     }
 }
 
-/// Requires the parser to consume all tokens.
 pub fn all<'m, T, W>(
     rest: &'m [Token<'m>],
     parser: impl Parser<Tokens<'m>, T, winnow::error::ErrMode<GrammarError>>,
@@ -124,7 +118,7 @@ fn check(rest: &[Token<'_>], (role, checked): (&str, bool), context: Context<'_>
     Ok(Command::Check { target, checked })
 }
 
-/// Parses a text to type or an option to choose: quoted, or the words as written.
+/// Quoted, or the words as written.
 pub fn text(tokens: &[Token<'_>], context: Context<'_>) -> Parsed<String> {
     match tokens {
         [quoted] if quoted.is_quote() => Ok(quoted.text.to_string()),
@@ -190,7 +184,6 @@ fn filled(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<
     Ok(Command::Fill { target, value: text(value, context).map_err(|error| error.map(hidden))? })
 }
 
-/// A key to press, or an element to tap.
 fn press(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     match keys::read(rest)? {
         Some(key) => Ok(Command::Press { key }),
@@ -293,7 +286,6 @@ fn condition(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Pars
     Ok(if is_there { WaitCondition::Visible(target) } else { WaitCondition::Hidden(target) })
 }
 
-/// Returns the milliseconds if the tokens are a time.
 fn time(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Option<u64>> {
     let Some(first) =
         rest.first().filter(|first| !first.is_quote() && first.text.starts_with(|c: char| c.is_ascii_digit()))
@@ -317,7 +309,6 @@ fn time(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Option<u64>> {
     }
 }
 
-/// Returns the regular expression if the tokens are a condition on the address.
 fn address_test(rest: &[Token<'_>]) -> Parsed<Option<String>> {
     let mut input = TokenSlice::new(rest);
     let address = (articles, phrase(ADDRESS), one_of(lines(&ADDRESS_TESTS)));

@@ -11,17 +11,14 @@ use super::lexing::Token;
 use super::vocabulary::{ARTICLES, CALLED, NOUNS, Noun, UNCLEAR};
 use crate::agents::commands::ElementQuery;
 
-/// The tokens of a step, or of a part of it.
 pub type Tokens<'m> = TokenSlice<'m, Token<'m>>;
-/// Result of a parser.
 pub type Parsed<T> = ModalResult<T, GrammarError>;
 
-/// Fails without backtracking: no other alternative can match.
+/// No other alternative can match.
 pub fn stop<T>(complaint: GrammarError) -> Parsed<T> {
     Err(ErrMode::Cut(complaint))
 }
 
-/// Builds an error that spans all the tokens.
 pub fn complaint(tokens: &[Token<'_>], trouble: GrammarErrorKind) -> GrammarError {
     match (tokens.first(), tokens.last()) {
         (Some(first), Some(last)) => GrammarError::at(first.span.start..last.span.end, trouble),
@@ -29,7 +26,6 @@ pub fn complaint(tokens: &[Token<'_>], trouble: GrammarErrorKind) -> GrammarErro
     }
 }
 
-/// Returns the number of tokens of the phrase if the tokens begin with it.
 fn length(phrase: &str, tokens: &[Token<'_>]) -> Option<usize> {
     let words = phrase.split(' ').count();
     let fits = tokens.len() >= words && phrase.split(' ').zip(tokens).all(|(word, token)| token.is(word));
@@ -42,7 +38,6 @@ fn longest<'p, T>(phrases: impl IntoIterator<Item = (&'p str, T)>, tokens: &[Tok
     fitting.max_by_key(|(length, _)| *length)
 }
 
-/// Parses the longest matching phrase and returns its meaning.
 pub fn one_of<'m, T: 'm>(
     phrases: impl IntoIterator<Item = (&'static str, T)> + Clone,
 ) -> impl Parser<Tokens<'m>, T, ErrMode<GrammarError>> {
@@ -52,19 +47,17 @@ pub fn one_of<'m, T: 'm>(
     }
 }
 
-/// Parses the longest matching phrase.
 pub fn phrase<'m>(phrases: &'static [&'static str]) -> impl Parser<Tokens<'m>, (), ErrMode<GrammarError>> {
     one_of(phrases.iter().map(|phrase| (*phrase, ())))
 }
 
-/// Flattens a table with several phrases per meaning.
 pub fn lines<T: Copy>(
     table: &'static [(T, &'static [&'static str])],
 ) -> impl Iterator<Item = (&'static str, T)> + Clone {
     table.iter().flat_map(|(means, phrases)| phrases.iter().map(|phrase| (*phrase, *means)))
 }
 
-/// Splits the tokens at the first of these phrases. Returns the tokens before it, its first token, and the tokens after it.
+/// Returns the tokens before it, its first token, and the tokens after it.
 pub fn split<'m>(
     tokens: &'m [Token<'m>],
     phrases: &'static [&'static str],
@@ -74,12 +67,11 @@ pub fn split<'m>(
     Some((&tokens[..at], &tokens[at], &tokens[at + length..]))
 }
 
-/// Returns the number of positions at which one of the phrases occurs.
 pub fn count(tokens: &[Token<'_>], phrases: &[&str]) -> usize {
     (0..tokens.len()).filter(|at| phrases.iter().any(|phrase| length(phrase, &tokens[*at..]).is_some())).count()
 }
 
-/// Removes the longest of these phrases from the end. Returns the tokens before it and its meaning.
+/// Returns the tokens before it and its meaning.
 pub fn split_end<'m, T: Copy>(
     tokens: &'m [Token<'m>],
     phrases: impl Iterator<Item = (&'static str, T)>,
@@ -99,7 +91,6 @@ pub fn word<'m>(input: &mut Tokens<'m>) -> Parsed<&'m Token<'m>> {
     any.verify(|token: &&Token<'m>| !token.is_quote()).parse_next(input)
 }
 
-/// Skips articles and returns their number.
 pub fn articles(input: &mut Tokens<'_>) -> Parsed<usize> {
     repeat(0.., phrase(ARTICLES)).parse_next(input)
 }
@@ -115,10 +106,6 @@ fn noun<'m>(several: bool) -> impl Parser<Tokens<'m>, &'static Noun, ErrMode<Gra
     one_of(nouns(several))
 }
 
-/// Parses all the tokens as one element.
-///
-/// # Errors
-/// Returns an error if the tokens name no element, or are ambiguous.
 pub fn whole<'m>(tokens: &'m [Token<'m>], several: bool, message: &str) -> Parsed<ElementQuery> {
     let mut input = TokenSlice::new(tokens);
     let exact = alt((exactly, |input: &mut Tokens<'m>| named(input, several)));
@@ -143,7 +130,7 @@ fn exactly<'m>(input: &mut Tokens<'m>) -> Parsed<ElementQuery> {
     preceded(articles, alt((css, reference))).parse_next(input)
 }
 
-/// An element with a quoted name: `the "Sign in" button`, `button "Sign in"`, `the button called "Sign in"`.
+/// `the "Sign in" button`, `button "Sign in"`, `the button called "Sign in"`.
 fn named(input: &mut Tokens<'_>, several: bool) -> Parsed<ElementQuery> {
     articles.parse_next(input)?;
     let before = opt(noun(several)).parse_next(input)?;
@@ -160,7 +147,7 @@ fn named(input: &mut Tokens<'_>, several: bool) -> Parsed<ElementQuery> {
     Ok(ElementQuery::Described { role, words: text.text.to_string() })
 }
 
-/// An element without quotation marks: `the Sign in button`, `the button`, `Sign in`.
+/// `the Sign in button`, `the button`, `Sign in`.
 fn plain<'m>(tokens: &'m [Token<'m>], several: bool, message: &str) -> Parsed<ElementQuery> {
     let mut input = TokenSlice::new(tokens);
     let articles = articles.parse_next(&mut input)?;
@@ -197,7 +184,7 @@ pub fn as_written<'t>(tokens: &[Token<'_>], message: &'t str) -> &'t str {
     }
 }
 
-/// True when the tokens have a noun, a quoted name or a reference, so that they cannot be part of a longer text.
+/// The tokens have a noun, a quoted name or a reference, so they cannot be part of a longer text.
 pub fn is_certain(tokens: &[Token<'_>]) -> bool {
     tokens.iter().any(Token::is_quote)
         || split_end(tokens, nouns(false)).is_some()

@@ -7,7 +7,6 @@ use crate::addresses::Destinations;
 use crate::agents::commands::{Command, ElementQuery, ParsedMessage};
 use crate::limits::Limits;
 
-/// Parses a message with the default limits.
 pub(super) fn reading(message: &str) -> ParsedMessage {
     let (destinations, limits) = (Destinations::default(), Limits::default());
     read(message, &Rules { destinations: &destinations, limits: &limits, most_steps: 20, most_characters: 10_000 })

@@ -5,21 +5,17 @@ use std::sync::LazyLock;
 
 use crate::operations::{CaptureKind, Direction};
 
-/// A verb that begins a step.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Verb {
     pub(super) act: StepSyntax,
-    /// Title in the documentation.
     pub title: &'static str,
-    /// Phrases for the verb. The longest matching phrase is used.
+    /// The longest matching phrase is used.
     pub phrases: &'static [&'static str],
-    /// Description for the documentation.
     pub about: &'static str,
     /// Example messages with their canonical form ([`super::print`]).
     pub examples: &'static [(&'static str, &'static str)],
 }
 
-/// Rule for the rest of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StepSyntax {
     Open,
@@ -56,7 +52,7 @@ pub(super) enum StepSyntax {
 }
 
 impl StepSyntax {
-    /// True when a step of this rule enters a text, so that words after it may be one.
+    /// Words after such a step may be a text.
     pub(super) fn enters_text(self) -> bool {
         matches!(self, Self::Type | Self::Fill | Self::Clear | Self::SetDate | Self::AnswerDialog)
     }
@@ -397,17 +393,15 @@ pub static VERBS: [Verb; 31] = [
     },
 ];
 
-/// A kind of element, with its everyday names.
 #[derive(Debug)]
 pub struct Noun {
-    /// ARIA role; `None` matches any.
+    /// `None` matches any.
     pub role: Option<&'static str>,
-    /// Names of the element. The first is the canonical one.
+    /// The first is the canonical one.
     pub names: &'static [&'static str],
     pub(super) plurals: &'static [&'static str],
 }
 
-/// All kinds of elements.
 pub static NOUNS: [Noun; 25] = [
     Noun { role: Some("button"), names: &["button"], plurals: &["buttons"] },
     Noun { role: Some("link"), names: &["link", "hyperlink"], plurals: &["links", "hyperlinks"] },
@@ -493,11 +487,9 @@ pub static NOUNS: [Noun; 25] = [
 
 #[derive(Debug)]
 pub struct KeyName {
-    /// Name of the key in the browser.
     pub key: &'static str,
-    /// Names that people use.
     pub names: &'static [&'static str],
-    /// True when the name means the key without the word “key”, because buttons rarely have this name.
+    /// The name means the key without the word “key”, because buttons rarely have this name.
     pub(super) alone: bool,
 }
 
@@ -561,23 +553,19 @@ pub(super) const INTO: &[&str] = &["into", "in", "in to", "inside", "on", "onto"
 /// Phrases between an element that is dragged and the element where the drag ends.
 pub(super) const ONTO: &[&str] = &["to", "onto", "into"];
 
-/// Names of a page of the browser.
 pub(super) const PAGES: &[&str] = &["page", "tab", "window"];
 
-/// An awaited download.
 pub(super) const DOWNLOADS: &[&str] = &["download"];
 
 /// Phrases after an awaited download.
 pub(super) const COMPLETIONS: &[&str] = &["to finish", "to complete", "to end", "finishes", "is complete", "is done"];
 
-/// An awaited page of the browser.
 pub(super) const NEW_PAGES: &[&str] =
     &["new page", "new tab", "new window", "page to open", "tab to open", "window to open"];
 
 /// Phrases after an awaited page.
 pub(super) const BEGINNINGS: &[&str] = &["to open", "to appear", "opens", "appears"];
 
-/// Names of the months.
 pub(super) const MONTHS: [&str; 12] = [
     "january",
     "february",
@@ -695,7 +683,6 @@ pub(super) static DIRECTIONS: [((i64, i64), &str); 4] =
 pub(super) static SWIPES: [(&str, Direction); 4] =
     [("up", Direction::Up), ("down", Direction::Down), ("left", Direction::Left), ("right", Direction::Right)];
 
-/// Ends of a page, as directions.
 pub(super) static ENDS: [((i64, i64), &str); 5] = [
     ((0, 1), "to the bottom"),
     ((0, 1), "to the end"),
@@ -704,8 +691,8 @@ pub(super) static ENDS: [((i64, i64), &str); 5] = [
     ((-1, 0), "to the left end"),
 ];
 
-/// Words that an unquoted text must not contain. They count, exclude, refer to other elements or set conditions, which steps
-/// cannot express, or they belong to the text. In quotation marks they are always part of the text.
+/// They count, exclude, refer to other elements or set conditions, which steps cannot express, or they belong to the
+/// text. In quotation marks they are always part of the text.
 pub(super) const UNCLEAR: &[&str] = &[
     "or",
     "if",

@@ -1,4 +1,4 @@
-//! Transport of packets to the server: a UDP socket, or a TCP connection with length-prefixed packets.
+//! A UDP socket, or a TCP connection with length-prefixed packets.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,9 +12,8 @@ use tokio::time::timeout;
 
 use super::profile::Transport;
 
-/// Maximum length of a datagram.
 const DATAGRAM: usize = 65_535;
-/// Maximum length of a packet from a connection. Packets of a tunnel are about a tenth of this.
+/// Packets of a tunnel are about a tenth of this.
 const PACKET: usize = 16 << 10;
 const INPUT: usize = 64 << 10;
 /// Size of the write buffer that forces a flush.
@@ -48,7 +47,7 @@ impl Carrier {
         }
     }
 
-    /// True when the server can end it.
+    /// The server can end it.
     pub(super) fn is_connection(&self) -> bool {
         matches!(self, Self::Tcp { .. })
     }
@@ -60,7 +59,7 @@ impl Carrier {
         }
     }
 
-    /// Returns the position of the next received packet, if there is one, in [`bytes`](Self::bytes).
+    /// Position of the next received packet in [`bytes`](Self::bytes).
     ///
     /// # Errors
     /// Over UDP, returns an error when the machine receives an ICMP error. Over TCP, returns an error when the connection has
@@ -98,7 +97,7 @@ impl Carrier {
         }
     }
 
-    /// Bytes of a packet, valid until the next one is received.
+    /// Valid until the next packet is received.
     pub(super) fn bytes(&self, packet: Range<usize>) -> &[u8] {
         match self {
             Self::Udp { datagram, .. } => &datagram[packet],
@@ -107,10 +106,6 @@ impl Carrier {
     }
 
     /// Sends a packet, or buffers it for [`flush`](Self::flush).
-    ///
-    /// # Errors
-    /// Returns an error when a connection has ended or its server reads nothing. Over UDP, returns an error when the machine
-    /// has received an ICMP error.
     pub(super) async fn send(&mut self, packet: &[u8]) -> io::Result<()> {
         match self {
             Self::Udp { socket, .. } => match socket.send(packet).await {
@@ -127,10 +122,7 @@ impl Carrier {
         }
     }
 
-    /// Writes the buffered packets. Dropping the future loses nothing.
-    ///
-    /// # Errors
-    /// Returns the same errors as [`send`](Self::send).
+    /// Dropping the future loses nothing.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
         let Self::Tcp { stream, output, .. } = self else { return Ok(()) };
         while !output.is_empty() {

@@ -6,17 +6,17 @@ use super::keys::DataKeys;
 use super::packets::Opcode;
 use super::replay::Window;
 
-/// Maximum number of bytes before the keys are renewed, well below the limits of AES-GCM.
+/// Well below the limits of AES-GCM.
 pub(super) const MAX_BYTES: u64 = 1 << 38;
-/// Maximum number of packets before the keys are renewed, well before the packet numbers run out.
+/// Well before the packet numbers run out.
 pub(super) const MAX_PACKETS: u64 = 1 << 31;
 
 const TAG: usize = 16;
 const NUMBER: usize = 4;
-/// Length of the implicit part of a nonce, which packets do not contain.
+/// Packets do not contain it.
 const IMPLICIT: usize = NONCE_LEN - NUMBER;
 
-/// Supported ciphers. All are AEAD; there is no other.
+/// All are AEAD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cipher {
     Aes256Gcm,
@@ -49,11 +49,11 @@ impl Cipher {
     }
 }
 
-/// Packet format of a tunnel, which all key generations share.
+/// All key generations of a tunnel share it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Format {
     pub(super) cipher: Cipher,
-    /// Peer id that the server has assigned. Old servers assign none.
+    /// Old servers assign none.
     pub(super) peer: Option<u32>,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct DataChannel {
     opening: (LessSafeKey, [u8; IMPLICIT]),
     sent: u32,
     came: Window,
-    /// Counts of both directions.
+    /// Counts packets of both directions.
     pub(super) packets: u64,
     pub(super) bytes: u64,
 }
@@ -84,7 +84,7 @@ impl DataChannel {
         }
     }
 
-    /// Seals a packet into `out`. Returns `None` when the packet numbers have run out; the key must not be used after that.
+    /// `None` when the packet numbers have run out; the key must not be used after that.
     pub(super) fn seal(&mut self, packet: &[u8], out: &mut Vec<u8>) -> Option<()> {
         self.sent = self.sent.checked_add(1)?;
         let number = self.sent.to_be_bytes();
@@ -112,7 +112,7 @@ impl DataChannel {
         Some(())
     }
 
-    /// Opens a packet if it is authentic and new.
+    /// `None` if the packet is not authentic or not new.
     pub(super) fn open(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
         let (opcode, _) = Opcode::read(*packet.first()?)?;
         let begin = match opcode {

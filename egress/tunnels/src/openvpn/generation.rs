@@ -1,5 +1,5 @@
-//! One generation of keys: a TLS session over control packets, in which both ends agree on keys and exchange messages. A tunnel
-//! starts with one generation, and each renewal replaces it, by default after an hour.
+//! One generation of keys: a TLS session over control packets. Each renewal replaces the generation, by default after
+//! an hour.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::sync::Arc;
@@ -15,23 +15,22 @@ use super::reliable::{DuePacket, Reliable};
 use super::wrapping::Wrapper;
 use super::{Failure, Offer};
 
-/// Maximum number of TLS bytes in one packet.
+/// TLS bytes in one packet.
 const CHUNK: usize = 1100;
-/// Minimum number of TLS bytes in a packet that also carries a long key.
+/// TLS bytes in a packet that also carries a long key.
 const LEAST: usize = 16;
-/// Maximum number of buffered bytes from the server.
+/// Buffered bytes from the server.
 const MOST: usize = 128 << 10;
 /// Four zeros, and 2 for the key method.
 const METHOD: [u8; 5] = [0, 0, 0, 0, 2];
 
-/// State that all generations of a tunnel share.
 pub(super) struct Peer {
     pub(super) wrapper: Wrapper,
     pub(super) ours: SessionId,
-    /// Session id of the server; `None` before it has answered.
+    /// `None` before the server has answered.
     pub(super) theirs: Option<SessionId>,
     pub(super) offer: Offer,
-    /// True when the server requests the client key again, in the packet after the reset.
+    /// The server requests the client key again, in the packet after the reset.
     resends_key: bool,
 }
 
@@ -40,7 +39,6 @@ impl Peer {
         Self { wrapper, ours: rand::random(), theirs: None, offer, resends_key: false }
     }
 
-    /// Builds a packet, with pending confirmations.
     fn pack(&mut self, opcode: Opcode, key: u8, reliable: &mut Reliable, message: Option<(u32, &[u8])>) -> Vec<u8> {
         let confirmed = if self.theirs.is_some() { reliable.confirmations() } else { Vec::new() };
         let body = Body::write(&confirmed, self.theirs, message);
@@ -56,7 +54,6 @@ pub(super) struct Generation {
     ours: Source,
     has_said: bool,
     theirs: Option<Zeroizing<[[u8; 32]; 2]>>,
-    /// Bytes from the server that are not consumed yet.
     said: Zeroizing<Vec<u8>>,
 }
 
@@ -78,7 +75,6 @@ impl Generation {
         })
     }
 
-    /// True when both ends have sent their key material.
     pub(super) fn is_agreed(&self) -> bool {
         self.theirs.is_some()
     }
@@ -97,7 +93,6 @@ impl Generation {
         }
     }
 
-    /// Sends a message on the control channel.
     pub(super) fn say(&mut self, words: &str) -> Result<(), Failure> {
         self.write(&[words.as_bytes(), b"\0"].concat())
     }
@@ -106,7 +101,6 @@ impl Generation {
         self.tls.writer().write_all(bytes).map_err(|_| Failure::Protocol("TLS accepts no data"))
     }
 
-    /// Collects the packets to send now.
     pub(super) fn drive(&mut self, peer: &mut Peer, now: Instant, out: &mut Vec<Vec<u8>>) -> Result<(), Failure> {
         if self.reliable.has_begun() {
             if !self.tls.is_handshaking() && !self.has_said {
@@ -142,7 +136,6 @@ impl Generation {
         Ok(())
     }
 
-    /// Builds the client's key material, credentials and capabilities.
     fn hello(&self, offer: &Offer) -> Zeroizing<Vec<u8>> {
         let mut hello = Zeroizing::new(Vec::with_capacity(2048));
         hello.extend(METHOD);
@@ -166,7 +159,7 @@ impl Generation {
         hello
     }
 
-    /// Processes a packet of this generation whose wrapping is authentic.
+    /// The packet's wrapping is authentic.
     pub(super) fn receive(&mut self, peer: &mut Peer, head: &PacketHeader, body: Body) -> Result<(), Failure> {
         // Ignores packets that confirm another client's packets, and a server's reset that does not confirm this client's
         // request.
@@ -232,7 +225,7 @@ impl Generation {
         }
     }
 
-    /// Reads the server's key material. Its options are ignored.
+    /// The server's options are ignored.
     fn take_hello(&mut self) {
         const RANDOMS: usize = METHOD.len();
         const OPTIONS: usize = RANDOMS + 64;
@@ -250,7 +243,7 @@ impl Generation {
         self.said.drain(..end);
     }
 
-    /// Returns the messages that the server has sent since the keys were agreed.
+    /// Since the keys were agreed.
     pub(super) fn take_messages(&mut self) -> Vec<Zeroizing<String>> {
         let end = self.said.iter().rposition(|byte| *byte == 0).filter(|_| self.is_agreed());
         let Some(end) = end else { return Vec::new() };
@@ -260,7 +253,7 @@ impl Generation {
         messages.map(|message| Zeroizing::new(String::from_utf8_lossy(message).trim().to_owned())).collect()
     }
 
-    /// Builds a packet that checks whether the server is alive: a server confirms every packet, even a repeated one.
+    /// A live server confirms every packet, even a repeated one.
     pub(super) fn ask(&mut self, peer: &mut Peer) -> Vec<u8> {
         peer.pack(Opcode::Control, self.key, &mut self.reliable, Some((0, &[])))
     }

@@ -1,4 +1,4 @@
-//! Derives the keys of a data channel from the material that both ends agreed on in TLS.
+//! Keys of a data channel, from the material that both ends agreed on in TLS.
 
 use hmac::Hmac;
 use md5::Md5;
@@ -47,7 +47,7 @@ pub(super) fn derived(ours: &Source, theirs: &[[u8; 32]; 2], sessions: [&Session
     keys
 }
 
-/// Pseudo-random function of TLS 1.0 (RFC 2246, section 5).
+/// TLS 1.0 (RFC 2246, section 5).
 fn expand(secret: &[u8], seeds: &[&[u8]], out: &mut [u8]) {
     let half = secret.len().div_ceil(2);
     let (first, second) = (&secret[..half], &secret[secret.len() - half..]);
@@ -69,7 +69,7 @@ fn mix(seed: &[u8], out: &mut [u8], tag: impl Fn(&[&[u8]]) -> Vec<u8>) {
     }
 }
 
-/// Returns the SHA-256 fingerprint of a certificate, which a profile may use to identify its server.
+/// SHA-256. A profile may use it to identify its server.
 pub(super) fn fingerprint(certificate: &[u8]) -> [u8; 32] {
     let mut fingerprint = [0; 32];
     fingerprint.copy_from_slice(digest::digest(&digest::SHA256, certificate).as_ref());

@@ -1,10 +1,9 @@
 //! Formats of OpenVPN packets.
 
-/// Length of the opcode with the key id, and the session id.
+/// The opcode with the key id, and the session id.
 pub(super) const HEAD: usize = 9;
-/// Id of one end of a conversation.
 pub(super) type SessionId = [u8; 8];
-/// Maximum number of confirmations in a packet. Some servers drop packets with more.
+/// Some servers drop packets with more.
 pub(super) const CONFIRMED: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,9 +73,9 @@ impl PacketHeader {
 pub(super) struct Body {
     /// Numbers of packets that the other end has received.
     pub(super) confirmed: Vec<u32>,
-    /// Session of the confirmed packets. Present if there are confirmations.
+    /// Present if there are confirmations.
     pub(super) confirmed_session: Option<SessionId>,
-    /// Number and bytes of the packet, unless it only confirms.
+    /// Number and bytes; `None` if the packet only confirms.
     pub(super) message: Option<(u32, Vec<u8>)>,
 }
 
@@ -101,7 +100,6 @@ impl Body {
         Some(body)
     }
 
-    /// Builds a packet body with these confirmations of a session and an optional message.
     pub(super) fn write(confirmed: &[u32], session: Option<SessionId>, message: Option<(u32, &[u8])>) -> Vec<u8> {
         let confirmed = if session.is_some() { confirmed } else { &[] };
         let mut bytes = vec![u8::try_from(confirmed.len()).unwrap_or(0)];
@@ -119,7 +117,7 @@ impl Body {
     }
 }
 
-/// True when the options after a server's reset request the client's key again.
+/// Options after a server's reset.
 pub(super) fn asks_for_key(mut options: &[u8]) -> bool {
     const FLAGS: u16 = 1;
     const RESEND: u16 = 1;

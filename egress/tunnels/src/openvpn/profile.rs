@@ -1,8 +1,8 @@
-//! Parser of client profiles (`.ovpn`) with an allow-list: an unknown directive is rejected by name, and no part of a profile
-//! reaches a program, a file or a library of the machine.
+//! Parser of client profiles (`.ovpn`) with an allow-list: no part of a profile reaches a program, a file or a library
+//! of the machine.
 //!
-//! If a profile names several servers, the first is used. Route directives have no effect: all traffic goes through the tunnel
-//! or is unreachable.
+//! Of several servers, the first is used. Route directives have no effect: all traffic goes through the tunnel or is
+//! unreachable.
 
 mod directives;
 mod words;
@@ -27,12 +27,10 @@ use super::tls::{self, Identity, NameRule, ServerTrust, TlsLimits};
 use super::wrapping::{Digest, Direction, Guard, StaticKey};
 use crate::{ConfigError, Endpoint};
 
-/// Maximum size of a profile in bytes.
 pub const MAX_PROFILE: usize = 64 * 1024;
 /// Size of a wrapped tls-crypt-v2 client key in bytes, as OpenVPN limits it.
 const WRAPPED_KEY: std::ops::RangeInclusive<usize> = 2..=1024;
 const DEFAULT_PORT: u16 = 1194;
-/// Maximum number of name servers that are kept.
 pub(super) const MAX_DNS: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,16 +39,15 @@ pub(super) enum Transport {
     Tcp,
 }
 
-/// Limits after which keys are renewed; the first one reached applies.
+/// The first limit reached applies.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Renewal {
-    /// `None`: no time limit; only the server requests a renewal.
+    /// `None`: only the server requests a renewal.
     pub(super) after: Option<Duration>,
     pub(super) bytes: u64,
     pub(super) packets: u64,
 }
 
-/// A parsed client profile.
 #[derive(Clone)]
 pub struct Profile {
     pub(super) endpoint: Endpoint,
@@ -66,7 +63,6 @@ pub struct Profile {
     pub(super) ping: Option<Duration>,
     pub(super) ping_restart: Option<Duration>,
     pub(super) renewal: Renewal,
-    /// Maximum size of a packet in the tunnel, in bytes.
     pub(super) mtu: usize,
 }
 
@@ -81,11 +77,7 @@ impl fmt::Debug for Profile {
 }
 
 impl Profile {
-    /// Parses a profile.
-    ///
-    /// # Errors
-    /// Returns an error when the profile is too long, is incomplete, or contains a directive that cannot be honoured. The error
-    /// names the directive and contains no value.
+    /// An error names the directive and contains no value.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         if text.len() > MAX_PROFILE {
             return Err(refuse("profile", "is larger than 64 KiB"));
@@ -93,13 +85,12 @@ impl Profile {
         Draft::read(text)?.finish()
     }
 
-    /// Address of the first server that the profile names.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// True when the server requires a user name and a password (`auth-user-pass`).
+    /// True with `auth-user-pass`.
     #[must_use]
     pub fn wants_credentials(&self) -> bool {
         self.wants_credentials
@@ -110,7 +101,6 @@ fn refuse(directive: &str, reason: &str) -> ConfigError {
     ConfigError { directive: directive.to_owned(), reason: reason.to_owned() }
 }
 
-/// Directives that have been read so far.
 #[derive(Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a directive that is present or not")]
 struct Draft {
@@ -450,7 +440,7 @@ impl Draft {
     }
 }
 
-/// Returns the MTU of the tunnel. Its packets travel inside packets of 1,500 bytes, which leave this much with UDP over IPv6.
+/// Packets of the tunnel travel inside packets of 1,500 bytes, which leave this much with UDP over IPv6.
 fn mtu(transport: Transport, asked: Option<u16>, mssfix: Option<u16>) -> usize {
     let most = match transport {
         Transport::Udp => 1420,
@@ -462,7 +452,6 @@ fn mtu(transport: Transport, asked: Option<u16>, mssfix: Option<u16>) -> usize {
     usize::from(asked.unwrap_or(most).min(fixed).clamp(576, most))
 }
 
-/// Returns the name in an opening or closing tag of a block, if the line is one.
 fn tag(line: &str) -> Option<&str> {
     line.strip_prefix('<')?.strip_suffix('>')
 }
@@ -471,8 +460,7 @@ fn place(at: usize) -> String {
     format!("line {}", at + 1)
 }
 
-/// Returns the text that an error may contain about an unknown directive. Text that does not look like a directive may be part
-/// of a key outside its block, so only its line is reported.
+/// Text that does not look like a directive may be part of a key outside its block, so only its line is reported.
 fn reported(directive: &str, at: usize) -> String {
     let is_like_one = directive.len() <= 40
         && directive.starts_with(|first: char| first.is_ascii_lowercase())
@@ -528,7 +516,7 @@ fn host(text: &str) -> Result<Host, ConfigError> {
     host.ok_or_else(|| refuse("remote", "has no valid host"))
 }
 
-/// Parses a unicast address, to which the stack can send.
+/// The stack can send to unicast addresses only.
 pub(super) fn usable(text: &str) -> Option<IpAddr> {
     let address: IpAddr = text.parse().ok()?;
     let is_one = match address {
@@ -538,7 +526,7 @@ pub(super) fn usable(text: &str) -> Option<IpAddr> {
     (is_one && !address.is_unspecified() && !address.is_multicast()).then_some(address)
 }
 
-/// True for old ciphers that current servers replace by a negotiated one.
+/// Current servers replace these ciphers by a negotiated one.
 fn is_replaced(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     ["AES-128", "AES-192", "AES-256"]
@@ -554,7 +542,7 @@ fn certificates(block: &str, text: &str) -> Result<Vec<CertificateDer<'static>>,
     }
 }
 
-/// Parses SHA-256 fingerprints of certificates, one per line, with colons between the bytes.
+/// One per line, with colons between the bytes.
 fn fingerprints(text: &str) -> Result<Vec<[u8; 32]>, ConfigError> {
     let amiss = || refuse("peer-fingerprint", "contains no readable SHA-256 fingerprint");
     let lines =
@@ -567,7 +555,7 @@ fn fingerprints(text: &str) -> Result<Vec<[u8; 32]>, ConfigError> {
     if found.is_empty() { Err(amiss()) } else { Ok(found) }
 }
 
-/// Returns the joined lines between a BEGIN and an END marker. Text outside the markers is ignored.
+/// Text outside the markers is ignored.
 fn armoured(text: &str, name: &str) -> Option<Zeroizing<String>> {
     let (begin, end) = (format!("-----BEGIN {name}-----"), format!("-----END {name}-----"));
     let body = text.split_once(&begin)?.1.split_once(&end)?.0;
@@ -584,7 +572,7 @@ fn static_key(block: &str, text: &str) -> Result<Zeroizing<StaticKey>, ConfigErr
     Ok(key)
 }
 
-/// Parses a client key: the key itself, followed by its wrapped form for the server.
+/// The key itself, followed by its wrapped form for the server.
 fn client_key(text: &str) -> Result<Guard, ConfigError> {
     let amiss = || refuse("tls-crypt-v2", "contains no readable OpenVPN client key");
     let armoured = armoured(text, "OpenVPN tls-crypt-v2 client key").ok_or_else(amiss)?;

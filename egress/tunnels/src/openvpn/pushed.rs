@@ -1,7 +1,7 @@
 //! Options that a server pushes after the handshake: addresses, name servers, the cipher, keepalive times.
 //!
-//! Routes and other options that would change a machine have no effect. An option that would change the packet format is either
-//! supported or ends the tunnel.
+//! Routes and other options that would change a machine have no effect. An option that would change the packet format
+//! is either supported or ends the tunnel.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::data::{Cipher, Format};
 use super::profile::{MAX_DNS, Profile, usable};
 use crate::OpenError;
 
-/// `pull-filter`: action for options with this prefix.
+/// Action of `pull-filter` for options with this prefix.
 #[derive(Debug, Clone)]
 pub(super) struct Filter {
     action: Action,
@@ -38,7 +38,6 @@ impl Filter {
     }
 }
 
-/// Pushed options that the client uses.
 pub(super) struct PushedOptions {
     pub(super) v4: Option<Ipv4Addr>,
     pub(super) v6: Option<Ipv6Addr>,
@@ -46,12 +45,12 @@ pub(super) struct PushedOptions {
     pub(super) format: Format,
     /// True when the data keys are exported from TLS.
     pub(super) exports_keys: bool,
-    /// True when the server expects an exit notice on the control channel.
+    /// The server expects an exit notice on the control channel.
     pub(super) exit_by_control: bool,
     pub(super) ping: Option<Duration>,
     pub(super) ping_restart: Option<Duration>,
     pub(super) mtu: Option<usize>,
-    /// Token that replaces the password in later key agreements.
+    /// Replaces the password in later key agreements.
     pub(super) token: Option<Zeroizing<String>>,
 }
 
@@ -137,7 +136,7 @@ fn duration(seconds: &str) -> Result<Duration, OpenError> {
         .map_err(|_| OpenError::Protocol("it sets an invalid time"))
 }
 
-/// Returns the servers of `dns server N address A [A…]`. A server with its own port or transport is ignored.
+/// `dns server N address A [A…]`. A server with its own port or transport is ignored.
 pub(super) fn dns(words: &[&str]) -> Vec<IpAddr> {
     match words {
         ["server", _, "address", addresses @ ..] => addresses.iter().filter_map(|address| usable(address)).collect(),

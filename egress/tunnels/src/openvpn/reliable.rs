@@ -7,11 +7,10 @@ use tokio::time::Instant;
 
 use super::packets::{CONFIRMED, Opcode};
 
-/// Maximum number of unconfirmed packets. A server keeps at most 12 packets that arrive early.
+/// A server keeps at most 12 packets that arrive early.
 const UNDER_WAY: u32 = 8;
-/// Maximum number of early packets that are kept.
 const EARLY: u32 = 16;
-/// Maximum number of pending confirmations. The other end resends packets that are not confirmed.
+/// The other end resends packets that are not confirmed.
 const CONFIRMATIONS: usize = 64;
 const SEND_AGAIN: Duration = Duration::from_secs(1);
 const SEND_AGAIN_AT_LEAST: Duration = Duration::from_secs(8);
@@ -22,10 +21,9 @@ pub(super) struct Reliable {
     next_to_send: u32,
     early: BTreeMap<u32, Vec<u8>>,
     next_to_take: u32,
-    /// Received packets that are not confirmed yet.
     pub(super) to_confirm: Vec<u32>,
-    /// The latest confirmations, which later packets repeat: the packet with them may be lost. A server without state for
-    /// unknown clients also uses them to recognize a client that it has answered.
+    /// Later packets repeat them: the packet with them may be lost. A server without state for unknown clients also
+    /// uses them to recognize a client that it has answered.
     repeated: Vec<u32>,
 }
 
@@ -43,7 +41,6 @@ pub(super) struct DuePacket {
 }
 
 impl Reliable {
-    /// Starts a conversation with a packet of this kind.
     pub(super) fn beginning_with(opcode: Opcode) -> Self {
         Self {
             waiting: VecDeque::from([(opcode, Vec::new())]),
@@ -64,7 +61,7 @@ impl Reliable {
         self.next_to_send as usize + self.waiting.len()
     }
 
-    /// True when the other end has sent a packet and has confirmed the first packet of this end.
+    /// The other end has sent a packet and has confirmed the first packet of this end.
     pub(super) fn has_begun(&self) -> bool {
         self.next_to_take > 0 && !self.sent.contains_key(&0) && self.next_to_send > 0
     }
@@ -87,7 +84,6 @@ impl Reliable {
         Some(DuePacket { opcode, number, bytes })
     }
 
-    /// Time of the next retransmission.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.sent.values().map(|sent| sent.again).min()
     }
@@ -96,7 +92,7 @@ impl Reliable {
         self.sent.remove(&number);
     }
 
-    /// Processes a received packet: keeps it if it is new and within the window, and confirms it unless it is too far ahead.
+    /// The packet is kept if it is new and within the window, and confirmed unless it is too far ahead.
     pub(super) fn came(&mut self, number: u32, bytes: Vec<u8>) {
         if number >= self.next_to_take.saturating_add(EARLY) {
             return;
@@ -109,7 +105,7 @@ impl Reliable {
         }
     }
 
-    /// Returns the confirmations of the next packet: new ones, then the latest ones again.
+    /// New ones, then the latest ones again.
     pub(super) fn confirmations(&mut self) -> Vec<u32> {
         let now = self.to_confirm.len().min(CONFIRMED);
         let mut confirmed: Vec<u32> = self.to_confirm.drain(..now).collect();

@@ -1,9 +1,9 @@
-//! Replay protection: each packet number is accepted once, and numbers older than the window are rejected.
+//! Each packet number is accepted once, and numbers older than the window are rejected.
 
-/// Width of the window below the highest number.
+/// Below the highest number.
 const WIDTH: u32 = u128::BITS;
 
-/// Window of numbers from 1. Call it only for authentic packets: others would move the window.
+/// Numbers begin at 1. Only for authentic packets: others would move the window.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     highest: u32,
@@ -12,7 +12,6 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Accepts a number if it is new.
     pub(super) fn take(&mut self, number: u32) -> bool {
         if number == 0 {
             return false;

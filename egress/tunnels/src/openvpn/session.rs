@@ -12,23 +12,21 @@ use super::packets::{Body, Opcode};
 use super::profile::Renewal;
 
 const AGREE_WITHIN: Duration = Duration::from_mins(1);
-/// Delay before new keys are used: the server may not have derived them yet. The server's first packet with the new keys ends
-/// the delay earlier.
+/// Before new keys are used: the server may not have derived them yet. Its first packet with the new keys ends the
+/// delay earlier.
 const USE_AFTER: Duration = Duration::from_secs(1);
-/// Time during which packets sealed with the previous keys are still opened.
+/// Packets sealed with the previous keys are still opened.
 const KEEP_FOR: Duration = Duration::from_mins(1);
 /// Maximum number of parts of a push reply, and maximum size in bytes.
 const REPLY_PARTS: usize = 64;
 const REPLY_BYTES: usize = 64 << 10;
 
-/// Payload of a keepalive packet.
 const PING: [u8; 16] = [0x2a, 0x18, 0x7b, 0xf3, 0x64, 0x1e, 0xb4, 0xcb, 0x07, 0xed, 0x2d, 0x0a, 0x98, 0x1f, 0xc7, 0x48];
 /// Prefix of packets between the tunnel's ends, and the code of an exit notice after it.
 const FOR_THE_END: [u8; 16] =
     [0x28, 0x7f, 0x34, 0x6b, 0xd4, 0xef, 0x7a, 0x81, 0x2d, 0x56, 0xb8, 0xd3, 0xaf, 0xc5, 0x45, 0x9c];
 const EXIT: u8 = 6;
 
-/// A client during the handshake.
 pub(super) struct Handshake {
     peer: Peer,
     generation: Generation,
@@ -60,7 +58,6 @@ impl Handshake {
         self.generation.next_due()
     }
 
-    /// True when the server's options can be requested.
     pub(super) fn is_agreed(&self) -> bool {
         self.generation.is_agreed()
     }
@@ -69,7 +66,7 @@ impl Handshake {
         self.generation.say("PUSH_REQUEST")
     }
 
-    /// Returns the server's options, once all parts have arrived.
+    /// Once all parts have arrived.
     pub(super) fn options(&mut self) -> Result<Option<Zeroizing<String>>, Failure> {
         for message in self.generation.take_messages() {
             let Some(part) = message.strip_prefix("PUSH_REPLY") else {
@@ -104,7 +101,6 @@ impl Handshake {
     }
 }
 
-/// Settings that stay fixed while the tunnel is open.
 pub(super) struct Terms {
     pub(super) format: Format,
     pub(super) exports_keys: bool,
@@ -112,24 +108,21 @@ pub(super) struct Terms {
     pub(super) renewal: Renewal,
 }
 
-/// A client after the handshake.
 pub(super) struct Session {
     peer: Peer,
     /// Generation of the control channel: that of the keys in use, or of the next ones.
     generation: Generation,
-    /// Channel that seals outgoing packets.
     data: DataChannel,
     agreed_at: Instant,
-    /// Channel with agreed keys that are not used yet.
     next: Option<DataChannel>,
     before: Option<DataChannel>,
     terms: Terms,
-    /// True after the server has confirmed a repeated packet. A live server always does.
+    /// The server has confirmed a repeated packet, as a live server always does.
     answers: bool,
 }
 
 impl Session {
-    /// Processes a received packet. Returns `false` for packets that are not authentic, which have no effect.
+    /// `false` for packets that are not authentic, which have no effect.
     pub(super) fn receive(&mut self, packet: &[u8], incoming: &mut Vec<Vec<u8>>) -> Result<bool, Failure> {
         let Some((opcode, key)) = packet.first().and_then(|byte| Opcode::read(*byte)) else { return Ok(false) };
         match opcode {
@@ -193,7 +186,6 @@ impl Session {
         self.generation.key == self.data.key
     }
 
-    /// Collects the control packets to send now.
     pub(super) fn drive(&mut self, out: &mut Vec<Vec<u8>>) -> Result<(), Failure> {
         let now = Instant::now();
         if self.is_settled() && self.is_to_renew(now) {
@@ -231,7 +223,6 @@ impl Session {
         }
     }
 
-    /// Time of the next retransmission.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.generation.next_due()
     }
@@ -244,17 +235,14 @@ impl Session {
         self.seal(&PING, out)
     }
 
-    /// True when this server answers liveness checks.
     pub(super) fn answers(&self) -> bool {
         self.answers
     }
 
-    /// Builds a liveness check, which such a server answers.
     pub(super) fn ask(&mut self) -> Vec<u8> {
         self.generation.ask(&mut self.peer)
     }
 
-    /// Sends an exit notice in the form that the server supports.
     pub(super) fn exit(&mut self, out: &mut Vec<Vec<u8>>) {
         if self.terms.exit_by_control && self.generation.say("EXIT").is_ok() {
             let _ = self.generation.drive(&mut self.peer, Instant::now(), out);
@@ -267,7 +255,6 @@ impl Session {
     }
 }
 
-/// True for opcodes of control packets from a server.
 fn is_conversation(opcode: Opcode) -> bool {
     matches!(opcode, Opcode::HardResetServer | Opcode::SoftReset | Opcode::Control | Opcode::Confirm)
 }
@@ -277,7 +264,7 @@ fn after(key: u8) -> u8 {
     if key >= 7 { 1 } else { key + 1 }
 }
 
-/// Processes an opened packet: a packet of the tunnel, or a message between its ends.
+/// A packet of the tunnel, or a message between its ends.
 fn take(packet: Vec<u8>, incoming: &mut Vec<Vec<u8>>) -> Result<bool, Failure> {
     if let Some(rest) = packet.strip_prefix(&FOR_THE_END) {
         return if rest.first() == Some(&EXIT) { Err(Failure::Ended) } else { Ok(true) };
@@ -288,7 +275,7 @@ fn take(packet: Vec<u8>, incoming: &mut Vec<Vec<u8>>) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// Returns an error if a server's message ends the tunnel. Other messages are informational.
+/// Messages that do not end the tunnel are informational.
 fn end_of(message: &str) -> Result<(), Failure> {
     if message.starts_with("AUTH_FAILED") {
         return Err(Failure::Refused);

@@ -26,7 +26,6 @@ use crate::ConfigError;
 /// DER encoding of `id-kp-serverAuth`.
 const SERVER_AUTH: &[u8] = &[43, 6, 1, 5, 5, 7, 3, 1];
 
-/// Criteria by which a server is trusted.
 pub(super) struct ServerTrust {
     pub(super) roots: Vec<CertificateDer<'static>>,
     pub(super) fingerprints: Vec<[u8; 32]>,
@@ -35,13 +34,12 @@ pub(super) struct ServerTrust {
     pub(super) says_server: bool,
 }
 
-/// Name check of `verify-x509-name`.
+/// `verify-x509-name`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NameRule {
-    /// Whole subject, as OpenSSL formats it: `C=DE, O=Example, CN=server`.
+    /// As OpenSSL formats it: `C=DE, O=Example, CN=server`.
     Subject(String),
     Name(String),
-    /// Prefix of the common name.
     Prefix(String),
 }
 
@@ -50,19 +48,17 @@ pub(super) struct Identity {
     pub(super) key: Zeroizing<PrivateKeyDer<'static>>,
 }
 
-/// Restrictions of a profile on the supported TLS parameters.
 #[derive(Default)]
 pub(super) struct TlsLimits {
     pub(super) without_12: bool,
     pub(super) without_13: bool,
-    /// `tls-cipher`, for TLS 1.2.
+    /// `tls-cipher`.
     pub(super) suites_12: Option<String>,
-    /// `tls-ciphersuites`, for TLS 1.3.
+    /// `tls-ciphersuites`.
     pub(super) suites_13: Option<String>,
     pub(super) groups: Option<String>,
 }
 
-/// Builds the settings for all TLS sessions with the server.
 pub(super) fn settings(
     trust: ServerTrust,
     identity: Option<Identity>,
@@ -145,8 +141,8 @@ fn group_names(group: NamedGroup) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// Checks a server's certificate as OpenVPN does: the chain to the profile's authorities, the usage, and the profile's name
-/// rule. The host name is not checked.
+/// As OpenVPN does: the chain to the profile's authorities, the usage, and the profile's name rule. The host name is
+/// not checked.
 #[derive(Debug)]
 struct ServerCheck {
     anchors: Vec<TrustAnchor<'static>>,
@@ -169,8 +165,8 @@ impl ServerCheck {
         })
     }
 
-    /// A certificate of the authority alone could belong to another client. Unless the profile identifies the server by name or
-    /// fingerprint, the certificate must therefore allow server use.
+    /// A certificate of the authority alone could belong to another client: unless the profile identifies the server by
+    /// name or fingerprint, the certificate must allow server use.
     fn purpose(&self) -> KeyUsage {
         let is_known = self.name.is_some() || !self.fingerprints.is_empty();
         if self.says_server || !is_known {
@@ -242,7 +238,7 @@ impl ServerCertVerifier for ServerCheck {
     }
 }
 
-/// Returns the last common name, which OpenVPN uses.
+/// OpenVPN uses the last one.
 fn common_name<'a>(subject: &'a X509Name<'_>) -> Option<&'a str> {
     subject.iter_common_name().last().and_then(|name| name.as_str().ok())
 }

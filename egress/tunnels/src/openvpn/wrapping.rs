@@ -17,13 +17,12 @@ use super::replay::Window;
 /// For each direction, 64 bytes for a cipher and 64 bytes for a tag.
 pub(super) type StaticKey = [u8; 256];
 
-/// Length of a packet number and a time.
+/// A packet number and a time.
 const STAMP: usize = 8;
 const CRYPT_TAG: usize = 32;
 /// Initial packet number of a client that can resend its wrapped key in the packet after the reset.
 const EARLY_NEGOTIATION: u32 = 0x0f00_0000;
 
-/// Protection that a profile configures.
 #[derive(Clone)]
 pub(super) enum Guard {
     None,
@@ -60,7 +59,6 @@ impl Digest {
         }
     }
 
-    /// Length of a tag and of its key, in bytes.
     fn length(self) -> usize {
         match self {
             Self::Sha1 => 20,
@@ -88,13 +86,10 @@ pub(super) fn tag<M: Mac + KeyInit>(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
     mac.finalize().into_bytes().to_vec()
 }
 
-/// Wraps and unwraps the control packets of one tunnel.
 pub(super) struct Wrapper {
     guard: Guard,
-    /// Number and time of the latest packet sent.
     number: u32,
     time: u32,
-    /// Time and numbers of the received packets.
     seen: (u32, Window),
 }
 
@@ -106,7 +101,7 @@ impl Wrapper {
         Self { guard, number, time: u32::try_from(now).unwrap_or(u32::MAX), seen: (0, Window::default()) }
     }
 
-    /// Number of bytes appended to packets with this opcode, which reduce the space for their content.
+    /// Appended to packets with this opcode, which reduces the space for their content.
     pub(super) fn trailer(&self, opcode: Opcode) -> usize {
         match &self.guard {
             Guard::CryptV2 { wrapped, .. } if opcode.carries_key() => wrapped.len(),
@@ -114,7 +109,7 @@ impl Wrapper {
         }
     }
 
-    /// Opcode of the first packet, which depends on the protection.
+    /// Depends on the protection.
     pub(super) fn reset(&self) -> Opcode {
         if matches!(self.guard, Guard::CryptV2 { .. }) { Opcode::HardResetClientV3 } else { Opcode::HardResetClient }
     }
@@ -140,7 +135,7 @@ impl Wrapper {
         }
     }
 
-    /// Returns the body of a packet if it is authentic and new.
+    /// `None` if the packet is not authentic or not new.
     pub(super) fn unwrap(&mut self, packet: &[u8]) -> Option<(PacketHeader, Vec<u8>)> {
         let (head_bytes, rest) = packet.split_first_chunk::<HEAD>()?;
         let head = PacketHeader::read(head_bytes)?;

@@ -1,17 +1,15 @@
-//! Loss recovery and congestion control for smoltcp's sender. smoltcp ignores selective acknowledgements and reduces its rate
-//! only by its loss timer: a loss rate of one packet in 200 leaves a hundredth of a path's rate.
+//! Loss recovery and congestion control for smoltcp's sender, which ignores selective acknowledgements and reduces its
+//! rate only by its loss timer: with one packet in 200 lost, a hundredth of a path's rate remains.
 //!
-//! This module sits between smoltcp and the tunnel. It keeps a copy of each segment until it is acknowledged, and reads
-//! selective acknowledgements. A segment counts as lost when a segment that was sent well after it has arrived (RFC 8985), or
-//! when three segments above it have arrived (RFC 6675). Lost segments are sent again, and smoltcp's own retransmissions are
-//! dropped. Without any answer, the first missing segment is sent as a probe (the timer of RFC 6298, without its minimum of 1
-//! s).
+//! Keeps a copy of each segment until it is acknowledged. A segment counts as lost when one sent well after it has
+//! arrived (RFC 8985), or three above it have (RFC 6675). Lost segments are sent again, and smoltcp's own
+//! retransmissions are dropped. Without any answer, the first missing segment is sent as a probe (the timer of RFC
+//! 6298, without its minimum of 1 s).
 //!
-//! The amount in flight is limited as in BBR, to twice the bandwidth-delay product: the recent delivery rate times the shortest
-//! round trip. Random losses do not change this limit. Many losses in one round indicate competing traffic or a short queue,
-//! and reduce the gain. Sending is paced, so that the data behind a filled gap is not sent as one burst. smoltcp is limited
-//! through the other side's window, which is reduced in received packets. A sender with little data does not measure the path
-//! and is not limited by its low rate.
+//! The amount in flight is limited as in BBR, to twice the recent delivery rate times the shortest round trip. Random
+//! losses do not change this limit. Many losses in one round indicate competing traffic or a short queue, and reduce
+//! the gain. Sending is paced, so that the data behind a filled gap is not one burst. smoltcp is limited through the
+//! other side's window, which is reduced in received packets. A sender with little data does not measure the path.
 //!
 //! For a peer without selective acknowledgements, only the window is limited; smoltcp does the rest.
 
@@ -23,7 +21,7 @@ use std::time::{Duration, Instant};
 const FIRST: usize = 10;
 const LEAST: usize = 4;
 
-/// Number of arrived segments above a missing one after which it is lost (RFC 6675).
+/// Segments above a missing one after which it is lost (RFC 6675).
 const ABOVE: usize = 3;
 
 /// Initial retransmission timeout, and its minimum and maximum after measurements.
@@ -31,7 +29,7 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(200);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The best rate is taken over this many rounds and the same number before them.
+/// The best rate covers this many rounds and the same number before them.
 const ROUNDS: u32 = 5;
 
 /// A path whose rate has not grown by a quarter in this many rounds is full.
@@ -53,18 +51,17 @@ const RESERVE: (f64, f64) = (2.0, 1.0);
 const TAKES: f64 = 0.85;
 const GIVES: f64 = 0.02;
 
-/// Window scale presented to smoltcp, whatever the other side uses: fine enough for single segments and large enough for 1 MiB.
+/// Window scale presented to smoltcp: fine enough for single segments and large enough for 1 MiB.
 const SCALE: u8 = 4;
 
-/// Connections of a stack, by local port.
 #[derive(Default)]
 pub struct Recovery {
     flows: HashMap<u16, Flow>,
 }
 
 impl Recovery {
-    /// Handles an outgoing packet. Returns it if it can be sent immediately. Otherwise it is queued, or dropped because a copy
-    /// of it is already in flight.
+    /// Returns the packet if it can be sent immediately. Otherwise it is queued, or dropped because a copy is in
+    /// flight.
     pub fn leaving(&mut self, packet: Vec<u8>, now: Instant) -> Option<Vec<u8>> {
         let Some(segment) = Segment::read(&packet) else { return Some(packet) };
         if segment.flags & SYN != 0 {
@@ -81,7 +78,7 @@ impl Recovery {
         }
     }
 
-    /// Handles a received packet, and reduces its window if necessary.
+    /// Reduces the window of a received packet if necessary.
     pub fn came(&mut self, packet: &mut [u8], now: Instant) {
         let Some(segment) = Segment::read(packet) else { return };
         if segment.flags & (ACK | RST) != ACK {
@@ -95,44 +92,37 @@ impl Recovery {
         }
     }
 
-    /// Appends the segments to send now, new ones and retransmissions, to `outgoing`. Returns the time of the next call.
+    /// Appends the segments to send now to `outgoing`. Returns the time of the next call.
     pub fn send(&mut self, now: Instant, outgoing: &mut Vec<Vec<u8>>) -> Option<Instant> {
         self.flows.values_mut().filter_map(|flow| flow.send(now, outgoing)).min()
     }
 
-    /// Forgets a closed connection.
     pub fn forget(&mut self, port: u16) {
         self.flows.remove(&port);
     }
 }
 
-/// Sending half of a connection.
 struct Flow {
     remote: (IpAddr, u16),
     /// Time of the SYN, until the other side answers.
     greeted: Option<Instant>,
-    /// True when the other side sends selective acknowledgements.
     selective: bool,
     /// Window scale of the other side, if it supports scaling.
     scale: Option<u8>,
     /// Maximum segment size that both sides accept.
     longest: usize,
-    /// Sequence number after the last queued segment.
     next: u32,
-    /// Queued and unacknowledged segments, in order.
     sent: VecDeque<SentSegment>,
     /// Time at which pacing allows the next segment.
     free_at: Instant,
     rounds: RoundCounter,
     path: Path,
-    /// Send time and number of the latest-sent segment that has arrived.
     newest: Option<(Instant, u32)>,
     /// Time of the last progress, and the number of timeouts since.
     stirred: Instant,
     timeouts: u32,
 }
 
-/// A queued or sent segment.
 struct SentSegment {
     number: u32,
     length: u32,
@@ -146,7 +136,6 @@ struct SentSegment {
 }
 
 impl SentSegment {
-    /// True when it was sent before the segment with this time and number.
     fn was_before(&self, (at, number): (Instant, u32)) -> bool {
         self.at < at || (self.at == at && after(number, self.number))
     }
@@ -156,7 +145,6 @@ impl SentSegment {
 enum State {
     Waiting,
     UnderWay,
-    /// Waits for its retransmission.
     Lost,
     Arrived,
 }
@@ -187,7 +175,6 @@ struct Path {
     rounds_since: u32,
     full: bool,
     reserve: f64,
-    /// Maximum bytes in flight.
     window: usize,
 }
 
@@ -239,13 +226,11 @@ impl Flow {
         None
     }
 
-    /// True when a number is in the unacknowledged range, or is the next one.
     fn is_known(&self, number: u32) -> bool {
         let first = self.sent.front().map_or(self.next, |first| first.number);
         !after(first, number) && !after(number, self.next)
     }
 
-    /// Handles the SYN-ACK, and replaces the window scale in it.
     fn greeted(&mut self, packet: &mut [u8], segment: &Segment, now: Instant) {
         for (kind, place) in options(packet, segment) {
             match kind {
@@ -297,7 +282,7 @@ impl Flow {
         self.narrow(packet, segment);
     }
 
-    /// Updates the measurements after an acknowledgement; `latest` is the latest-sent segment among those that it acknowledges.
+    /// `latest` is the latest-sent segment that the acknowledgement covers.
     fn learn(&mut self, latest: &Latest, now: Instant) {
         self.stirred = now;
         self.timeouts = 0;
@@ -328,7 +313,6 @@ impl Flow {
         self.path.judge(&self.rounds, telling, self.longest, now);
     }
 
-    /// Marks segments as lost that were sent well before one that has arrived.
     fn find_lost(&mut self, now: Instant) {
         let Some(newest) = self.newest else { return };
         let late = self.path.late();
@@ -348,7 +332,6 @@ impl Flow {
         }
     }
 
-    /// Returns the bytes in flight and the bytes that wait.
     fn under_way(&self) -> (usize, usize) {
         self.sent.iter().fold((0, 0), |(way, waiting), sent| match sent.state {
             State::UnderWay => (way + sent.length as usize, waiting),
@@ -357,7 +340,7 @@ impl Flow {
         })
     }
 
-    /// Reduces the window that smoltcp sees to the allowed amount in flight. Waiting data counts first.
+    /// Waiting data counts first.
     fn narrow(&self, packet: &mut [u8], segment: &Segment) {
         let (way, waiting) = self.under_way();
         let more = self.path.window.saturating_sub(way + waiting);
@@ -369,7 +352,7 @@ impl Flow {
         packet[segment.at + 14..segment.at + 16].copy_from_slice(&window.to_be_bytes());
     }
 
-    /// Sends segments within the window. Returns the time of the next call.
+    /// Returns the time of the next call.
     fn send(&mut self, now: Instant, outgoing: &mut Vec<Vec<u8>>) -> Option<Instant> {
         if self.sent.is_empty() {
             return None;
@@ -436,7 +419,6 @@ impl Flow {
     }
 }
 
-/// Latest-sent segment among those that an acknowledgement covers.
 struct Latest {
     at: Instant,
     number: u32,
@@ -481,7 +463,7 @@ impl Path {
         }
     }
 
-    /// Updates the round trip estimate (RFC 6298).
+    /// RFC 6298.
     fn round_trip(&mut self, took: Duration, now: Instant) {
         match self.smooth {
             None => (self.smooth, self.variation) = (Some(took), took / 2),
@@ -495,7 +477,7 @@ impl Path {
         }
     }
 
-    /// Time after which a segment counts as lost if later ones have arrived: a round trip plus a quarter for reordering.
+    /// A round trip plus a quarter for reordering.
     fn late(&self) -> Duration {
         self.smooth
             .map_or(TIMEOUT, |smooth| smooth + (self.shortest / 4).max(self.variation).max(Duration::from_millis(1)))
@@ -505,8 +487,7 @@ impl Path {
         self.smooth.map_or(TIMEOUT, |smooth| (smooth * 2 + self.variation * 4).max(SHORTEST_TIMEOUT))
     }
 
-    /// Pacing rate in bytes per second, so that queues on the path do not receive bursts. It is at least the initial window per
-    /// round trip, even for a sender with little data so far.
+    /// Bytes per second; at least the initial window per round trip, even for a sender with little data.
     fn spread(&self, longest: usize) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "a rate is an estimate")]
         let first = (FIRST * longest) as f64 / self.smooth?.as_secs_f64().max(1e-6);
@@ -514,7 +495,7 @@ impl Path {
         Some((self.rate.max(self.rate_before) * reserve).max(first))
     }
 
-    /// Updates the window. `telling` marks the end of a round whose window was filled.
+    /// `telling` marks the end of a round whose window was filled.
     fn judge(&mut self, rounds: &RoundCounter, telling: bool, longest: usize, now: Instant) {
         if telling {
             if !self.full {
@@ -546,14 +527,14 @@ impl Path {
         self.window = if self.full { window } else { self.window.max(window) };
     }
 
-    /// Updates the gain at the end of a round. A path with many losses is full.
+    /// A path with many losses is full.
     fn lost(&mut self, much: bool) {
         let reserve = if much { self.reserve * TAKES } else { self.reserve + GIVES };
         self.reserve = reserve.clamp(RESERVE.1, RESERVE.0);
         self.full |= much;
     }
 
-    /// True while the shortest round trip is measured, which requires empty queues on the path.
+    /// The measurement requires empty queues on the path.
     fn measuring(&mut self, now: Instant) -> bool {
         match self.measuring {
             None if now.saturating_duration_since(self.shortest_at) >= BELIEVED => {
@@ -605,7 +586,7 @@ struct Segment {
 }
 
 impl Segment {
-    /// Parses a packet. Returns `None` for fragments and for protocols other than TCP.
+    /// `None` for fragments and for protocols other than TCP.
     fn read(packet: &[u8]) -> Option<Self> {
         let (protocol, at, end, from, to): (_, _, _, IpAddr, IpAddr) = match packet.first()? >> 4 {
             4 => {
@@ -653,12 +634,12 @@ fn number(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte))
 }
 
-/// True when a sequence number is after another, modulo 2^32.
+/// Compares modulo 2^32.
 fn after(number: u32, other: u32) -> bool {
     other.wrapping_sub(number) > u32::MAX / 2
 }
 
-/// Maximum segment size in a SYN; 536 if the option is missing (RFC 9293).
+/// 536 if the option is missing (RFC 9293).
 fn longest(packet: &[u8], segment: &Segment) -> usize {
     let option = options(packet, segment).into_iter().find(|(kind, place)| *kind == LONGEST && place.len() == 2);
     option.map_or(536, |(_, place)| number(&packet[place]) as usize).max(64)

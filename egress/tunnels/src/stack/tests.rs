@@ -28,7 +28,7 @@ async fn first(link: &Link) -> Vec<u8> {
     outgoing.remove(0)
 }
 
-/// Builds the other side's answer with these flags to a packet of the stack, whose number it acknowledges.
+/// Acknowledges the number of the stack's packet.
 fn reply(to: &[u8], from: Ipv4Addr, flags: u8, options: &[u8], payload: &[u8]) -> Vec<u8> {
     let length = 40 + options.len() + payload.len();
     let mut packet = vec![0; 40];
@@ -147,7 +147,6 @@ async fn flood_of_packets_is_dropped() {
 }
 
 proptest! {
-    /// Arbitrary packets from the tunnel do not break the stack, even if they match an open connection.
     #[test]
     fn arbitrary_packets_are_harmless(
         packets in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..120), any::<bool>(), any::<[u8; 3]>()), 1..60),

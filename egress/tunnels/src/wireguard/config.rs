@@ -11,13 +11,12 @@ use zeroize::Zeroizing;
 
 use crate::{ConfigError, Endpoint};
 
-/// Maximum length of a file in bytes.
 const LONGEST: usize = 16 << 10;
 
-/// Maximum number of addresses of a tunnel, which the stack limits.
+/// The stack limits them.
 const ADDRESSES: usize = 8;
 
-/// Default MTU: Ethernet's 1,500 bytes minus the overhead.
+/// Ethernet's 1,500 bytes minus the overhead.
 const MTU: usize = 1420;
 
 /// Minimum MTU of IPv4 and of IPv6, and the maximum MTU.
@@ -36,7 +35,7 @@ pub struct Config {
     pub(super) public_key: [u8; 32],
     pub(super) preshared_key: Option<Key>,
     pub(super) allowed: Vec<IpNet>,
-    /// Keepalive interval in seconds.
+    /// Interval in seconds.
     pub(super) keepalive: Option<u16>,
     endpoint: Endpoint,
 }
@@ -49,9 +48,6 @@ impl fmt::Debug for Config {
 
 impl Config {
     /// Parses a wg-quick file: at most 16 KiB, exactly one `[Peer]`, and at least one name server.
-    ///
-    /// # Errors
-    /// Returns an error when a setting cannot be honoured or a required one is missing.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         if text.len() > LONGEST {
             return Err(error("config", "is longer than 16 KiB"));
@@ -75,7 +71,6 @@ impl Config {
         draft.finish()
     }
 
-    /// Address of the server.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
@@ -99,7 +94,7 @@ struct Draft {
     preshared_key: Option<Key>,
     allowed: Vec<IpNet>,
     endpoint: Option<Endpoint>,
-    /// Keepalive interval in seconds; 0 disables keepalives.
+    /// Seconds; 0 disables keepalives.
     keepalive: Option<u16>,
 }
 
@@ -115,7 +110,7 @@ impl Draft {
         }
     }
 
-    /// Reads one setting. Names are case-insensitive, as in wg-quick.
+    /// Names are case-insensitive, as in wg-quick.
     fn take(&mut self, section: Option<Section>, name: &str, value: &str, number: usize) -> Result<(), ConfigError> {
         let Some(section) = section else {
             return Err(error(spelled(name, number), "is outside any section"));
@@ -210,8 +205,8 @@ fn error(directive: impl Into<String>, reason: &str) -> ConfigError {
     ConfigError { directive: directive.into(), reason: reason.to_owned() }
 }
 
-/// Returns the directive as the file spells it, or the line's number if the text may be a secret: a key pasted on its own line
-/// ends with `=` and looks like a directive without a value.
+/// The line's number if the text may be a secret: a key pasted on its own line ends with `=` and looks like a directive
+/// without a value.
 fn spelled(name: &str, number: usize) -> String {
     let is_directive = (1..=24).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphabetic());
     if is_directive { name.to_owned() } else { format!("line {number}") }

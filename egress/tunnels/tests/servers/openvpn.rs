@@ -35,7 +35,6 @@ impl Server {
         self.tunnel_with("").await
     }
 
-    /// Opens a tunnel with additional lines in the profile.
     async fn tunnel_with(&self, lines: &str) -> Tunnel {
         let opened = profile(&(lines.to_owned() + &self.profile)).open(SERVER, Some(alice("s3cret")), WITHIN).await;
         opened.unwrap_or_else(|error| panic!("{error}: {}", self.log()))
@@ -190,7 +189,7 @@ fn unsupported_options_of_the_server_end_the_tunnel() {
     });
 }
 
-/// Whatever listens at the address, opening fails within the time limit.
+/// Whatever listens at the address.
 #[tokio::test]
 async fn open_fails_in_time_without_a_real_server() {
     let authority = Authority::new();
@@ -321,7 +320,7 @@ fn exit_notice_of_the_server_ends_the_tunnel() {
     });
 }
 
-/// Echoes data while keys are renewed, and checks that each round trip is fast. Returns the number of key agreements.
+/// Checks that each round trip is fast. Returns the number of key agreements.
 async fn renewed_under_load(server: &Server, lines: &str, lasting: Duration) -> usize {
     let tunnel = server.tunnel_with(lines).await;
     let mut echo = site(&tunnel).await;
@@ -425,7 +424,6 @@ fn closed_tunnel_leaves_no_tasks_or_sockets() {
     });
 }
 
-/// Measures throughput, latency and memory of a tunnel on this machine.
 #[test]
 #[ignore = "a measurement, which is meaningful only in a release build"]
 #[expect(clippy::print_stderr, clippy::cast_precision_loss, reason = "a measurement prints its results")]

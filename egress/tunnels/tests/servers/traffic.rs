@@ -20,7 +20,7 @@ pub async fn download(mut stream: Stream, bytes: usize) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Uploads this many bytes, and checks the count that the site returns.
+/// Checks the count that the site returns.
 pub async fn upload(mut stream: Stream, bytes: usize) -> std::io::Result<()> {
     stream.write_all(b"up\n").await?;
     let chunk = vec![b'.'; 256 << 10];
@@ -37,7 +37,7 @@ pub async fn upload(mut stream: Stream, bytes: usize) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Checks that a running download survives a pause of the server, and that new connections fail during the pause.
+/// A running download survives a pause of the server, and new connections fail during the pause.
 pub async fn outlives_a_pause(tunnel: &Tunnel, pause: impl Future<Output = ()>, end: impl FnOnce()) {
     let going_on = tokio::spawn(download(site(tunnel).await, 40_000_000));
     pause.await;
@@ -51,7 +51,6 @@ pub async fn outlives_a_pause(tunnel: &Tunnel, pause: impl Future<Output = ()>, 
     timeout(Duration::from_secs(30), going_on).await.expect("in time").expect("no panic").expect("all of it");
 }
 
-/// Checks that 256 concurrent connections work.
 pub async fn is_shared(tunnel: &Tunnel) {
     let connecting: Vec<_> = (0..256)
         .map(|_| {

@@ -262,7 +262,6 @@ fn keys_are_renewed_under_load() {
     });
 }
 
-/// Measures throughput, latency and memory of a tunnel on this machine.
 #[test]
 #[ignore = "a measurement, which is meaningful only in a release build"]
 #[expect(clippy::print_stderr, clippy::cast_precision_loss, reason = "a measurement prints its results")]

@@ -1,7 +1,7 @@
 //! Directives of a profile: those that are supported, those without an effect, and those that are rejected with a reason.
 
-/// Accepted without an effect: the client has no device, routes, resolver or log of the machine that these could change, or it
-/// already behaves as they request.
+/// The client has no device, routes, resolver or log of the machine that these could change, or it already behaves as
+/// they request.
 pub(super) const HARMLESS: &[&str] = &[
     "allow-compression",
     "allow-pull-fqdn",
@@ -218,11 +218,10 @@ pub(super) const REFUSED: &[(&str, &[&str])] = &[
     ("is a bundle that needs a passphrase; give <cert> and <key>", &["pkcs12"]),
 ];
 
-/// Supported inline blocks: certificates and keys.
 pub(super) const BLOCKS: &[&str] =
     &["ca", "cert", "extra-certs", "key", "peer-fingerprint", "tls-auth", "tls-crypt", "tls-crypt-v2"];
 
-/// Other supported directives, which the parser handles.
+/// The parser handles them.
 pub(super) const UNDERSTOOD: &[&str] = &[
     "auth",
     "auth-user-pass",
@@ -268,12 +267,10 @@ pub(super) const UNDERSTOOD: &[&str] = &[
     "x509-username-field",
 ];
 
-/// Returns the reason why a directive is rejected, if it is.
 pub(super) fn refusal(directive: &str) -> Option<&'static str> {
     REFUSED.iter().find(|(_, directives)| directives.contains(&directive)).map(|(reason, _)| *reason)
 }
 
-/// True for a directive in any of the lists.
 pub(super) fn is_known(directive: &str) -> bool {
     HARMLESS.contains(&directive)
         || UNDERSTOOD.contains(&directive)

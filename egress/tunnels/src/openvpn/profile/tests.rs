@@ -27,7 +27,6 @@ fn authority() -> String {
     block("ca", &CERTIFICATE.0)
 }
 
-/// Returns a valid profile that contains these lines.
 pub(in super::super) fn with(lines: &str) -> String {
     format!("client\ndev tun\nremote vpn.example.test 1194\nauth-user-pass\n{lines}{}", authority())
 }
@@ -381,7 +380,6 @@ fn settings_are_applied_within_limits() {
     assert_eq!(super::tests::profile(&with(&many)).dns.len(), super::MAX_DNS);
 }
 
-/// Text outside its block, which may be a secret, is not repeated in the error.
 #[test]
 fn text_that_is_no_directive_is_reported_by_line_number() {
     for secret in [

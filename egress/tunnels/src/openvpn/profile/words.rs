@@ -1,13 +1,13 @@
-//! Splits a line into words as OpenVPN does: single and double quotes, backslashes, comments.
+//! Splits a line as OpenVPN does: single and double quotes, backslashes, comments.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Syntax error, which OpenVPN reports too: an unterminated quote or a trailing backslash.
+/// An unterminated quote or a trailing backslash; OpenVPN reports it too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SyntaxError;
 
-/// Splits a line. A comment can begin only at the start of a word.
+/// A comment can begin only at the start of a word.
 pub(super) fn words(line: &str) -> Result<Vec<String>, SyntaxError> {
     let mut characters = line.chars().peekable();
     let mut words = Vec::new();

@@ -1,4 +1,4 @@
-//! Tests against a server whose messages each test chooses.
+//! Each test chooses the server's messages.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::Credentials;
 
 const FORMAT: Format = Format { cipher: Cipher::Chacha20Poly1305, peer: Some(5) };
 
-/// Control channel of the test server. It confirms everything and checks nothing.
+/// Confirms everything and checks nothing.
 struct Far {
     wrapper: Wrapper,
     session: SessionId,
@@ -32,13 +32,11 @@ struct Far {
     key: u8,
     reliable: Reliable,
     tls: ServerConnection,
-    /// Bytes that the client has sent.
     received: Vec<u8>,
     randoms: [[u8; 32]; 2],
 }
 
 impl Far {
-    /// Creates a server and a client that trusts it.
     fn new() -> (Self, Handshake) {
         let key = KeyPair::generate().expect("a key");
         let certificate = CertificateParams::new(Vec::new()).expect("names").self_signed(&key).expect("a certificate");
@@ -105,13 +103,11 @@ impl Far {
         self.tls.writer().write_all(bytes).expect("TLS");
     }
 
-    /// Sends the server's key material.
     fn agree(&mut self) {
         let hello = [&[0, 0, 0, 0, 2][..], self.randoms.as_flattened(), &[0, 3, b'V', b'4', 0, 0, 0, 0, 0]].concat();
         self.say(&hello);
     }
 
-    /// Derives the data channel from the client's key material.
     fn data(&self, key: u8) -> DataChannel {
         let mut ours = Source::new();
         ours.secret.copy_from_slice(&self.received[5..53]);
@@ -160,7 +156,7 @@ fn talk(far: &mut Far, entering: &mut Handshake) -> Result<(), Failure> {
     }
 }
 
-/// Returns a client that has received the server's key material and these messages.
+/// Has received the server's key material and these messages.
 fn after_messages(words: &[u8]) -> Result<(Far, Handshake), Failure> {
     let (mut far, mut entering) = Far::new();
     talk(&mut far, &mut entering)?;

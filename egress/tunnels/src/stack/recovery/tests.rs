@@ -1,4 +1,4 @@
-//! Tests on a simulated path with its own clock, rate, queue, round trip and losses.
+//! Tests on a simulated path with its own clock.
 
 use std::collections::BTreeSet;
 
@@ -35,9 +35,8 @@ struct Line {
     queue: f64,
     /// Losses per thousand packets.
     lost: u32,
-    /// Interval without any delivery.
     dead: (Duration, Duration),
-    /// Until this time, the sender has only one segment every 500 ms.
+    /// The sender has only one segment every 500 ms until this time.
     quiet: Duration,
 }
 
@@ -60,7 +59,6 @@ struct Outcome {
     waited: f64,
 }
 
-/// Simulates a sender with unlimited data for this time.
 fn play(line: Line, lasts: Duration) -> Outcome {
     let mut chance = StdRng::seed_from_u64(7);
     let mut recovery = Recovery::default();
@@ -221,7 +219,6 @@ fn retransmissions_of_smoltcp_are_dropped() {
 }
 
 proptest! {
-    /// For arbitrary acknowledgements, the amount sent stays bounded.
     #[test]
     fn arbitrary_acknowledgements_are_harmless(
         replies in prop::collection::vec((0..4000_u32, any::<u16>(), prop::collection::vec(any::<u8>(), 0..10), 0..5000_u64), 1..50),

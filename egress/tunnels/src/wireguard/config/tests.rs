@@ -1,5 +1,3 @@
-//! Tests of valid and invalid wg-quick files, and of errors that must not reveal secrets.
-
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
@@ -22,7 +20,6 @@ fn whole() -> String {
     format!("{INTERFACE}{PEER}")
 }
 
-/// Returns a text without the lines that begin with this name.
 fn without(text: &str, name: &str) -> String {
     text.split_inclusive('\n').filter(|line| !line.starts_with(name)).collect()
 }
@@ -160,7 +157,6 @@ fn lines() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// For any text, parsing ends, and an error contains no value from the text.
     #[test]
     fn parser_never_panics_or_reveals_values(lines in prop::collection::vec(lines(), 0..30), end in "\r?\n") {
         let text = lines.join(&end);
@@ -176,7 +172,6 @@ proptest! {
         }
     }
 
-    /// The same for an otherwise valid file with one arbitrary line.
     #[test]
     fn errors_never_reveal_the_private_key(line in lines(), place in 0..9_usize) {
         let mut text: Vec<_> = whole().lines().map(ToOwned::to_owned).collect();

@@ -1,7 +1,7 @@
 //! Isolated networks, and the sites behind a tunnel in them.
 //!
-//! Each test has its own network, in which a tunnel's server listens. The destinations are in a second network, the far side,
-//! which is connected only through the tunnel: all traffic that arrives has passed the tunnel.
+//! Each test has its own network, in which a tunnel's server listens. The destinations are on the far side, a second
+//! network that is connected only through the tunnel.
 
 pub mod openvpn;
 pub mod wireguard;
@@ -21,17 +21,15 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio_util::task::AbortOnDropHandle;
 
-/// Addresses of the far side.
 pub const FAR: Ipv4Addr = Ipv4Addr::new(10, 66, 0, 1);
 pub const FAR_6: &str = "fd66::1";
 
-/// Set in the process that runs inside the networks.
 const INSIDE: &str = "KITFLEET_TEST_INSIDE";
 
 /// Set by a developer whose machine forbids namespaces, to skip these tests.
 const WITHOUT_NAMESPACES: &str = "KITFLEET_TEST_WITHOUT_NAMESPACES";
 
-/// Runs the test with this name in its own network, by executing this program again for that test alone.
+/// Executes this program again for that test alone.
 ///
 /// # Panics
 ///
@@ -69,7 +67,6 @@ pub fn run(script: &str) {
     assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The far side: a second network.
 pub struct Far(File);
 
 impl Far {
@@ -82,12 +79,11 @@ impl Far {
         Self(made.join().expect("a network"))
     }
 
-    /// Path for `ip link set … netns`.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
 
-    /// Runs an action on the far side. Sockets that it opens and programs that it starts stay there.
+    /// Sockets that the action opens and programs that it starts stay there.
     pub fn there<T: Send>(&self, action: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {
             let done = scope.spawn(|| {
@@ -98,7 +94,6 @@ impl Far {
         })
     }
 
-    /// Opens a port on the far side, for a site.
     pub fn listen(&self, address: SocketAddr) -> TcpListener {
         let listener = self.there(|| std::net::TcpListener::bind(address)).expect("a port there");
         listener.set_nonblocking(true).expect("a socket");
@@ -112,9 +107,8 @@ impl Far {
     }
 }
 
-/// Sites and a name server on the far side. They end when this is dropped.
+/// They end when this is dropped.
 pub struct Site {
-    /// Number of queries to the name server.
     pub asked: Arc<AtomicUsize>,
     _serving: Vec<AbortOnDropHandle<()>>,
 }
@@ -122,7 +116,6 @@ pub struct Site {
 pub const PORT: u16 = 9000;
 
 impl Site {
-    /// Starts serving at the addresses of the far side.
     pub fn at(far: &Far) -> Self {
         let asked = Arc::<AtomicUsize>::default();
         let names = SocketAddr::new(FAR.into(), 53);
@@ -221,14 +214,13 @@ fn reply(question: &[u8], at_length: bool) -> Option<Vec<u8>> {
     message.to_vec().ok()
 }
 
-/// Relay of datagrams with delay and loss.
 pub struct Relay {
     pub address: SocketAddr,
     _running: AbortOnDropHandle<()>,
 }
 
 impl Relay {
-    /// Starts a relay to a server, with this delay and this many losses per thousand packets in each direction.
+    /// Losses per thousand packets in each direction.
     pub async fn to(server: SocketAddr, delay: Duration, lost: u32) -> Self {
         let inner = Arc::new(UdpSocket::bind("127.0.0.1:0").await.expect("a port"));
         let address = inner.local_addr().expect("an address");

@@ -39,7 +39,6 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), pem }
     }
 
-    /// Issues a certificate. Returns it with its key.
     pub fn issue(&self, name: &str, purpose: ExtendedKeyUsagePurpose) -> (String, String) {
         let mut params = CertificateParams::new(Vec::new()).expect("names");
         params.distinguished_name = DistinguishedName::new();
@@ -64,7 +63,6 @@ pub enum Guard {
     CryptV2,
 }
 
-/// A server, and the far side behind it.
 pub struct Server {
     pub program: Child,
     pub folder: TempDir,
@@ -127,7 +125,6 @@ impl Server {
         fs::read_to_string(self.folder.path().join("log")).expect("a log")
     }
 
-    /// Waits until the server has logged this text.
     pub async fn hears(&self, words: &str) {
         let deadline = Instant::now() + Duration::from_secs(10);
         while !self.log().contains(words) {

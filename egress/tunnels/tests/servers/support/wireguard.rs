@@ -21,7 +21,6 @@ use super::{FAR, FAR_6, Far, Site, run};
 
 pub const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 51820);
 
-/// A server, and the far side behind it.
 pub struct Server {
     program: Child,
     pub site: Site,
@@ -87,7 +86,7 @@ impl Server {
         Pid::from_raw(self.program.id().try_into().expect("a pid"))
     }
 
-    /// Waits until all its threads are stopped.
+    /// All its threads are stopped.
     pub async fn stopped(&self) {
         let process = Process::new(self.pid().as_raw()).expect("the server");
         let deadline = Instant::now() + Duration::from_secs(10);
