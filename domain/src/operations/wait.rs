@@ -170,13 +170,12 @@ impl Wait {
                 let is_status = status.is_none_or(|status| STATUSES.contains(&status));
                 rules.require(is_status, "condition.status", "must be 100 to 599");
             }
-            Condition::LoadState { .. } => {}
             Condition::Time { ms } => {
                 let max = limits.max_time_wait.as_millis();
                 rules.require(u128::from(*ms) <= max, "condition.ms", format!("must be 0 to {max}"));
                 default_timeout = Duration::from_millis((*ms).min(u64::from(u32::MAX))) + Duration::from_secs(5);
             }
-            Condition::Page | Condition::Download => {}
+            Condition::LoadState { .. } | Condition::Page | Condition::Download => {}
         }
         let ((), timeout) = both(rules.check(), parse_timeout(timeout_ms, default_timeout, limits))?;
         Ok(Self { condition, timeout, on_timeout })

@@ -97,12 +97,9 @@ pub fn location(said: &Token<'_>, rest: &[Token<'_>]) -> Parsed<Command> {
         }
         _ => None,
     };
-    match degrees {
-        Some((latitude, longitude)) => Ok(Command::SetLocation { latitude, longitude }),
-        None => {
-            let trouble =
-                "needs two numbers: the latitude of -90 to 90 degrees and the longitude of -180 to 180 degrees";
-            stop(GrammarError::at(said.span.clone(), GrammarErrorKind::says(trouble)))
-        }
+    if let Some((latitude, longitude)) = degrees {
+        return Ok(Command::SetLocation { latitude, longitude });
     }
+    let trouble = "needs two numbers: the latitude of -90 to 90 degrees and the longitude of -180 to 180 degrees";
+    stop(GrammarError::at(said.span.clone(), GrammarErrorKind::says(trouble)))
 }

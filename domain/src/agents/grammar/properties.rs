@@ -227,7 +227,7 @@ fn said(plan: &[Command]) -> Vec<String> {
                 texts.extend([target(sought), text.clone()]);
             }
             Command::Scroll { target: sought, .. } | Command::Swipe { target: sought, .. } => {
-                texts.extend(sought.as_ref().map(&mut target))
+                texts.extend(sought.as_ref().map(&mut target));
             }
             Command::Wait { condition: WaitCondition::Visible(sought) | WaitCondition::Hidden(sought) } => {
                 texts.push(target(sought));

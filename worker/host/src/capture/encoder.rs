@@ -72,7 +72,7 @@ pub struct Picture {
 
 enum PictureFile {
     /// Rows are written as they come.
-    Png(png::StreamWriter<'static, BufWriter<File>>),
+    Png(Box<png::StreamWriter<'static, BufWriter<File>>>),
     /// All pixels are needed to write the file.
     Whole { format: PictureFormat, path: PathBuf, pixels: Vec<u8> },
 }
@@ -93,14 +93,14 @@ impl Picture {
     pub fn create(output: &Output, size: Snapshot, factor: u32) -> Encoded<Self> {
         let shrinking = (factor > 1).then(|| Shrinking::new(size.width, factor));
         let size = Snapshot { width: size.width.div_ceil(factor), height: size.height.div_ceil(factor) };
-        let side = match output.format {
+        let longest = match output.format {
             PictureFormat::Png => u32::MAX,
             PictureFormat::Jpeg(_) => JPEG_SIDE,
             PictureFormat::Webp(_) => WEBP_SIDE,
         };
         let Snapshot { width, height } = size;
-        if width.max(height) > side {
-            let message = format!("it has {width} by {height} pixels, and this format at most {side} on each side");
+        if width.max(height) > longest {
+            let message = format!("it has {width} by {height} pixels, and this format at most {longest} on each side");
             return Err(message.into());
         }
         let file = match output.format {
@@ -111,7 +111,7 @@ impl Picture {
                 encoder.set_depth(png::BitDepth::Eight);
                 encoder.set_compression(png::Compression::Fast);
                 encoder.set_filter(png::Filter::Up);
-                PictureFile::Png(encoder.write_header()?.into_stream_writer()?)
+                PictureFile::Png(Box::new(encoder.write_header()?.into_stream_writer()?))
             }
             format => {
                 if f64::from(width) * f64::from(height) > MAX_PIXELS {
