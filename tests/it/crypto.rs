@@ -14,10 +14,8 @@ use crate::support::{Answer, App, Builder, Client, Role, assert_timestamp, at_on
 
 const CHECKOUT: &str = "/v1/billing/crypto-checkout";
 const ORDERS: &str = "/v1/billing/crypto-orders";
-/// Values of the `outcome` label.
 const OUTCOMES: [&str; 5] = ["ok", "signature_invalid", "signature_missing", "empty_body", "malformed_event"];
 
-/// A service that sells tiers, and its payment processor.
 async fn shop() -> (App, CryptoProcessor) {
     let processor = CryptoProcessor::start().await;
     (selling(&processor).start().await, processor)
@@ -32,7 +30,6 @@ async fn check_out(client: &Client, body: Value, key: Option<&str>) -> Answer {
     client.send(key.into_iter().fold(request, |request, key| request.header("idempotency-key", key))).await
 }
 
-/// Creates an order that can be paid.
 async fn order(client: &Client) -> Value {
     check_out(client, json!({"product": "api_builder"}), None).await.expect(201).body
 }
@@ -47,7 +44,6 @@ impl App {
         tier.fetch_one(&self.database.pool).await.expect("the account")
     }
 
-    /// Events of an order, oldest first.
     async fn order_events(&self, order: &Value) -> Vec<(String, Value)> {
         sqlx::query_as("select type, data from events where data->>'order_id' = $1 order by created_at, id")
             .bind(order["id"].as_str().expect("an id"))
@@ -56,7 +52,6 @@ impl App {
             .expect("the events")
     }
 
-    /// Makes an order older by this interval.
     async fn age(&self, order: &Value, by: &str) {
         let age = "update crypto_orders set created_at = created_at - $2::text::interval, expires_at = expires_at - $2::text::interval,
                           paid_until = paid_until - $2::text::interval, asked_at = asked_at - $2::text::interval
@@ -78,8 +73,7 @@ impl App {
     }
 }
 
-/// Contract: billing 28 to 30. The request to the processor contains the order, and the answer has the address and amount to
-/// pay.
+/// Contract: billing 28 to 30. The request to the processor contains the order.
 #[tokio::test]
 async fn checkout_returns_the_payment_address() {
     let (app, processor) = shop().await;
@@ -140,8 +134,7 @@ async fn checkout_returns_the_payment_address() {
     app.stop().await;
 }
 
-/// Contract: billing 31. An idempotency key belongs to one order forever. Later requests with it get the first answer, whatever
-/// their body.
+/// Contract: billing 31. Forever, and whatever the body.
 #[tokio::test]
 async fn idempotency_key_returns_its_first_order() {
     let (app, processor) = shop().await;
@@ -172,7 +165,7 @@ async fn idempotency_key_returns_its_first_order() {
     app.stop().await;
 }
 
-/// Contract: billing 32. After a failure of the processor no order remains, and the same key can be used again.
+/// Contract: billing 32. The same key can be used again.
 #[tokio::test]
 async fn failed_checkout_leaves_no_order() {
     let (app, processor) = shop().await;
@@ -219,8 +212,7 @@ async fn failed_checkout_leaves_no_order() {
     app.stop().await;
 }
 
-/// Contract: billing 33. If the process dies after the request to the processor, the next request with the key completes the
-/// order.
+/// Contract: billing 33. The process died after the request to the processor.
 #[tokio::test]
 async fn incomplete_order_is_completed_by_the_next_request() {
     let (app, processor) = shop().await;
@@ -243,8 +235,7 @@ async fn incomplete_order_is_completed_by_the_next_request() {
     app.stop().await;
 }
 
-/// Contract: billing 34, 36, 37; events. A payment gives the tier at once, for one period. The event, the audit row and the
-/// change of tier happen once for any number of notices.
+/// Contract: billing 34, 36, 37; events. At once, for one period. For any number of notices.
 #[tokio::test]
 async fn payment_changes_the_tier_once() {
     let (app, processor) = shop().await;
@@ -310,7 +301,7 @@ async fn payment_changes_the_tier_once() {
     app.stop().await;
 }
 
-/// Contract: billing 36. A payment of a different amount, price or currency does not complete the order, and is flagged.
+/// Contract: billing 36.
 #[tokio::test]
 async fn wrong_amount_price_or_currency_is_flagged() {
     let (app, _processor) = shop().await;
@@ -338,8 +329,7 @@ async fn wrong_amount_price_or_currency_is_flagged() {
     app.stop().await;
 }
 
-/// Contract: billing 36, 38; events. A payment that the processor ends fails the order. Later notices are flagged and change
-/// nothing.
+/// Contract: billing 36, 38; events. Later notices are flagged and change nothing.
 #[tokio::test]
 async fn failed_payment_ends_the_order() {
     let (app, _processor) = shop().await;
@@ -364,7 +354,7 @@ async fn failed_payment_ends_the_order() {
     app.stop().await;
 }
 
-/// Contract: billing 38, 40. A payment that completes the order clears only its own flag, in any order of the flags.
+/// Contract: billing 38, 40. In any order of the flags.
 #[tokio::test]
 async fn payment_clears_only_its_own_flag() {
     let (app, _processor) = shop().await;
@@ -409,8 +399,7 @@ async fn payment_clears_only_its_own_flag() {
     app.stop().await;
 }
 
-/// Contract: billing 36, 40, 41. If an order fails after a partial payment, the failure is flagged and staff can settle the
-/// order. A refund or an absent payment is not flagged.
+/// Contract: billing 36, 40, 41. Staff can settle the order. A refund or an absent payment is not flagged.
 #[tokio::test]
 async fn partial_payment_of_failed_order_is_flagged() {
     let (app, processor) = shop().await;
@@ -488,7 +477,7 @@ async fn partial_payment_of_failed_order_is_flagged() {
     app.stop().await;
 }
 
-/// Contract: billing 2, 36. An order keeps the price at which it was created. A payment at another price is flagged.
+/// Contract: billing 2, 36. A payment at another price is flagged.
 #[tokio::test]
 async fn order_keeps_its_price() {
     let processor = CryptoProcessor::start().await;
@@ -516,7 +505,7 @@ async fn order_keeps_its_price() {
     app.stop().await;
 }
 
-/// Contract: billing 41. A scheduled job asks the processor about orders without a notice.
+/// Contract: billing 41. About orders without a notice.
 #[tokio::test]
 async fn scheduled_job_sweeps_orders() {
     let (app, processor) = shop().await;
@@ -541,7 +530,7 @@ async fn scheduled_job_sweeps_orders() {
     app.stop().await;
 }
 
-/// Contract: billing 35, 43; operators. The checks of a notice run in a fixed order, and each outcome is counted.
+/// Contract: billing 35, 43; operators. The order of the checks is fixed.
 #[tokio::test]
 async fn unsigned_notices_are_rejected_and_counted() {
     let (app, _processor) = shop().await;
@@ -595,7 +584,7 @@ async fn unsigned_notices_are_rejected_and_counted() {
     app.stop().await;
 }
 
-/// Contract: billing 39, 40; staff. Staff can expire unpaid orders and settle paid ones, each once.
+/// Contract: billing 39, 40; staff.
 #[tokio::test]
 async fn staff_expire_and_settle_orders_once() {
     let (app, _processor) = shop().await;
@@ -654,7 +643,7 @@ async fn staff_expire_and_settle_orders_once() {
     app.stop().await;
 }
 
-/// Contract: billing 19, 42. The renewal of a subscription does not change a tier paid with a crypto currency.
+/// Contract: billing 19, 42.
 #[tokio::test]
 async fn renewal_keeps_the_tier_of_a_paid_order() {
     let (processor, cards) = (CryptoProcessor::start().await, CardProvider::start().await);
@@ -679,8 +668,7 @@ async fn renewal_keeps_the_tier_of_a_paid_order() {
     app.stop().await;
 }
 
-/// Contract: billing 41, 42; command-line. A sweep asks about old pending orders and ends them, and ends paid periods that are
-/// over.
+/// Contract: billing 41, 42; command-line.
 #[tokio::test]
 async fn sweep_ends_old_orders_and_paid_periods() {
     let (app, processor) = shop().await;

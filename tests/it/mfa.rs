@@ -25,15 +25,15 @@ const CHALLENGE: &str = "/v1/auth/mfa/challenge";
 const STEP_UP: &str = "/v1/auth/mfa/step-up";
 const ME: &str = "/v1/account/me";
 
-/// An earlier key of the deployment, and its form in the configuration.
+/// With its form in the configuration.
 const OLD_KEY: [u8; 32] = *b"an old key of thirty-two bytes..";
 const OLD_KEY_TEXT: &str = "YW4gb2xkIGtleSBvZiB0aGlydHktdHdvIGJ5dGVzLi4=";
 
-/// A recovery code in lower case.
+/// In lower case.
 const ELSEWHERE: &str = "aaaaa-bbbbb";
 
 impl App {
-    /// A challenge of an enrolled account, as after a login from this machine.
+    /// As after a login from this machine.
     async fn challenge(&self, person: &Person) -> String {
         let mut conn = self.database.pool.acquire().await.expect("a connection");
         let origin = Origin { ip_address: Some("127.0.0.1".to_owned()), user_agent: None };
@@ -44,14 +44,13 @@ impl App {
         token.reveal().to_owned()
     }
 
-    /// Makes the second-factor proofs of the person's web sessions too old.
     async fn age_proofs(&self, person: &Person) {
         let age =
             "update web_sessions set mfa_satisfied_at = now() - interval '15 minutes 1 second' where account_id = $1";
         self.execute(age, person.account.as_uuid()).await;
     }
 
-    /// Enrolls a person as if with another encryption key, with the recovery code [`ELSEWHERE`].
+    /// As if with another encryption key. [`ELSEWHERE`] is the recovery code.
     async fn enrolled_elsewhere(&self, person: &Person) {
         let sealed = Vault::new([9; 32], &[]).seal("mfa", &person.account.to_string(), &[7; 20]);
         let statement = "with factor as (
@@ -68,7 +67,6 @@ impl App {
             .expect("a statement");
     }
 
-    /// Number of valid web sessions of the account.
     async fn devices(&self, person: &Person) -> i64 {
         sqlx::query_scalar("select count(*) from web_sessions where account_id = $1 and revoked_at is null")
             .bind(person.account.as_uuid())
@@ -82,7 +80,7 @@ async fn delete(client: &Client, path: &str, body: Value) -> Answer {
     client.send(client.request(Method::DELETE, path).json(&body)).await
 }
 
-/// Asserts the step-up problem with this reason (contract: errors 6).
+/// Contract: errors 6.
 fn assert_step_up(answer: Answer, reason: &str) {
     let problem = answer.problem(403, "mfa-step-up-required");
     assert_eq!(problem.body["title"], "MFA step-up required");
@@ -90,13 +88,13 @@ fn assert_step_up(answer: Answer, reason: &str) {
     assert_eq!(problem.body["reason"], reason);
 }
 
-/// Asserts a 403 that is not about step-up.
+/// Not about step-up.
 fn assert_refused(answer: Answer) {
     let problem = answer.problem(403, "forbidden");
     assert!(problem.body.get("requires_mfa_step_up").is_none(), "{}", problem.body);
 }
 
-/// Answers of the four operations that require a recent proof (contract: mfa 12).
+/// The four operations that require a recent proof (contract: mfa 12).
 async fn gated(client: &Client) -> [Answer; 4] {
     [
         delete(client, STATUS, json!({"confirm": "disable-mfa"})).await,
@@ -117,8 +115,8 @@ fn not_enrolled() -> Value {
     json!({"enrolled": false, "enrolled_at": null, "last_used_at": null, "unused_recovery_codes": 0})
 }
 
-/// Contract: mfa 1 to 4, 7. Each enrollment call returns a new secret, and a wrong code leaves it pending. The right code
-/// returns ten recovery codes. That code is not a step-up and cannot be used again.
+/// Contract: mfa 1 to 4, 7. Each call returns a new secret, and a wrong code leaves it pending. There are ten recovery codes.
+/// The code is no step-up and cannot be used again.
 #[tokio::test]
 async fn first_code_enrolls_the_second_factor() {
     let app = App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY).start().await;
@@ -189,8 +187,8 @@ async fn first_code_enrolls_the_second_factor() {
     app.stop().await;
 }
 
-/// Contract: mfa 5 to 7, 9, 10; audit-log 13. A challenge can be met once, with a code or a recovery code in any spelling;
-/// wrong codes do not use it up. The audit rows record the method.
+/// Contract: mfa 5 to 7, 9, 10; audit-log 13. Recovery codes have any spelling; wrong codes do not use a challenge up. The
+/// audit rows record the method.
 #[tokio::test]
 async fn challenge_is_met_once_by_code_or_recovery_code() {
     let app = App::simulated().with_second_factors().start().await;
@@ -278,8 +276,7 @@ async fn challenge_is_met_once_by_code_or_recovery_code() {
     app.stop().await;
 }
 
-/// Contract: mfa 5, 6; requests 10. A challenge can be met only from the address of its login, and not while the account is
-/// suspended.
+/// Contract: mfa 5, 6; requests 10. Nor can it be met while the account is suspended.
 #[tokio::test]
 async fn challenge_is_bound_to_the_address_of_its_login() {
     let app = App::simulated().with_second_factors().set("server.trusted_proxies", "127.0.0.1").start().await;
@@ -312,8 +309,7 @@ async fn challenge_is_bound_to_the_address_of_its_login() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 9, 12. A mail link of any kind gives an enrolled account a challenge instead of a session. The address is
-/// verified nevertheless, and a password reset ends earlier challenges.
+/// Contract: sign-ins 9, 12. The address is verified nevertheless, and a password reset ends earlier challenges.
 #[tokio::test]
 async fn mail_links_do_not_bypass_the_second_factor() {
     let app = App::simulated().with_second_factors().start().await;
@@ -350,8 +346,7 @@ async fn mail_links_do_not_bypass_the_second_factor() {
     app.stop().await;
 }
 
-/// Contract: mfa 8. Wrong guesses are limited per challenge and per account, across routes. Beyond the limit a right code is
-/// rejected too.
+/// Contract: mfa 8. Per challenge and per account, across routes. Beyond the limit a right code is rejected too.
 #[tokio::test]
 async fn wrong_guesses_are_limited() {
     let builder = App::simulated().with_second_factors().set("limits.challenge_guesses", "5");
@@ -401,8 +396,7 @@ async fn wrong_guesses_are_limited() {
     app.stop().await;
 }
 
-/// Contract: mfa 12, 13; errors 6. Gated operations require a proof from the last 15 minutes in the same session, by code or
-/// recovery code.
+/// Contract: mfa 12, 13; errors 6. From the last 15 minutes in the same session.
 #[tokio::test]
 async fn gated_operations_require_a_recent_proof() {
     let app = App::simulated().with_second_factors().start().await;
@@ -461,8 +455,7 @@ async fn gated_operations_require_a_recent_proof() {
     app.stop().await;
 }
 
-/// Contract: mfa 12, 14. With a recent proof and the confirmation, the secret and the recovery codes are deleted. Without a
-/// second factor the answer is 204 too.
+/// Contract: mfa 12, 14. Without a second factor the answer is 204 too.
 #[tokio::test]
 async fn disabling_deletes_the_second_factor() {
     let app = App::simulated().with_second_factors().start().await;
@@ -500,8 +493,8 @@ async fn disabling_deletes_the_second_factor() {
     app.stop().await;
 }
 
-/// Contract: mfa 15. Keys are 403 on routes that change second factors and on step-up, also with `account_owner` and before the
-/// body is validated. The status requires `read` or `account_owner`.
+/// Contract: mfa 15. Also with `account_owner`, and before the body is validated. The status requires `read` or
+/// `account_owner`.
 #[tokio::test]
 async fn keys_cannot_change_second_factors() {
     let app = App::simulated().with_second_factors().start().await;
@@ -544,8 +537,8 @@ async fn keys_cannot_change_second_factors() {
     app.stop().await;
 }
 
-/// Contract: mfa 1. Without `MFA_ENCRYPTION_KEY` enrollment is 503 `feature-unavailable`. Everything else works, including
-/// recovery codes of accounts that enrolled before.
+/// Contract: mfa 1. Without `MFA_ENCRYPTION_KEY` it is 503 `feature-unavailable`. Recovery codes of accounts that enrolled
+/// before work.
 #[tokio::test]
 async fn without_encryption_key_only_enrollment_fails() {
     let app = App::simulated().start().await;
@@ -569,7 +562,7 @@ async fn without_encryption_key_only_enrollment_fails() {
     app.stop().await;
 }
 
-/// Contract: mfa 1, 16. A retired key opens secrets that it sealed. New secrets are sealed with the current key.
+/// Contract: mfa 1, 16. New secrets are sealed with the current key.
 #[tokio::test]
 async fn retired_key_opens_old_secrets() {
     let retired = format!("{ENCRYPTION_KEY},{OLD_KEY_TEXT}");
@@ -612,8 +605,7 @@ async fn retired_key_opens_old_secrets() {
     app.stop().await;
 }
 
-/// Contract: mfa 7, 17. Of concurrent proofs for one challenge one opens a session. A code or recovery code proves once across
-/// sessions and routes, and a first code enrolls once.
+/// Contract: mfa 7, 17. One of those for a challenge, a code or a first code. Also across sessions and routes.
 #[tokio::test]
 async fn concurrent_proofs_succeed_once() {
     let app = App::simulated().with_second_factors().start().await;
