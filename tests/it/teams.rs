@@ -1,5 +1,4 @@
-//! Teams: several people on one account (contract: teams; authorization 9 to 13). The credential each route requires is tested
-//! in [`crate::authentication`].
+//! Contract: teams; authorization 9 to 13. The credential each route requires is tested in [`crate::authentication`].
 
 mod invites;
 mod roles;
@@ -40,7 +39,7 @@ const MEMBERSHIP: [&str; 8] = [
 ];
 
 impl Client {
-    /// The same client with `X-Service-Account`.
+    /// With `X-Service-Account`.
     pub fn on(&self, owner: impl Display) -> Self {
         let mut headers = HeaderMap::new();
         headers.insert("x-service-account", owner.to_string().parse().expect("a header"));
@@ -81,21 +80,21 @@ impl Client {
 }
 
 impl App {
-    /// Invites an address and returns the token of the mail's link.
+    /// Returns the token of the mail's link.
     async fn invited(&self, owner: &Person, email: &str, role: &str) -> String {
         let count = self.mails_to(email, Template::TeamInvite).len();
         owner.client.invite(email, role).await.expect(202);
         self.mail_number(count + 1, email, Template::TeamInvite).await.token
     }
 
-    /// Adds a person to a team and returns the id of the membership.
+    /// Returns the id of the membership.
     pub async fn join(&self, owner: &Person, member: &Person, role: &str) -> String {
         let token = self.invited(owner, &member.email, role).await;
         let accepted = member.client.accept(&token).await.expect(200).body;
         accepted["membership"]["id"].as_str().expect("an id").to_owned()
     }
 
-    /// Number of unrevoked keys that a person created on the owner's account.
+    /// On the owner's account.
     async fn live_keys(&self, owner: AccountId, maker: AccountId) -> i64 {
         let live = "select count(*) from api_keys
                     where account_id = $1 and created_by_account_id = $2 and revoked_at is null";
@@ -103,7 +102,7 @@ impl App {
         live.fetch_one(&self.database.pool).await.expect("a count")
     }
 
-    /// Waits until exactly this many statements wait for a lock.
+    /// Exactly this many.
     async fn wait_for_lock_waiters(&self, statements: i64) {
         let query = "select count(*) from pg_stat_activity
                      where datname = current_database() and wait_event_type = 'Lock'";
@@ -122,7 +121,7 @@ impl App {
     }
 }
 
-/// Parts of an audit row that do not vary between runs.
+/// Without the parts that vary between runs.
 fn row(row: &AuditRow) -> (&str, Option<Uuid>, &str, Option<&str>, Value) {
     let AuditRow { actor_type, actor_account_id, action, target_resource_id, payload, .. } = row;
     (actor_type, *actor_account_id, action, target_resource_id.as_deref(), payload.clone())
@@ -161,7 +160,7 @@ async fn every_account_has_a_team() {
     app.stop().await;
 }
 
-/// Contract: teams 2; audit-log 16. Unknown ids and teams of other owners get the same 404.
+/// Contract: teams 2; audit-log 16.
 #[tokio::test]
 async fn rename_validates_and_records_the_name() {
     let app = App::simulated().start().await;
@@ -214,8 +213,7 @@ async fn rename_validates_and_records_the_name() {
     app.stop().await;
 }
 
-/// Contract: teams 8; events 4; audit-log 16. The removal revokes, in the same transaction, every valid key that the member
-/// created on the owner's account, and no key without a recorded creator.
+/// Contract: teams 8; events 4; audit-log 16. It revokes them in the same transaction, and no key without a recorded creator.
 #[tokio::test]
 async fn removal_revokes_the_members_keys() {
     let app = App::simulated().start().await;
@@ -304,7 +302,7 @@ async fn removal_revokes_the_members_keys() {
     app.stop().await;
 }
 
-/// Contract: teams 8. If a removal races with a key creation or rotation by the member, no key survives in either order.
+/// Contract: teams 8.
 #[tokio::test]
 async fn removal_and_key_creation_are_serialized() {
     let app = App::simulated().start().await;
@@ -360,7 +358,7 @@ async fn removal_and_key_creation_are_serialized() {
     app.stop().await;
 }
 
-/// The same in random order, with the removal of the member or the member's deletion of the own account.
+/// In random order, with the removal of the member or the member's deletion of the own account.
 #[tokio::test]
 async fn no_key_survives_a_concurrent_removal() {
     let app = App::simulated().start().await;
@@ -400,8 +398,7 @@ async fn no_key_survives_a_concurrent_removal() {
     app.stop().await;
 }
 
-/// Contract: accounts 9; teams 8. The memberships on both sides and the invitations of a deleted account end. Its keys on other
-/// accounts are revoked as in a removal, which is recorded in the owner's log.
+/// Contract: accounts 9; teams 8. The keys on other accounts are revoked as in a removal, which is recorded in the owner's log.
 #[tokio::test]
 async fn deleted_account_leaves_every_team() {
     let app = App::simulated().start().await;

@@ -10,10 +10,10 @@ use crate::metrics::{TOKEN, value};
 use crate::support::card_provider::{CardProvider, WEBHOOK_SECRET, event, now, signature};
 use crate::support::{App, assert_timestamp, at_once, members};
 
-/// Time of the first event, in Unix seconds.
+/// In Unix seconds.
 const START: i64 = 1_790_000_000;
 
-/// A subscription as Stripe describes it.
+/// As Stripe describes it.
 pub fn subscription(id: &str, account: AccountId, tier: &str, status: &str) -> Value {
     json!({
         "id": id, "object": "subscription", "customer": format!("cus_of_{id}"), "status": status, "created": START,
@@ -23,7 +23,6 @@ pub fn subscription(id: &str, account: AccountId, tier: &str, status: &str) -> V
     })
 }
 
-/// A completed checkout.
 pub fn checkout(subscription: &str, account: AccountId, tier: &str, payment_status: &str) -> Value {
     json!({
         "id": "cs_test_1", "object": "checkout.session", "mode": "subscription", "status": "complete",
@@ -32,7 +31,7 @@ pub fn checkout(subscription: &str, account: AccountId, tier: &str, payment_stat
     })
 }
 
-/// Sends events with distinct ids; each occurs a given number of seconds after the start.
+/// Each event occurs a given number of seconds after the start.
 struct EventSender<'a> {
     app: &'a App,
     sent: usize,
@@ -56,7 +55,7 @@ impl<'a> EventSender<'a> {
     }
 }
 
-/// Contract: billing 13, 14, 16, 21, 26; operators 5. The checks run in a fixed order, and each outcome is counted.
+/// Contract: billing 13, 14, 16, 21, 26; operators 5.
 #[tokio::test]
 async fn event_outcomes_are_counted() {
     let provider = CardProvider::start().await;
@@ -138,8 +137,7 @@ async fn event_outcomes_are_counted() {
     app.stop().await;
 }
 
-/// Contract: billing 3, 18. A paid checkout changes the tier at once, and limits and API access with it. Live sessions
-/// continue, and the change is audited and mailed.
+/// Contract: billing 3, 18. Limits and API access change with it. Live sessions continue, and the change is audited and mailed.
 #[tokio::test]
 async fn paid_checkout_changes_the_tier() {
     let (app, _provider) = shop().await;
@@ -173,7 +171,7 @@ async fn paid_checkout_changes_the_tier() {
     app.stop().await;
 }
 
-/// Contract: billing 2. A tier that the customer pays for cannot be bought again; one that staff gave can.
+/// Contract: billing 2. A tier that staff gave can be bought.
 #[tokio::test]
 async fn second_checkout_of_paid_tier_is_400() {
     let (app, _provider) = shop().await;
@@ -187,7 +185,7 @@ async fn second_checkout_of_paid_tier_is_400() {
     app.stop().await;
 }
 
-/// Contract: billing 4, 19. The status of a subscription decides the tier. One whose first payment failed changes nothing.
+/// Contract: billing 4, 19. One whose first payment failed changes nothing.
 #[tokio::test]
 async fn subscription_status_decides_the_tier() {
     let (app, _provider) = shop().await;
@@ -226,9 +224,8 @@ async fn subscription_status_decides_the_tier() {
     app.stop().await;
 }
 
-/// Contract: billing 4, 19, 20; staff 8. A tier given by staff or a command stays while a subscription renews, is deleted or
-/// fails its first payment. A subscription replaces it when it starts, is paid again after it lapsed, or changes its tier. One
-/// that becomes unpaid removes it.
+/// Contract: billing 4, 19, 20; staff 8. The subscription renews, is deleted or fails its first payment. A subscription
+/// replaces it when it starts, is paid again after it lapsed, or changes its tier.
 #[tokio::test]
 async fn tier_given_by_staff_stays_until_a_purchase() {
     let (app, _provider) = shop().await;
@@ -293,8 +290,8 @@ async fn tier_given_by_staff_stays_until_a_purchase() {
     app.stop().await;
 }
 
-/// Contract: billing 4, 20. The end of a subscription removes the tier it gave, and no tier given since. If another
-/// subscription continues, the account has the tier of that one.
+/// Contract: billing 4, 20. A tier given since then stays. If another subscription continues, the account has the tier of that
+/// one.
 #[tokio::test]
 async fn ended_subscription_removes_only_its_own_tier() {
     let (app, _provider) = shop().await;
@@ -323,8 +320,7 @@ async fn ended_subscription_removes_only_its_own_tier() {
     app.stop().await;
 }
 
-/// Contract: billing 17, 20. If the end of a subscription arrives before it gave a tier, the account keeps the tier of its
-/// other subscription.
+/// Contract: billing 17, 20.
 #[tokio::test]
 async fn early_end_event_keeps_the_other_subscription() {
     let (app, _provider) = shop().await;
@@ -343,7 +339,7 @@ async fn early_end_event_keeps_the_other_subscription() {
     app.stop().await;
 }
 
-/// Contract: billing 17. A past-due subscription was paid before, so a late `active` event still gives its tier.
+/// Contract: billing 17. The subscription was paid before.
 #[tokio::test]
 async fn late_active_event_of_past_due_subscription_gives_tier() {
     let (app, _provider) = shop().await;
@@ -358,8 +354,7 @@ async fn late_active_event_of_past_due_subscription_gives_tier() {
     app.stop().await;
 }
 
-/// Contract: billing 17. An event older than the last one changes no tier, and an ended subscription is final. Fields that were
-/// unknown are still filled in.
+/// Contract: billing 17. Fields that were unknown are still filled in.
 #[tokio::test]
 async fn late_events_change_no_tier() {
     let (app, _provider) = shop().await;
@@ -394,7 +389,7 @@ async fn late_events_change_no_tier() {
     app.stop().await;
 }
 
-/// Contract: billing 9. The subscription is shown with its present state; without one the members are null.
+/// Contract: billing 9. Without a subscription the members are null.
 #[tokio::test]
 async fn subscription_is_shown_to_its_account() {
     let (app, _provider) = shop().await;
@@ -421,7 +416,7 @@ async fn subscription_is_shown_to_its_account() {
     app.stop().await;
 }
 
-/// Contract: billing 16. Concurrent deliveries of one event have one effect.
+/// Contract: billing 16.
 #[tokio::test]
 async fn concurrent_deliveries_of_event_have_one_effect() {
     let (app, _provider) = shop().await;
@@ -442,7 +437,7 @@ async fn concurrent_deliveries_of_event_have_one_effect() {
     app.stop().await;
 }
 
-/// Contract: billing 21; accounts 9. Events do not change a deleted account.
+/// Contract: billing 21; accounts 9.
 #[tokio::test]
 async fn events_do_not_change_deleted_accounts() {
     let (app, _provider) = shop().await;
