@@ -1,4 +1,4 @@
-//! Pages of a session with the simulated driver (contract: operations 16, 43, 44).
+//! With the simulated driver (contract: operations 16, 43, 44).
 
 use kitfleet_domain::accounts::Tier;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ async fn active(client: &Client, session: &str) -> Value {
     active[0]["id"].clone()
 }
 
-/// Contract: operations 44. A page is listed, opened, activated and closed, and operations act on the active one.
+/// Contract: operations 44. Operations act on the active page.
 #[tokio::test]
 async fn pages_are_listed_opened_activated_and_closed() {
     let app = App::simulated().start().await;
@@ -64,7 +64,7 @@ async fn pages_are_listed_opened_activated_and_closed() {
     app.stop().await;
 }
 
-/// Contract: operations 43, 44. A page that another one opened has an opener, which becomes active when it closes.
+/// Contract: operations 43, 44.
 #[tokio::test]
 async fn opener_becomes_active_when_its_page_closes() {
     let app = App::simulated().start().await;
@@ -81,7 +81,7 @@ async fn opener_becomes_active_when_its_page_closes() {
     app.stop().await;
 }
 
-/// Contract: operations 44. A session has one page at least and eight at most.
+/// Contract: operations 44. The limit is eight pages.
 #[tokio::test]
 async fn ninth_page_and_closing_the_last_one_are_409() {
     let app = App::simulated().start().await;
@@ -103,7 +103,7 @@ async fn ninth_page_and_closing_the_last_one_are_409() {
     app.stop().await;
 }
 
-/// Contract: operations 44; sessions 11. A page of another session, an unknown one and a malformed id are the same 404.
+/// Contract: operations 44; sessions 11. An unknown page and a malformed id are the same 404.
 #[tokio::test]
 async fn page_of_another_session_is_404() {
     let app = App::simulated().start().await;
@@ -122,7 +122,7 @@ async fn page_of_another_session_is_404() {
     app.stop().await;
 }
 
-/// Contract: operations 8, 44. An address that a browser may not load opens no page.
+/// Contract: operations 8, 44.
 #[tokio::test]
 async fn page_with_an_invalid_address_is_not_opened() {
     let app = App::simulated().start().await;
@@ -136,7 +136,7 @@ async fn page_with_an_invalid_address_is_not_opened() {
     app.stop().await;
 }
 
-/// Contract: operations 16. A wait for a page ends with a page that was opened since the previous operation began.
+/// Contract: operations 16.
 #[tokio::test]
 async fn wait_for_a_page_counts_from_the_previous_operation() {
     let app = App::simulated().start().await;

@@ -1,4 +1,4 @@
-//! Web sessions, shown as signed-in devices (contract: web-sessions). Sign-in and refresh are tested in [`crate::sign_ins`].
+//! Signed-in devices (contract: web-sessions). Sign-in and refresh are tested in [`crate::sign_ins`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,14 +19,13 @@ pub const DEVICES: &str = "/v1/account/web-sessions";
 const OTHERS: &str = "/v1/account/web-sessions?keep=current";
 
 impl Client {
-    /// Signed-in devices of this client's account, in list order.
+    /// In list order.
     async fn devices(&self) -> Vec<Value> {
         let list = self.get(DEVICES).await.expect(200).body;
         assert_eq!(members(&list), BTreeSet::from(["data", "has_more", "next_cursor"]));
         list["data"].as_array().expect("a list").clone()
     }
 
-    /// Id of the device that this client is signed in on.
     async fn device(&self) -> String {
         let devices = self.devices().await;
         let current: Vec<_> = devices.iter().filter(|device| device["current"] == true).collect();
@@ -52,8 +51,8 @@ async fn revocations(app: &App, account: AccountId) -> Vec<AuditRow> {
     log.into_iter().filter(|row| row.action == "account.web_session_revoked").collect()
 }
 
-/// Contract: web-sessions 1, 2; sign-ins 10; sessions 9. A web session lasts 30 days and has `account_owner`, on the free tier
-/// too. A browser session created with it has no `api_key_id`.
+/// Contract: web-sessions 1, 2; sign-ins 10; sessions 9. It has `account_owner`, on the free tier too. A browser session
+/// created with it has no `api_key_id`.
 #[tokio::test]
 async fn login_starts_a_session_of_30_days() {
     let app = App::simulated().start().await;
@@ -103,7 +102,7 @@ async fn login_starts_a_session_of_30_days() {
     app.stop().await;
 }
 
-/// Contract: web-sessions 3, 5; audit-log 13. A sign-out takes effect on every replica and affects only the one device.
+/// Contract: web-sessions 3, 5; audit-log 13. A sign-out takes effect on every replica.
 #[tokio::test]
 async fn devices_are_listed_and_signed_out_individually() {
     let mut app = App::simulated().start().await;
@@ -178,7 +177,7 @@ async fn devices_are_listed_and_signed_out_individually() {
     app.stop().await;
 }
 
-/// Contract: web-sessions 4. One request signs out all other devices. `keep` accepts only `current`.
+/// Contract: web-sessions 4. `keep` accepts only `current`.
 #[tokio::test]
 async fn other_devices_are_signed_out_by_one_request() {
     let app = App::simulated().start().await;
@@ -212,8 +211,7 @@ async fn other_devices_are_signed_out_by_one_request() {
     app.stop().await;
 }
 
-/// Contract: web-sessions 5; audit-log 12. A session that was logged out or has expired, or whose account is suspended or
-/// deleted, is rejected. Other sessions of the account continue. `account.logout` has the `session_id`.
+/// Contract: web-sessions 5; audit-log 12. Other sessions of the account continue. `account.logout` has the `session_id`.
 #[tokio::test]
 async fn ended_session_is_rejected() {
     let app = App::simulated().start().await;
@@ -256,8 +254,7 @@ async fn ended_session_is_rejected() {
     app.stop().await;
 }
 
-/// Contract: web-sessions 6. After the answer no other session works, including one refreshed concurrently. Of 16 concurrent
-/// sign-outs of one device one succeeds.
+/// Contract: web-sessions 6. After the answer no other session works. Of 16 concurrent sign-outs of one device one succeeds.
 #[tokio::test]
 async fn revocation_includes_concurrent_refreshes() {
     let app = App::simulated().start().await;
@@ -308,7 +305,7 @@ async fn revocation_includes_concurrent_refreshes() {
     app.stop().await;
 }
 
-/// An account has at most 1,000 signed-in devices. Another sign-in signs out the oldest.
+/// The limit is 1,000 devices.
 #[tokio::test]
 async fn oldest_device_beyond_the_limit_is_signed_out() {
     let app = App::simulated().start().await;

@@ -1,4 +1,4 @@
-//! `wait`: texts, scripts, responses and loads.
+//! Texts, scripts, responses and loads.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use super::interaction::assert_nowhere_in_clear;
 use crate::webkit::{Scene, assert_failed};
 
 impl Scene {
-    /// Waits for a condition that becomes true, and returns the result.
+    /// It becomes true. Returns the result.
     async fn met(&self, condition: Value) -> Value {
         let waited = self.wait(condition.clone()).await.expect(200).body;
         assert_eq!((&waited["matched"], &waited["kind"]), (&json!(true), &condition["kind"]), "{condition}");
         waited
     }
 
-    /// Waits briefly for a condition that does not become true, and returns the result.
+    /// It does not become true within a short time. Returns the result.
     async fn not_met(&self, condition: Value) -> Value {
         let body = json!({"condition": condition, "timeout_ms": 500, "on_timeout": "return"});
         let waited = self.operate("wait", body).await.expect(200).body;
@@ -40,7 +40,7 @@ fn load_state(state: &str) -> Value {
     json!({"kind": "load_state", "state": state})
 }
 
-/// Contract: operations 16, 30. A text is found in any frame, by the rules of targets, once it is visible.
+/// Contract: operations 16, 30. It must be visible.
 #[tokio::test]
 async fn text_is_waited_for_in_all_frames() {
     let scene = Scene::start().await;
@@ -66,7 +66,7 @@ async fn text_is_waited_for_in_all_frames() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 16. A script runs in the page's own world until its value is truthy, on each page that is loaded meanwhile.
+/// Contract: operations 16. It runs in the page's own world, on each page that is loaded meanwhile.
 #[tokio::test]
 async fn script_is_repeated_until_it_returns_something_truthy() {
     let scene = Scene::start().await;
@@ -95,7 +95,7 @@ async fn script_is_repeated_until_it_returns_something_truthy() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 3, 16. A script that throws is never met, and the timeout names its last exception. A syntax error is a
+/// Contract: operations 3, 16. The exception is the last one. A syntax error is a
 /// 400. No part of the script is stored or logged.
 #[tokio::test]
 async fn exception_of_a_script_is_named_by_the_timeout() {
@@ -131,7 +131,7 @@ async fn exception_of_a_script_is_named_by_the_timeout() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 16. A response is found if it has arrived since the previous operation began, or arrives during the wait.
+/// Contract: operations 16. It may also arrive during the wait.
 #[tokio::test]
 async fn response_is_found_since_the_previous_operation() {
     let scene = Scene::start().await;
@@ -179,7 +179,7 @@ async fn response_is_found_since_the_previous_operation() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 6, 16. A load is waited for, also one that the page begins. One that failed is not met.
+/// Contract: operations 6, 16. A load that failed is not met.
 #[tokio::test]
 async fn load_of_the_page_is_waited_for() {
     let scene = Scene::start().await;
@@ -215,7 +215,7 @@ async fn load_of_the_page_is_waited_for() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 46. A dialog that is held open ends each wait.
+/// Contract: operations 46.
 #[tokio::test]
 async fn held_dialog_ends_a_wait() {
     let mut scene = Scene::start().await;
@@ -240,7 +240,7 @@ async fn held_dialog_ends_a_wait() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 3. A script that never ends is a timeout, after which another page can be loaded.
+/// Contract: operations 3. Another page can be loaded afterwards.
 #[tokio::test]
 async fn script_without_an_end_times_out() {
     let mut scene = Scene::start().await;

@@ -1,5 +1,3 @@
-//! Viewers of a session.
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,14 +10,13 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Maximum number of refusals that wait for a viewer. Further ones are dropped, because they would tell the viewer
-/// nothing new.
+/// Refusals that wait for a viewer. Further ones would tell the viewer nothing new.
 const REFUSALS: usize = 16;
 
-/// Additional slots for controllers, so that viewers who may only watch cannot exclude a person who may act.
+/// Viewers who may only watch cannot exclude a person who may act.
 const KEPT_FOR_CONTROLLERS: usize = 4;
 
-/// Number of a viewer within its hub.
+/// Within its hub.
 pub type SeatId = u64;
 
 #[derive(Default)]
@@ -30,7 +27,6 @@ pub struct Viewers {
 #[derive(Default)]
 struct OccupiedSlots {
     all: Mutex<AllViewers>,
-    /// Notified when a viewer leaves.
     left: Notify,
 }
 
@@ -40,7 +36,6 @@ struct AllViewers {
     seats: BTreeMap<SeatId, ViewerSlot>,
 }
 
-/// The hub's side of a viewer.
 struct ViewerSlot {
     admission: Arc<Admission>,
     control: watch::Sender<Option<Control>>,
@@ -48,25 +43,24 @@ struct ViewerSlot {
     withdrawn: CancellationToken,
 }
 
-/// Current driver, and rights of this viewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Control {
-    /// Driver as seen by this viewer.
+    /// As seen by this viewer.
     pub driver: Driver,
-    /// True when this viewer may act while no other person does.
+    /// While no other person does.
     pub may_act: bool,
-    /// Change of the driver that this viewer may make.
+    /// This viewer may make the change.
     pub offers: Option<Change>,
 }
 
-/// A viewer's side of its slot. Dropping it leaves the session.
+/// Dropping it leaves the session.
 pub struct ViewerHandle {
     pub id: SeatId,
     pub admission: Arc<Admission>,
-    /// Driver and rights. `None` before the first check.
+    /// `None` before the first check.
     pub control: watch::Receiver<Option<Control>>,
     pub refusals: mpsc::Receiver<(Refusal, &'static str)>,
-    /// Cancelled when the viewer may no longer watch.
+    /// The viewer may no longer watch.
     pub withdrawn: CancellationToken,
     taken: Arc<OccupiedSlots>,
 }
@@ -85,7 +79,7 @@ impl OccupiedSlots {
 }
 
 impl Viewers {
-    /// Assigns a slot. `None` when all are taken.
+    /// `None` when all are taken.
     pub fn take(&self, admission: Admission) -> Option<ViewerHandle> {
         let mut everybody = self.taken.everybody();
         let kept = if admission.role == Role::Controller { KEPT_FOR_CONTROLLERS } else { 0 };
@@ -103,7 +97,7 @@ impl Viewers {
         Some(ViewerHandle { id, admission, control: controlled, refusals: refused, withdrawn, taken })
     }
 
-    /// True when no slot is left, even for a controller.
+    /// Even for a controller.
     pub fn are_taken(&self) -> bool {
         self.taken.everybody().seats.len() >= MOST_VIEWERS + KEPT_FOR_CONTROLLERS
     }
@@ -116,7 +110,7 @@ impl Viewers {
         self.taken.everybody().seats.contains_key(&id)
     }
 
-    /// Waits until a viewer has left since the last call.
+    /// Since the last call.
     pub async fn somebody_left(&self) {
         self.taken.left.notified().await;
     }
@@ -140,14 +134,12 @@ impl Viewers {
         }
     }
 
-    /// True when this viewer is connected and may act as of the last check. Before the first check the claim itself
-    /// decides.
+    /// Connected, and may act as of the last check. Before the first check the claim itself decides.
     pub fn may_act(&self, id: SeatId) -> bool {
         let everybody = self.taken.everybody();
         everybody.seats.get(&id).is_some_and(|chair| chair.control.borrow().is_none_or(|control| control.may_act))
     }
 
-    /// Notifies a viewer that its input was refused.
     pub fn refuse(&self, id: SeatId, reason: Refusal, detail: &'static str) {
         if let Some(chair) = self.taken.everybody().seats.get(&id) {
             // A viewer that does not read has enough refusals waiting.
@@ -157,7 +149,7 @@ impl Viewers {
 }
 
 impl Control {
-    /// True when this viewer's client has the lane.
+    /// The viewer's client has the lane.
     pub fn drives(admission: &Admission, standing: Option<&LaneState>) -> bool {
         let driver = standing.and_then(|standing| standing.driver.as_ref());
         admission.role == Role::Controller && driver.is_some() && admission.client_id.as_ref() == driver
