@@ -1,4 +1,4 @@
-//! Cost of egress through a customer's proxy compared with a direct session.
+//! Compared with a direct session.
 //!
 //! The cost of a tunnel is measured by the tests `figures` in `egress/tunnels/tests/servers`.
 
@@ -17,11 +17,9 @@ use crate::report::{self, Samples};
 use crate::service::{Client, Service};
 use crate::site;
 
-/// Number of alternating measurements.
 const ROUNDS: usize = 40;
-/// Maximum ratio of page load times, without the proxy's own hop.
 const LONGER: f64 = 1.15;
-/// Maximum additional milliseconds of a create.
+/// Of a create.
 const BEYOND: f64 = 60.0;
 
 pub async fn run() -> Result<()> {
@@ -92,7 +90,7 @@ async fn pages(client: &Client, proxy: &str, (scheme, port): (&str, u16), site: 
     Ok(())
 }
 
-/// Fetches the page without a browser. Returns the time, including the connection.
+/// Without a browser. Returns the time, including the connection.
 async fn fetch(through: Option<(&str, u16)>, site: SocketAddr) -> Result<Duration> {
     let begun = Instant::now();
     let mut stream = match through {

@@ -1,5 +1,4 @@
-//! The four routes that accept an `Idempotency-Key`, each with its rule in the contract (contract: requests 17; agents 3, 27,
-//! 28; billing 5, 6, 31).
+//! Each route has its rule (contract: requests 17; agents 3, 27, 28; billing 5, 6, 31).
 
 use std::collections::BTreeMap;
 
@@ -11,10 +10,10 @@ use crate::support::card_provider::CardProvider;
 use crate::support::crypto_processor::CryptoProcessor;
 use crate::support::{Answer, App, Client};
 
-/// An encryption key: 32 bytes in base64.
+/// 32 bytes in base64.
 const KEY: &str = "a2V5IGtleSBrZXkga2V5IGtleSBrZXkga2V5IGtleSE=";
 
-/// A request that can be repeated, with a second body.
+/// With a second body.
 struct Request {
     operation: &'static str,
     path: String,
@@ -30,7 +29,7 @@ impl Request {
     }
 }
 
-/// A request for each operation that accepts a key. Messages go to this agent session.
+/// For each operation that accepts a key. Messages go to this agent session.
 fn requests(agent: &str) -> [Request; 4] {
     let purchase = |tier: &str| json!({"tier": tier, "success_url": "https://example.com/1", "cancel_url": "https://example.com/2"});
     [
@@ -65,7 +64,7 @@ fn requests(agent: &str) -> [Request; 4] {
     ]
 }
 
-/// The `x-idempotency` rules in the OpenAPI document, by operation id.
+/// By operation id.
 async fn rules(app: &App) -> BTreeMap<String, Value> {
     let document = app.stranger().get("/openapi.json").await.expect(200).body;
     let paths = document["paths"].as_object().expect("paths").values();
@@ -84,9 +83,8 @@ async fn rules(app: &App) -> BTreeMap<String, Value> {
     rules
 }
 
-/// Contract: requests 17; agents 3, 27, 28; billing 5, 6, 31. A repeated request gets the first answer. Another body with the
-/// same key is answered by the documented rule, and `Idempotent-Replayed` is set as documented. Keys of different accounts are
-/// independent, and a blank key is no key.
+/// Contract: requests 17; agents 3, 27, 28; billing 5, 6, 31. The rule decides about another body with the same key and about
+/// `Idempotent-Replayed`. Keys of different accounts are independent.
 #[tokio::test]
 async fn idempotency_key_follows_the_documented_rule() {
     let (cards, processor) = (CardProvider::start().await, CryptoProcessor::start().await);

@@ -1,4 +1,4 @@
-//! Detection of callers who hang up. Handlers run to their end regardless; handlers that only wait can stop early.
+//! Handlers run to their end regardless; handlers that only wait can stop early.
 
 use std::convert::Infallible;
 
@@ -6,18 +6,17 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Signal that the caller has hung up, for a handler that can stop early.
+/// For a handler that can stop early.
 #[derive(Debug, Clone, Default)]
 pub struct ClientDisconnect(CancellationToken);
 
 impl ClientDisconnect {
-    /// Creates a signal that fires when the guard is dropped.
+    /// The signal fires when the guard is dropped.
     pub fn watch() -> (Self, DropGuard) {
         let token = CancellationToken::new();
         (Self(token.clone()), token.drop_guard())
     }
 
-    /// Waits until the caller hangs up.
     pub async fn happens(&self) {
         self.0.cancelled().await;
     }

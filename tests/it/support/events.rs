@@ -1,4 +1,4 @@
-//! Validation of published events against the contract (contract: versioning 5), because receivers generate types from it.
+//! Receivers generate types from the contract (contract: versioning 5).
 
 use boon::{Compiler, Draft, Schemas};
 use kitfleet_domain::timestamp::Timestamp;
@@ -9,10 +9,10 @@ use super::App;
 
 const CONTRACT: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json"));
 
-/// Identifier of the contract for the schema compiler.
+/// For the schema compiler.
 const PLACE: &str = "https://kitfleet.test/openapi.json";
 
-/// Data of a `session.failed` event that a test inserts into the database.
+/// A test inserts it.
 pub fn failed() -> Value {
     json!({
         "session_id": "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e", "operation": "unknown",
@@ -21,7 +21,7 @@ pub fn failed() -> Value {
 }
 
 impl App {
-    /// Asserts that every event in the database matches the contract.
+    /// In the database.
     pub async fn assert_events_are_promised(&self) {
         let events: Vec<(Uuid, String, Timestamp, Value)> =
             sqlx::query_as("select id, type, created_at, data from events")
@@ -39,7 +39,6 @@ impl App {
     }
 }
 
-/// Compiled event schemas of the contract.
 pub struct Promises {
     compiler: Compiler,
     schemas: Schemas,
@@ -60,7 +59,7 @@ impl Promises {
         Self { compiler, schemas: Schemas::new() }
     }
 
-    /// Validates an event, as it is delivered, against the schema of its type.
+    /// As it is delivered.
     pub fn check(&mut self, event: &Value) -> Result<(), String> {
         let kind = event["type"].as_str().expect("a type");
         let place = format!("{PLACE}#/webhooks/{kind}/post/requestBody/content/application~1json/schema");

@@ -1,4 +1,4 @@
-//! Mails as their recipients receive them: from the outbox of the `file` transport, or from a mail server on loopback.
+//! From the outbox of the `file` transport, or from a mail server on loopback.
 
 use std::fs;
 use std::time::Duration;
@@ -8,20 +8,19 @@ use mail_parser::{Message, MessageParser};
 
 use super::{App, eventually};
 
-/// Maximum time until a mail arrives. Its job runs at once, but other tests can slow the machine.
+/// The job runs at once, but other tests can slow the machine.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(20);
 
-/// A received mail.
 #[derive(Debug, Clone)]
 pub struct Mail {
-    /// The mail as it was transmitted.
+    /// As it was transmitted.
     pub raw: String,
     pub from: String,
     pub to: String,
     pub subject: String,
     pub text: String,
     pub html: String,
-    /// Token of the link in the mail, or an empty text.
+    /// Of the link, or empty.
     pub token: String,
 }
 
@@ -41,13 +40,12 @@ impl Mail {
         }
     }
 
-    /// Raw value of a header.
+    /// Not decoded.
     pub fn header(&self, name: &str) -> String {
         let message: Message<'_> = MessageParser::default().parse(self.raw.as_bytes()).expect("a mail");
         message.header_raw(name).unwrap_or_else(|| panic!("no {name} in {}", self.raw)).trim().to_owned()
     }
 
-    /// The line of the text that contains the link.
     pub fn link(&self) -> &str {
         self.text.lines().find(|line| line.contains("?token=")).expect("a link")
     }
@@ -59,12 +57,12 @@ fn address(addresses: Option<&mail_parser::Address<'_>>) -> String {
 }
 
 impl App {
-    /// The newest mail of this template to this address. Waits until there is one.
+    /// The newest one. Waits until there is one.
     pub async fn mail_to(&self, address: &str, template: Template) -> Mail {
         self.mail_number(1, address, template).await
     }
 
-    /// The newest mail of this template to this address, after waiting for `count` of them.
+    /// The newest one, after waiting for `count` of them.
     pub async fn mail_number(&self, count: usize, address: &str, template: Template) -> Mail {
         let what = format!("{count} mails {template:?} to {address}");
         eventually(ARRIVES_WITHIN, &what, async || {
@@ -74,7 +72,7 @@ impl App {
         .await
     }
 
-    /// Mails of this template to this address that have arrived, oldest first.
+    /// Arrived mails, oldest first.
     pub fn mails_to(&self, address: &str, template: Template) -> Vec<Mail> {
         let infix = format!("-{}-", template.name());
         // Each worker has its own outbox.

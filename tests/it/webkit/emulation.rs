@@ -1,4 +1,4 @@
-//! Emulation of real browsers (contract: sessions 28 to 38).
+//! Of real browsers (contract: sessions 28 to 38).
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::{App, Client, Site, eventually};
 use crate::webkit::text;
 
-/// Page that shows what it reads as JSON.
+/// As JSON.
 const SHOWN: &str = "<p id='it'></p><script>
     it.textContent = JSON.stringify({
         language: navigator.language, languages: navigator.languages,
@@ -24,8 +24,7 @@ async fn seen(client: &Client, site: &Site, session: &str) -> Value {
     serde_json::from_str(seen.as_str().expect("text")).expect("JSON")
 }
 
-/// Contract: sessions 29, 30, 32. A page sees the language, the time zone and the orientation of its session, and a change of the
-/// orientation.
+/// Contract: sessions 29, 30, 32. It sees a change of the orientation too.
 #[tokio::test]
 async fn page_sees_language_time_zone_and_orientation() {
     let app = App::webkit().start().await;
@@ -50,7 +49,7 @@ async fn page_sees_language_time_zone_and_orientation() {
     app.stop().await;
 }
 
-/// Contract: sessions 35. A browser that is offline loads nothing, and loads again when it is online.
+/// Contract: sessions 35. It loads again when it is online.
 #[tokio::test]
 async fn offline_browser_loads_nothing() {
     let app = App::webkit().start().await;
@@ -68,7 +67,7 @@ async fn offline_browser_loads_nothing() {
     app.stop().await;
 }
 
-/// Contract: sessions 37; operations 43. A change of the emulation also applies to a page in the background.
+/// Contract: sessions 37; operations 43.
 #[tokio::test]
 async fn change_reaches_a_page_in_the_background() {
     let app = App::webkit().start().await;

@@ -1,4 +1,4 @@
-//! Interfaces of web processes in `libwebkit2gtk-4.1`. The crate `webkit2gtk-sys` declares those of hosts only.
+//! Of `libwebkit2gtk-4.1`. The crate `webkit2gtk-sys` declares those of hosts only.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -8,7 +8,7 @@ use glib::gobject_ffi::{GCallback, GObject, g_signal_connect_data};
 use javascriptcore_rs_sys::JSCContext;
 use webkit2gtk_sys::WebKitUserMessage;
 
-/// Declares types of which only pointers are used.
+/// Only pointers to these types are used.
 macro_rules! opaque {
     ($($name:ident),*) => {$(
         #[repr(C)]
@@ -54,7 +54,7 @@ unsafe extern "C" {
     );
 }
 
-/// Connects a handler to a signal for the life of the object.
+/// For the life of the object.
 ///
 /// # Safety
 /// `object` is valid, and `handler` is a function with the signature of the signal.

@@ -1,4 +1,4 @@
-//! State of the network that pages see (`navigator.onLine`, and the events `online` and `offline`).
+//! `navigator.onLine`, and the events `online` and `offline`.
 //!
 //! WebKit asks `GLib`'s monitor. The host selects the monitor without a source of its own (`GIO_USE_NETWORK_MONITOR`), because
 //! the network of a browser has only a loopback, and sets here whether it has a route.
@@ -22,14 +22,13 @@ unsafe extern "C" {
     );
 }
 
-/// Networks of all addresses.
 const EVERYWHERE: [&CStr; 2] = [c"0.0.0.0/0", c"::/0"];
 
 thread_local! {
     static IS_OFFLINE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Sets whether pages see that they are offline. Pages receive an event if this changes.
+/// Pages receive an event if this changes.
 pub fn set_offline(is_offline: bool) {
     if IS_OFFLINE.replace(is_offline) == is_offline {
         return;

@@ -1,5 +1,3 @@
-//! Answers to the dialogs that a browser holds open.
-
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::operations::{Interact, Interacted, OpenDialog, Refusal};
@@ -11,12 +9,12 @@ use super::OperationEnd;
 use super::page::PageQuery;
 use super::webkit::Webkit;
 
-/// Maximum time that the answer to a dialog waits for the page.
+/// For the page, after the answer.
 const CONTINUES_WITHIN: Duration = Duration::from_secs(1);
 
 impl Webkit {
-    /// Answers the dialog that is open. The rule for submissions stays that of the interaction that led to the dialog. An approval
-    /// of the answer covers what the page sends after it.
+    /// The rule for submissions stays that of the interaction that led to the dialog. An approval of the answer covers what the
+    /// page sends after it.
     pub(super) async fn answer(
         &mut self,
         interact: &Interact,
@@ -44,7 +42,7 @@ impl Webkit {
         Ok(interacted)
     }
 
-    /// Gives the answer, and waits until the page continues or shows another dialog.
+    /// The page continues or shows another dialog afterwards.
     async fn give_answer(&mut self, accept: bool, text: Option<String>) -> Result<(), OperationEnd> {
         let was_open: bool = self.ask_host(HostCommand::AnswerDialog { accept, text }).await?;
         if !was_open {
@@ -61,8 +59,8 @@ impl Webkit {
         Ok(())
     }
 
-    /// Repeats the tap that led to a dialog, without holding requests, and gives the same answer to the same dialog. A request
-    /// that was held back cannot be sent later. Returns `false` if the page does not ask the same again.
+    /// Without holding requests, with the same answer to the same dialog. A request that was held back cannot be sent later.
+    /// Returns `false` if the page does not ask the same again.
     async fn repeat_tap(
         &mut self,
         asked: Option<OpenDialog>,

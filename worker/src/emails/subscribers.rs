@@ -1,4 +1,4 @@
-//! Mails to subscribers of the status page (contract: status 15 to 22). Each mail has an unsubscribe link.
+//! Contract: status 15 to 22. Each mail has an unsubscribe link.
 
 use kitfleet_domain::emails::{self, Attempt, RepeatPolicy, Template};
 use kitfleet_domain::ids::SubscriberId;
@@ -10,7 +10,7 @@ use super::Mailer;
 use super::letter::Letter;
 use super::mail::Mail;
 
-/// Builds the mail. Returns `None` when the mail is not needed any more or not due yet; either is recorded.
+/// `None` when the mail is not needed any more or not due yet; either is recorded.
 pub(super) async fn compose(
     conn: &mut PgConnection,
     mailer: &Mailer,

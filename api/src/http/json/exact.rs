@@ -1,8 +1,8 @@
-//! Detection of integers that a JSON value would round.
+//! Integers that a JSON value would round.
 //!
 //! An integer outside the 64-bit range is parsed as a floating-point number, and the original is lost.
 
-/// Returns the `known` members of an object, given as JSON, that contain an integer outside the 64-bit range.
+/// They contain an integer outside the 64-bit range.
 pub fn rounded(object: &[u8], known: &[&str]) -> Vec<String> {
     let (mut depth, mut at, mut text, mut found) = (0_usize, 0, &b"\"\""[..], Vec::new());
     let mut member = String::new();
@@ -36,7 +36,7 @@ pub fn rounded(object: &[u8], known: &[&str]) -> Vec<String> {
     found
 }
 
-/// Returns whether a number is in the 64-bit range, or is not an integer.
+/// Or is not an integer.
 fn holds(number: &[u8]) -> bool {
     let is_integer = !number.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
     let fits = |number: &str| number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok();

@@ -1,4 +1,4 @@
-//! Creating agent sessions (contract: agents 1 to 6).
+//! Contract: agents 1 to 6.
 
 use std::time::Duration;
 

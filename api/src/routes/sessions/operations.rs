@@ -1,4 +1,4 @@
-//! Routes of operations on a session: one file for each operation, with its body, its handler and its row.
+//! One file for each operation, with its body, its handler and its row.
 
 mod capture;
 mod cookies;
@@ -31,7 +31,7 @@ use crate::http::permissions::Rule;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
-/// Reading the state returns cookies and claims the session, so read access to another account's sessions does not suffice.
+/// The state contains cookies and claims the session, so read access to another account's sessions does not suffice.
 pub(super) const READ_STATE: Rule =
     Rule::scope(Scope::ReadSessions).for_team_with(Scope::WriteSessions, Role::Admin).open_to_free_devices();
 
@@ -56,19 +56,19 @@ fn on_timeout() -> RefOr<Schema> {
     or_null(named("OnTimeout", one_of(&["fail", "return"], Some("fail"))))
 }
 
-/// The `kind` that determines the other fields.
+/// It determines the other fields.
 fn kind<'a>(fields: &'a Map<String, Value>, of: &str) -> Result<&'a str, Invalid> {
     let invalid = |message| Invalid::field(format!("{of}.kind"), message);
     let kind = fields.get("kind").ok_or_else(|| invalid("is required"))?;
     kind.as_str().ok_or_else(|| invalid("must be a string"))
 }
 
-/// Validates the timeout in seconds, after the other rules.
+/// In seconds, after the other rules.
 fn checked_timeout(rules: Rules, seconds: Option<u64>, limits: &Limits) -> Result<std::time::Duration, Invalid> {
     both(rules.check(), parse_form_timeout(seconds, limits)).map(|((), timeout)| timeout)
 }
 
-/// This check precedes all other checks of the request (contract: operations 25).
+/// Precedes all other checks of the request (contract: operations 25).
 fn require_real_driver(app: &App) -> Result<()> {
     if app.config.direct_driver_real {
         return Ok(());
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(fields_in_error(condition, r#"{"kind": "load"}"#), ["condition.kind"]);
     }
 
-    /// Arbitrary JSON whose names and some of whose texts are those of operations.
+    /// Names and some texts are those of operations.
     fn anything() -> impl Strategy<Value = Value> {
         let words = [
             "tap",
