@@ -260,7 +260,6 @@ fn header(kind: &str, what: &str) -> Value {
     json!({"description": what, "schema": {"type": kind}})
 }
 
-/// References to shared headers.
 fn add_headers(response: &mut Value, names: &[&str]) {
     for name in names {
         response["headers"][name] = json!({"$ref": format!("#/components/headers/{name}")});

@@ -6,7 +6,6 @@ use crate::router;
 
 pub use crate::http::permissions::{Access, Deprecation, OnRefusal, Route, Rule, TeamRule};
 
-/// With its access rule.
 pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| router::routes().into_rows());
 
 #[cfg(test)]

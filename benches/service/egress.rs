@@ -19,7 +19,7 @@ use crate::site;
 
 const ROUNDS: usize = 40;
 const LONGER: f64 = 1.15;
-/// Of a create.
+/// Maximum additional milliseconds of a create.
 const BEYOND: f64 = 60.0;
 
 pub async fn run() -> Result<()> {

@@ -29,7 +29,6 @@ use crate::report::{self, Samples};
 use crate::service::{Client, Service};
 use crate::site;
 
-/// Measured.
 const TOUCHES: usize = 100;
 /// Pictures are counted meanwhile.
 const SPAN: Duration = Duration::from_secs(6);
@@ -216,14 +215,12 @@ impl Bench {
     }
 }
 
-/// Acknowledges pictures.
 struct Viewer {
     socket: WebSocketStream<TcpStream>,
     /// Of the latest picture.
     sharp: bool,
 }
 
-/// In a period.
 #[derive(Default)]
 struct Read {
     pictures: usize,

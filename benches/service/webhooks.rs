@@ -167,7 +167,6 @@ async fn write(db: &PgPool, account: Uuid) -> Result<Uuid> {
     Ok(id)
 }
 
-/// The embedded one.
 async fn database(service: &Service) -> Result<PgPool> {
     // The path may be too long for a socket, so it goes through a folder that stays open.
     let folder = Box::leak(Box::new(std::fs::File::open(service.data_dir().join("postgres"))?));

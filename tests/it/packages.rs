@@ -88,7 +88,6 @@ fn render(values: &str, release: &str) -> Output {
     helm.output().expect("a program")
 }
 
-/// Of the rendered chart.
 #[track_caller]
 fn documents(values: &str, release: &str) -> Vec<Value> {
     let done = render(values, release);

@@ -156,7 +156,6 @@ async fn every_sealed_column_of_the_schema_is_declared() {
     app.stop().await;
 }
 
-/// Owners of secrets.
 struct Seeds {
     ada: Person,
     authenticator: Authenticator,

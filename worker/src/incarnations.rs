@@ -22,11 +22,7 @@ pub struct DataDirLock(#[expect(dead_code, reason = "the lock lives as long as t
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
     #[error("{holder} runs a worker on data_dir {}: give each worker a data_dir of its own", .data_dir.display())]
-    InUse {
-        data_dir: PathBuf,
-        /// Of the other process.
-        holder: String,
-    },
+    InUse { data_dir: PathBuf, holder: String },
     #[error("data_dir {} cannot be used: {error}", .data_dir.display())]
     Unusable { data_dir: PathBuf, error: io::Error },
 }

@@ -11,7 +11,6 @@ use crate::http::kinds::{self, Kind};
 use crate::http::openapi::problem_key;
 use crate::http::problems::MEDIA_TYPE;
 
-/// By name.
 #[derive(Default)]
 pub struct Answers(BTreeMap<String, Answer>);
 
@@ -37,7 +36,6 @@ impl Answers {
         }
     }
 
-    /// For the contract's components.
     pub fn components(self) -> (Value, Map<String, Value>) {
         let mut schemas = Map::from_iter([("Problem".to_owned(), problem())]);
         let mut answers = Map::new();
@@ -76,7 +74,6 @@ fn schema_name(kind: &Kind) -> String {
     format!("{}Problem", kind.name())
 }
 
-/// Shared by all problems.
 fn problem() -> Value {
     let text = |description: &str| json!({"type": "string", "description": description});
     json!({

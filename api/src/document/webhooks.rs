@@ -47,7 +47,6 @@ fn enveloped(event: EventType, summary: &str, data: &RefOr<Schema>) -> Value {
     })
 }
 
-/// As shared parameters.
 pub fn headers() -> impl Iterator<Item = (String, Value)> {
     let header = |(name, header, what)| {
         (

@@ -319,7 +319,6 @@ async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Bearer, Refused>
     }
 }
 
-/// For its rate limit.
 fn credential_name(credential: Credential) -> String {
     match credential {
         Credential::Key { id, .. } => id.to_string(),

@@ -107,7 +107,7 @@ pub struct DrainedBody {
     /// The client waits for a `100 Continue`; such a body needs no draining until it is polled.
     held_back: bool,
     timeout: Duration,
-    /// The process stops draining.
+    /// Cancelled when the process stops draining.
     given_up: CancellationToken,
     until_given_up: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }

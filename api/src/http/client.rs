@@ -14,7 +14,7 @@ use crate::http::connections::subscriber;
 use crate::http::rate_limits::Key;
 use crate::http::state::App;
 
-/// Of the connection.
+/// Address of the peer of the connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub IpAddr);
 

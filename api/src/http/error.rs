@@ -46,7 +46,6 @@ impl Problem {
         Self::new(&kinds::NOT_FOUND, "no such route")
     }
 
-    /// Of the problem type.
     pub fn titled(mut self, title: &'static str) -> Self {
         self.0.title = title;
         self

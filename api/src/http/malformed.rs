@@ -69,7 +69,7 @@ fn path_in(asked: &[u8]) -> &str {
     if is_method && path.starts_with('/') && path.is_ascii() { path } else { "" }
 }
 
-/// hyper wrote it.
+/// From a response that hyper wrote.
 fn bare_refusal(written: &[u8]) -> Option<(StatusCode, &str)> {
     if !written.starts_with(b"HTTP/1.1 4") || !written.ends_with(b"\r\n\r\n") {
         return None;

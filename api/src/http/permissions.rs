@@ -70,7 +70,6 @@ pub struct Rule {
 pub struct TeamRule {
     /// Of the caller's own credential.
     pub scope: Scope,
-    /// In the owner's team.
     pub role: Role,
 }
 

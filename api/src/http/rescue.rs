@@ -36,7 +36,7 @@ pub async fn run(db: PgPool, stop: CancellationToken) {
     }
 }
 
-/// Without interruption.
+/// Time this process has seen heartbeats without interruption.
 struct Watch {
     since: Instant,
     last_round: Instant,

@@ -21,7 +21,7 @@ use crate::http::state::App;
 pub struct Routes {
     router: OpenApiRouter<App>,
     rows: Vec<Route>,
-    /// Before the last registration.
+    /// Number of rows before the last registration.
     older: usize,
 }
 

@@ -45,9 +45,9 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 pub struct Server {
     app: App,
     router: Router,
-    /// Accepts no more work.
+    /// Cancelled to accept no more work.
     shutdown: CancellationToken,
-    /// Abandons unfinished work.
+    /// Cancelled to abandon unfinished work.
     abort: CancellationToken,
 }
 

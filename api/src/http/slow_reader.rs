@@ -12,7 +12,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::http::connections::Activity;
 
-/// In each period.
+/// Bytes the client must read in each period.
 const LEAST: usize = 64 * 1024;
 
 pub struct SlowReaderGuard<S> {
@@ -22,10 +22,9 @@ pub struct SlowReaderGuard<S> {
     waiting: Option<BlockedWrite>,
 }
 
-/// The output is blocked.
 struct BlockedWrite {
     until: Pin<Box<Sleep>>,
-    /// In this period.
+    /// Bytes the client read in this period.
     taken: usize,
 }
 

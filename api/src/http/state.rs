@@ -279,7 +279,7 @@ pub struct Shared {
     pub handlers: TaskTracker,
     /// Slots for viewers in this process.
     pub views: Arc<Semaphore>,
-    /// The token ends them.
+    /// Live views that are proxied by this process, and the token that ends them.
     pub tunnels: TaskTracker,
     pub tunnels_cut: CancellationToken,
     /// Stops waiting for request bodies.

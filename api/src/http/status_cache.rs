@@ -32,7 +32,7 @@ pub struct StatusCache {
     turn: tokio::sync::Mutex<()>,
     /// A query that still waits for the database holds it.
     conn: Arc<tokio::sync::Mutex<Option<PgConnection>>>,
-    /// Since the last report.
+    /// Requests since the last report.
     answered: AtomicI64,
     /// Ended with a 500, since the last report.
     failed: AtomicI64,
@@ -43,7 +43,7 @@ pub struct StatusCache {
 pub struct CachedStatus {
     /// The database responds.
     pub answers: bool,
-    /// Successful.
+    /// The last successful query.
     pub look: Option<Arc<StatusPage>>,
 }
 

@@ -56,7 +56,7 @@ impl WaitQueue {
         }
     }
 
-    /// This process stops.
+    /// Ends all waiting, because this process stops.
     pub fn close(&self) {
         self.closed.cancel();
     }

@@ -92,7 +92,6 @@ struct Moment {
     /// The database commits the write although the worker is dead.
     lands: bool,
     kind: &'static str,
-    /// Of the two steps.
     steps: &'static [&'static str],
     operations: usize,
 }

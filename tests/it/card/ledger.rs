@@ -195,7 +195,6 @@ struct Shop {
     sink: Sink,
     staff: String,
     progress: RefCell<Progress>,
-    /// Requests so far.
     accepted_count: Cell<usize>,
 }
 

@@ -4,7 +4,7 @@ use reqwest::header::HeaderMap;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-/// With every request.
+/// Sends its key with every request.
 #[derive(Clone)]
 pub struct Client {
     pub base_url: String,

@@ -34,7 +34,6 @@ impl Ran {
     }
 }
 
-/// Until it ends.
 pub async fn run(command: std::process::Command, input: &str) -> Ran {
     let mut command = tokio::process::Command::from(command);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);

@@ -48,7 +48,6 @@ impl CryptoProcessor {
         Self { base_url, seen, _server: server }
     }
 
-    /// To the next request.
     pub fn answer(&self, reply: Reply) {
         self.seen.replies.lock().expect("no panic").push_back(reply);
     }

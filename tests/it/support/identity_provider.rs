@@ -16,7 +16,6 @@ use super::{Answer, App, Client, plain_http};
 /// In the configuration.
 pub const NAME: &str = "work";
 
-/// It may be stopped.
 pub struct IdentityProvider {
     port: u16,
     process: Option<Child>,

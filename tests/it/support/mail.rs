@@ -13,7 +13,6 @@ const ARRIVES_WITHIN: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Clone)]
 pub struct Mail {
-    /// As it was transmitted.
     pub raw: String,
     pub from: String,
     pub to: String,

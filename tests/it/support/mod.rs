@@ -68,7 +68,6 @@ pub async fn serve(router: Router) -> (String, AbortOnDropHandle<()>) {
     (base_url, AbortOnDropHandle::new(serving))
 }
 
-/// Or the default.
 pub fn given<T: FromStr>(name: &str, otherwise: T) -> T {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }

@@ -14,7 +14,6 @@ pub const PUBLIC: &str = "93.184.216.34";
 /// Address of the network namespace and an unused one in the same subnet. They belong to the machine or to its subnet, although
 /// they are public.
 pub const OWN: [&str; 2] = ["198.41.0.4", "198.41.0.5"];
-/// Of the network namespace.
 const PRIVATE: [&str; 4] = ["10.11.12.13", "192.168.1.1", "169.254.169.254", "100.64.0.1"];
 /// Skips these tests on machines that forbid namespaces.
 const WITHOUT_NAMESPACES: &str = "KITFLEET_TEST_WITHOUT_NAMESPACES";

@@ -62,7 +62,6 @@ impl Postgres {
         Ok(())
     }
 
-    /// On the same data.
     pub async fn start_again(&mut self) -> Result<()> {
         self.process = command("postgres", &self.folder, self.user.as_ref())?.args(&self.settings).spawn()?;
         self.until_ready().await

@@ -37,7 +37,6 @@ impl Postmark {
         Self { base_url, seen, _server: server }
     }
 
-    /// To the next mail.
     pub fn answer(&self, status: u16, code: i64) {
         self.seen.answers.lock().expect("no panic").push_back((status, code));
     }

@@ -145,7 +145,6 @@ async fn create_everything(app: &App, client: &Client, sink: &Sink) -> (Value, C
     (hook, paying)
 }
 
-/// Of every table.
 async fn contents(database: &Database) -> BTreeMap<String, (i64, Option<String>)> {
     let tables: Vec<String> = sqlx::query_scalar(
         "select table_schema || '.' || table_name from information_schema.tables

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use crate::support::eventually;
 use crate::webkit::Scene;
 
-/// Of every kind.
 const PAGE: &str = "<!doctype html><title>Files</title><h1 id=title>files</h1>
 <a id=attachment href='/attachment?bytes=5'>attachment</a>
 <a id=named href='/attachment?bytes=5&disposition=inline&type=text/plain' download='named.txt'>named</a>

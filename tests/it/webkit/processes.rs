@@ -13,7 +13,6 @@ pub struct Listener {
     pub address: SocketAddr,
 }
 
-/// With this name.
 pub fn below(root: Pid, name: &str) -> Vec<Pid> {
     // The kernel stores 15 characters of a name.
     let short: String = name.chars().take(15).collect();

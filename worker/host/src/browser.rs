@@ -120,7 +120,7 @@ impl Browser {
         Ok(browser)
     }
 
-    /// Ends the host.
+    /// The process of the active page has ended.
     pub fn end(&self, reason: &str) {
         self.output.send(&Message::WebProcessTerminated { reason: reason.to_owned() });
         gtk::main_quit();

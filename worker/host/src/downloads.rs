@@ -177,7 +177,7 @@ fn choose_place(browser: &Browser, download: &Download, id: u32, suggested: &str
     None
 }
 
-/// Removes what was received.
+/// Removes the received bytes.
 fn fail(browser: &Browser, download: &Download, id: u32, error: DownloadError) {
     if browser.downloads.fail(id, error) {
         download.cancel();

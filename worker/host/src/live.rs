@@ -51,11 +51,11 @@ pub struct Live {
     asked_is_new: Cell<bool>,
     open: Open,
     hands: InputQueue,
-    /// Of the last request.
+    /// Viewer of the last request.
     watcher: Cell<u64>,
-    /// Of the last request.
+    /// Number of the last request.
     turn: Cell<u64>,
-    /// Of the last picture.
+    /// Number of the last picture.
     seq: Cell<u32>,
     waiting: RefCell<Option<oneshot::Sender<()>>>,
     surface: Surface,

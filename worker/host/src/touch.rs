@@ -15,7 +15,7 @@ use crate::{choosers, failure, pointer, submissions};
 /// In CSS pixels from the first contact. A touch that moves farther is not a tap.
 const SLACK: f64 = 8.0;
 
-/// Used by operations.
+/// Finger that operations use.
 pub const FINGER: usize = 1;
 
 /// Cancels an `aimed` touch unless it reaches the node that a script has marked.
@@ -55,7 +55,7 @@ pub fn arrivals(reports: &Acknowledgements) -> usize {
     reports.hits.get() + reports.misses.get()
 }
 
-/// Taps that have ended.
+/// Number of taps that have ended.
 fn ends(reports: &Acknowledgements) -> usize {
     reports.clicks.get() + reports.strays.get()
 }

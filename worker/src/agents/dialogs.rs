@@ -24,7 +24,6 @@ const MOST_LISTED: usize = 20;
 /// Of a page's text.
 const SHOWN_CHARS: usize = 200;
 
-/// During a turn.
 #[derive(Debug, Default)]
 pub(super) struct TurnDialogs {
     answered: Vec<AnsweredDialog>,

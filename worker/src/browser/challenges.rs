@@ -129,7 +129,6 @@ mod tests {
         SYSTEMS.iter().position(|system| system.kind == kind).expect("a system that is known")
     }
 
-    /// Of one system.
     fn judged(kind: ChallengeType, signs: &[(usize, &str)]) -> Option<Finding> {
         let met = signs.iter().map(|(sign, host)| (place(kind), *sign, (*host).to_owned())).collect();
         ScanResult { document: 7, met }.judged().found.pop()

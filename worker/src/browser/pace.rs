@@ -22,7 +22,6 @@ impl InputTiming {
         Self { key: Duration::from_millis(key_ms), hold_ms }
     }
 
-    /// Of a tap.
     pub fn hold_ms(&self) -> u64 {
         random_range(self.hold_ms.clone())
     }

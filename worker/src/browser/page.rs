@@ -63,7 +63,6 @@ impl Script {
         }
     }
 
-    /// In the page's map.
     fn key(self) -> String {
         format!("{} {:?}", self.name, self.library)
     }

@@ -31,9 +31,9 @@ pub struct Hub {
     pub session: SessionId,
     pub seats: Viewers,
     pub pictures: Pictures,
-    /// The viewers may act.
+    /// Input of the viewers who may act.
     pub deeds: mpsc::Sender<ViewerInput>,
-    /// The browser has ended.
+    /// Cancelled when the browser has ended.
     pub ended: CancellationToken,
     view: View,
     look: Notify,

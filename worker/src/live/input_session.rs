@@ -55,7 +55,7 @@ pub struct InputSession<'a> {
     now: Option<Now>,
 }
 
-/// Holds the claim.
+/// Viewer who holds the claim, and the time of their last input.
 #[derive(Clone, Copy)]
 struct Now {
     seat: SeatId,

@@ -32,7 +32,6 @@ pub struct LatestFrame {
     pub message: Bytes,
 }
 
-/// As messages.
 #[derive(Clone, Default)]
 pub struct PageTexts {
     pub page: Option<ToViewer>,

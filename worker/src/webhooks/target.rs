@@ -49,7 +49,7 @@ pub enum BadRoots {
 }
 
 impl ExtraRoots {
-    /// PEM.
+    /// Certificates in PEM.
     pub fn parse(pem: &[u8]) -> Result<Self, BadRoots> {
         let roots = Certificate::from_pem_bundle(pem)?;
         if roots.is_empty() { Err(BadRoots::Empty) } else { Ok(Self(roots)) }

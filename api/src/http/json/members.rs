@@ -37,7 +37,6 @@ impl<'de> DeserializeSeed<'de> for Reader<'_> {
     }
 }
 
-/// For both visitors.
 macro_rules! kept_nowhere {
     ($nothing:expr) => {
         fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

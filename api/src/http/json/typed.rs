@@ -164,7 +164,6 @@ struct Report<'a> {
     path: RefCell<Vec<Step<'a>>>,
 }
 
-/// From earlier readings.
 #[derive(Default)]
 struct TypeCache {
     required: HashSet<(Struct, &'static str)>,

@@ -22,7 +22,6 @@ tokio::task_local! {
     static TIGHTEST: Cell<Option<LimitState>>;
 }
 
-/// Within a limit.
 #[derive(Clone, Copy)]
 pub struct LimitState {
     limit: u32,

@@ -112,7 +112,6 @@ enum Json<'a> {
     /// Number with decimal digits.
     Decimal(String),
     Truth(bool),
-    /// Of this variable.
     Typed(String),
     Object(Vec<(&'a str, Json<'a>)>),
     List(Vec<Json<'a>>),

@@ -2,11 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "a later state includes the earlier ones")]
 pub struct LoadProgress {
-    /// The event has fired.
     pub dom_content_loaded: bool,
     /// And no load is in progress.
     pub loaded: bool,

@@ -79,7 +79,7 @@ struct Shrinking {
     width: usize,
     /// Of the pixels of each square.
     sums: Vec<u16>,
-    /// In the sums.
+    /// Number of rows in the sums.
     rows: usize,
 }
 
