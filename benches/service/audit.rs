@@ -1,8 +1,7 @@
 //! Pages at any position, and an export.
 //!
 //! The table has two million rows, half of them of the reading account, so its rows are scattered as on a busy deployment. A
-//! page costs an index walk from a point; ten million rows would add at most one level to the index. Here the rows fit into
-//! memory; with a cold cache, the first page of an old part of the log also costs disk reads.
+//! page costs an index walk from a point; ten million rows would add at most one level to the index.
 
 use std::fs;
 

@@ -1,7 +1,6 @@
 //! Delivery rate of a flood, latency under an even load, and the effect of hanging endpoints on other accounts.
 //!
-//! Events are inserted into the table that all publishers use, each with its delivery in its own transaction. The receiver is a
-//! TLS server in this process.
+//! The receiver is a TLS server in this process.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

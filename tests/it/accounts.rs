@@ -118,7 +118,7 @@ async fn account_reads_its_profile_and_limits() {
     app.stop().await;
 }
 
-/// Contract: accounts 4; errors 10. A name that could inject mail headers is rejected. Other fields are ignored.
+/// Contract: accounts 4; errors 10. A name that could inject mail headers is rejected.
 #[tokio::test]
 async fn rename_validates_the_name() {
     let app = App::simulated().start().await;
@@ -249,7 +249,7 @@ async fn deletion_destroys_sessions_and_revokes_credentials() {
     app.stop().await;
 }
 
-/// Contract: accounts 8; mfa 12, 15; errors 6. An API key is refused before the proof is checked.
+/// Contract: accounts 8; mfa 12, 15; errors 6.
 #[tokio::test]
 async fn deletion_with_second_factor_requires_recent_proof() {
     let app = App::simulated().with_second_factors().start().await;
@@ -384,8 +384,7 @@ async fn deletion_wins_every_race() {
     app.stop().await;
 }
 
-/// Contract: requests 8. It names no declared field. Session routes are covered in `http.rs`, routes without credentials in
-/// `sign_ins.rs` and `devices.rs`.
+/// Contract: requests 8.
 #[tokio::test]
 async fn account_writes_report_unknown_fields() {
     const UNKNOWN: &str = "x-service-unknown-fields";

@@ -1,4 +1,4 @@
-//! The page that documents the commands of agents (contract: agent-grammar). The tests of the grammar itself are in its crate.
+//! The page that documents the commands of agents (contract: agent-grammar).
 
 use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::agents::commands::ParsedMessage;

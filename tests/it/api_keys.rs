@@ -1,5 +1,4 @@
-//! API keys over HTTP (contract: api-keys; authorization 1, 4, 6). The scopes of each route are tested in
-//! [`crate::authentication`].
+//! API keys over HTTP (contract: api-keys; authorization 1, 4, 6).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -365,7 +364,7 @@ async fn key_of_another_account_is_404() {
     app.stop().await;
 }
 
-/// Contract: api-keys 6; authorization 2; events 4; audit-log 14. On its next use. One event and one audit row are written.
+/// Contract: api-keys 6; authorization 2; events 4; audit-log 14.
 #[tokio::test]
 async fn revoked_key_fails_on_every_replica() {
     let mut app = App::simulated().start().await;
@@ -418,8 +417,7 @@ async fn revoked_key_fails_on_every_replica() {
     app.stop().await;
 }
 
-/// Contract: api-keys 8. Every use succeeds while the key is rotated. After the revocation has answered, each use on each
-/// replica is 401.
+/// Contract: api-keys 8. After the revocation has answered, each use on each replica is 401.
 #[tokio::test]
 async fn revoked_key_fails_under_concurrent_use() {
     let mut app = App::simulated().start().await;
@@ -466,8 +464,7 @@ async fn revoked_key_fails_under_concurrent_use() {
     app.stop().await;
 }
 
-/// Contract: api-keys 7. The new key is shown once. For 24 hours. The rotation writes `api_key.rotated` (contract: audit-log
-/// 14).
+/// Contract: api-keys 7. The rotation writes `api_key.rotated` (contract: audit-log 14).
 #[tokio::test]
 async fn rotated_key_works_during_its_grace_period() {
     let app = App::simulated().start().await;
@@ -518,7 +515,7 @@ async fn rotated_key_works_during_its_grace_period() {
     app.stop().await;
 }
 
-/// Contract: api-keys 7 to 9. Also of concurrent ones. A revoked or expired key cannot be rotated.
+/// Contract: api-keys 7 to 9.
 #[tokio::test]
 async fn second_rotation_of_key_is_409() {
     let app = App::simulated().set("api_keys.rotation_grace", "3h").start().await;
@@ -555,8 +552,7 @@ async fn second_rotation_of_key_is_409() {
     app.stop().await;
 }
 
-/// Contract: api-keys 10; web-sessions 8. With a delay, also when the request failed validation and when the service shuts
-/// down. Unused credentials stay unchanged.
+/// Contract: api-keys 10; web-sessions 8. The record has a delay. Unused credentials stay unchanged.
 #[tokio::test]
 async fn last_use_of_credential_is_recorded() {
     let mut app = App::simulated().in_processes().start().await;
@@ -588,7 +584,6 @@ async fn last_use_of_credential_is_recorded() {
     app.stop().await;
 }
 
-/// Keys that do not work do not count, nor does a rotated key during its grace period.
 #[tokio::test]
 async fn create_beyond_the_key_limit_is_409() {
     let app = App::simulated().set("limits.api_keys", "3").start().await;

@@ -159,8 +159,7 @@ async fn log_lists_actions_with_all_members() {
     app.stop().await;
 }
 
-/// Contract: audit-log 4, 5; authorization 10. This holds when another account acted, for every reader. Payload members that
-/// reveal the same are removed. A `member` may read the log.
+/// Contract: audit-log 4, 5; authorization 10. Payload members that reveal the same are removed.
 #[tokio::test]
 async fn address_and_agent_of_other_accounts_are_redacted() {
     let app = App::simulated().start().await;
@@ -212,8 +211,7 @@ async fn address_and_agent_of_other_accounts_are_redacted() {
     app.stop().await;
 }
 
-/// Contract: audit-log 7; lists 3. `next_cursor` is null on the last page. Cursors are bound to the account, the list and its
-/// filter.
+/// Contract: audit-log 7; lists 3. Cursors are bound to the account, the list and its filter.
 #[tokio::test]
 async fn log_is_paginated_and_cursors_are_bound_to_the_query() {
     let app = App::simulated().start().await;
@@ -430,7 +428,7 @@ async fn member_exports_the_owners_log() {
     app.stop().await;
 }
 
-/// Contract: audit-log 9. Spreadsheets would read them as formulas.
+/// Contract: audit-log 9.
 ///
 /// Contract: audit-log 6. The list and the exports accept payloads of unknown shape.
 #[tokio::test]
@@ -543,8 +541,7 @@ async fn stalled_export_holds_no_database_connection() {
     app.stop().await;
 }
 
-/// Contract: audit-log 10. A page takes at most 51 rows, at any position and with or without a filter. The statements are taken
-/// from the query cache of the service.
+/// Contract: audit-log 10. A page takes at most 51 rows, at any position and with or without a filter.
 #[tokio::test]
 async fn page_is_read_from_one_index() {
     let app = App::simulated().start().await;

@@ -68,7 +68,7 @@ async fn minted(app: &App, account: AccountId) -> uuid::Uuid {
     uuid_of(minted.target_resource_id.as_deref().expect("the id of the key"))
 }
 
-/// Contract: authorization 2; accounts 6. For a suspended account every route is 403 with the title `AccountSuspended`.
+/// Contract: authorization 2; accounts 6.
 #[tokio::test]
 async fn key_fails_after_expiry_revocation_or_account_deletion() {
     let app = App::simulated().start().await;
@@ -167,8 +167,7 @@ async fn tier_of_the_credentials_account_decides() {
     app.stop().await;
 }
 
-/// Contract: authorization 9, 11, 12. A malformed value is 400 and the caller's own id has no effect. Any other account is 403,
-/// whether it exists or not. Other routes ignore the header.
+/// Contract: authorization 9, 11, 12. Other routes ignore the header.
 #[tokio::test]
 async fn account_header_gives_no_access_to_other_accounts() {
     let app = App::simulated()

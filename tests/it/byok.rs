@@ -137,7 +137,7 @@ async fn invalid_key_is_rejected_and_not_repeated() {
     app.stop().await;
 }
 
-/// Contract: byok 3; command-line 10. A key sealed with another encryption key is 503, and `doctor` counts it.
+/// Contract: byok 3; command-line 10.
 #[tokio::test]
 async fn key_requires_the_deployments_encryption_key() {
     let app = App::simulated().start().await;
@@ -244,7 +244,7 @@ fn provider_replies(elsewhere: &ModelProvider) -> Vec<(&'static str, Option<Repl
     ]
 }
 
-/// Contract: byok 4 to 6, 10. The test has the key in one header only. For errors the outcome depends on the message too.
+/// Contract: byok 4 to 6, 10. For errors the outcome depends on the message too.
 #[tokio::test]
 async fn key_test_maps_provider_reply_to_outcome() {
     let provider = ModelProvider::start().await;
@@ -291,8 +291,7 @@ async fn key_test_maps_provider_reply_to_outcome() {
     app.stop().await;
 }
 
-/// Contract: byok 6; rate-limits 10. The limit is for all credentials of an account. A timeout ends the test of a provider that
-/// hangs.
+/// Contract: byok 6; rate-limits 10. A timeout ends the test of a provider that hangs.
 #[tokio::test]
 async fn key_tests_are_rate_limited_per_account() {
     let provider = ModelProvider::start().await;
@@ -322,7 +321,7 @@ async fn key_tests_are_rate_limited_per_account() {
     app.stop().await;
 }
 
-/// Contract: byok 7. Many requests can make the same change. A request without a change is not.
+/// Contract: byok 7.
 #[tokio::test]
 async fn consent_changes_are_audited_once() {
     let app = App::simulated().start().await;
@@ -359,7 +358,7 @@ impl App {
     }
 }
 
-/// Contract: byok 8; emails 12; command-line 9. The mail follows after 60 days. Suspended accounts are not mailed.
+/// Contract: byok 8; emails 12; command-line 9. The mail follows after 60 days.
 #[tokio::test]
 async fn owner_of_old_key_is_reminded_once() {
     let app = sealing().start().await;

@@ -147,7 +147,7 @@ async fn purchases_without_a_provider_are_503() {
     app.stop().await;
 }
 
-/// Contract: billing 5, 6. The purchase may have been paid in the meantime. Keys of different accounts do not clash.
+/// Contract: billing 5, 6. The purchase may have been paid in the meantime.
 #[tokio::test]
 async fn idempotency_key_starts_one_purchase() {
     let (app, provider) = shop().await;

@@ -59,8 +59,7 @@ async fn counted(app: &App, kind: &str, outcome: &str) -> Option<String> {
     metrics.lines().find_map(|line| line.strip_prefix(&series)).map(str::to_owned)
 }
 
-/// Contract: challenges 5 to 8; events 8; operators 5. Its page can be read and captured, and all other operations are 409. One
-/// event is published, also while the page stays.
+/// Contract: challenges 5 to 8; events 8; operators 5. Its page can be read and captured, and all other operations are 409.
 #[tokio::test]
 async fn challenge_pauses_session_until_it_is_resolved() {
     let app =
@@ -184,8 +183,8 @@ async fn disabled_or_doubtful_detection_does_not_pause() {
     app.stop().await;
 }
 
-/// Contract: challenges 7, 9; retention 6. A challenge of another account or session is a 404. Repeated resolutions return the
-/// first outcome. A challenge whose session has ended cannot be resolved.
+/// Contract: challenges 7, 9; retention 6. A challenge of another account or session is a 404. A challenge whose session has
+/// ended cannot be resolved.
 #[tokio::test]
 async fn challenge_is_resolved_once_and_only_by_its_owner() {
     let app = App::simulated().start().await;
@@ -262,7 +261,7 @@ async fn running_operation_completes_during_a_challenge() {
     app.stop().await;
 }
 
-/// Contract: challenges 10; agents 21. The step fails with the reason. After the resolution the agent can continue.
+/// Contract: challenges 10; agents 21. After the resolution the agent can continue.
 #[tokio::test]
 async fn turn_of_an_agent_ends_at_a_challenge() {
     let app = App::simulated().with_second_factors().start().await;

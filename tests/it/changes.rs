@@ -78,8 +78,8 @@ async fn changes_without_effect_do_not_count() {
     app.stop().await;
 }
 
-/// Contract: audit-log 20 to 22. A preference that is set to its current value writes no row. Alternating a preference writes
-/// at most as many rows an hour as the limit, apart from the first row of each kind of mail.
+/// Contract: audit-log 20 to 22. Alternating a preference writes at most as many rows an hour as the limit, apart from the
+/// first row of each kind of mail.
 #[tokio::test]
 async fn alternating_mail_preference_writes_at_most_the_limit() {
     let app = App::simulated().set("limits.audited_changes_per_hour", "7").start().await;

@@ -1,5 +1,3 @@
-//! Citations in code, tests and documents refer to rules that exist in `docs/contract`, in the form that its README describes.
-//!
 //! A citation of a page outside the repository is useless to its readers.
 
 use std::collections::{BTreeMap, BTreeSet};

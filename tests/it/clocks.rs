@@ -1,5 +1,5 @@
-//! Contract: workers 6, 17, 20; sessions 26. Deadlines use the clock of the database, so that such workers act neither early
-//! nor late and are not marked as lost. libfaketime changes the clock of a process (tests/faketime/install).
+//! Contract: workers 6, 17, 20; sessions 26. Deadlines use the clock of the database. libfaketime changes the clock of a
+//! process (tests/faketime/install).
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -34,8 +34,7 @@ fn seconds_off(app: &App, process: usize) -> i64 {
     (stamp.unwrap_or_else(|| panic!("a line with a time: {log}")) - Utc::now()).num_seconds()
 }
 
-/// Contract: workers 6, 17, 20, 22; sessions 26; webhooks 1. One clock is five minutes fast and one slow. Neither worker is
-/// marked as lost.
+/// Contract: workers 6, 17, 20, 22; sessions 26; webhooks 1. Neither worker is marked as lost.
 #[tokio::test]
 async fn workers_with_wrong_clocks_meet_all_deadlines() {
     let sink = Sink::start().await;

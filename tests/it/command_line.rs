@@ -14,7 +14,7 @@ use crate::support::commands::{Ran, alone, run};
 use crate::support::{App, Client, unknown_id};
 use crate::teams::delete_me;
 
-/// Contract: command-line 5, 12. With and without `--json`. The password is stored only as an argon2id hash.
+/// Contract: command-line 5, 12. The password is stored only as an argon2id hash.
 #[tokio::test]
 async fn account_and_key_can_be_created() {
     let app = App::simulated().start().await;

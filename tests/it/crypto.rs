@@ -399,7 +399,7 @@ async fn payment_clears_only_its_own_flag() {
     app.stop().await;
 }
 
-/// Contract: billing 36, 40, 41. Staff can settle the order. A refund or an absent payment is not flagged.
+/// Contract: billing 36, 40, 41. A refund or an absent payment is not flagged.
 #[tokio::test]
 async fn partial_payment_of_failed_order_is_flagged() {
     let (app, processor) = shop().await;

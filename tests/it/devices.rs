@@ -230,7 +230,7 @@ async fn app_receives_its_key_once() {
     app.stop().await;
 }
 
-/// Contract: devices 3 to 5. It also requires a valid user code. It does not use up the code.
+/// Contract: devices 3 to 5. It does not use up the code.
 #[tokio::test]
 async fn bind_requires_a_web_session_and_the_state() {
     let app = App::simulated().start().await;
@@ -424,8 +424,7 @@ async fn concurrent_exchanges_return_the_key_once() {
     app.stop().await;
 }
 
-/// Contract: devices 10; rate-limits 4. Initiate, bind and exchange are limited by client address. Bind and exchange are also
-/// limited by code, in any spelling and from any address.
+/// Contract: devices 10; rate-limits 4. Bind and exchange are also limited by code, in any spelling and from any address.
 #[tokio::test]
 async fn device_routes_are_rate_limited_by_address_and_code() {
     let app = App::simulated()

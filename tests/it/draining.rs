@@ -164,7 +164,7 @@ async fn killed_worker_fails_only_its_own_sessions() {
     app.stop().await;
 }
 
-/// Contract: workers 10, 22; sessions 23; operators 2. New ones are rejected, also while Redis is unavailable.
+/// Contract: workers 10, 22; sessions 23; operators 2.
 #[tokio::test]
 async fn stopping_process_serves_live_sessions_until_they_end() {
     let builder = App::simulated().in_processes().set("redis.url", "redis://127.0.0.1:1");
@@ -296,8 +296,7 @@ async fn interrupt_the_database(app: &mut App, client: &Client, session: &str) {
     app.postgres().start_again().await.expect("the database comes back");
 }
 
-/// Contract: workers 6, 20, 22, 23. One worker drains by a command and another after SIGTERM. The outage does not extend the
-/// deadline.
+/// Contract: workers 6, 20, 22, 23. The outage does not extend the deadline.
 #[tokio::test]
 async fn drains_survive_a_database_restart() {
     const DEADLINE: Duration = Duration::from_secs(35);
@@ -395,7 +394,7 @@ fn json_lines(ran: &Ran) -> Vec<Value> {
     ran.stdout.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
-/// Contract: workers 20, 21; command-line 14. It prints its progress, also when connections break. The worker keeps running.
+/// Contract: workers 20, 21; command-line 14. It prints its progress, also when connections break.
 #[tokio::test]
 async fn drain_command_waits_for_live_sessions() {
     let app = App::simulated().start().await;
@@ -432,7 +431,7 @@ async fn drain_command_waits_for_live_sessions() {
     app.stop().await;
 }
 
-/// Contract: workers 20; command-line 14. Idle or busy. A second command replaces the deadline of the first.
+/// Contract: workers 20; command-line 14. A second command replaces the deadline of the first.
 #[tokio::test]
 async fn drain_deadline_ends_live_sessions() {
     let app = App::simulated().start().await;

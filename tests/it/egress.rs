@@ -91,8 +91,8 @@ async fn private_addresses_are_rejected_unless_allowed() {
     closed.stop().await;
 }
 
-/// Contract: egress 4. It listens only on the ports of its API and its live view, on loopback. In the network namespace of a
-/// browser only the keeper listens, which forwards to the egress guard.
+/// Contract: egress 4. It listens only on the ports of its API and its live view, on loopback. In a browser's network namespace
+/// only the keeper listens.
 #[tokio::test]
 async fn service_opens_no_port_that_a_page_could_reach() {
     let scene = Scene::start().await;

@@ -80,7 +80,7 @@ impl App {
     }
 }
 
-/// Contract: emails 5, 11; sign-ins 14. The mail has text and HTML parts. The token is stored nowhere else.
+/// Contract: emails 5, 11; sign-ins 14. The mail has text and HTML parts.
 #[tokio::test]
 async fn mail_file_contains_one_valid_link() {
     let app = App::simulated().start().await;

@@ -152,8 +152,7 @@ async fn invalid_emulation_is_rejected() {
     app.stop().await;
 }
 
-/// Contract: sessions 37, 38. The session shows the emulation from then on. An absent member keeps its value, and null is the
-/// default.
+/// Contract: sessions 37, 38. An absent member keeps its value, and null is the default.
 #[tokio::test]
 async fn change_sets_the_members_of_its_body() {
     let app = App::simulated().start().await;

@@ -99,8 +99,7 @@ async fn until_service_works(client: &Client, url: &str) -> String {
     .await
 }
 
-/// Contract: sessions 15. Idle or busy, within seconds. The operation is 502, `session.failed` is published once, and the slot
-/// is free.
+/// Contract: sessions 15.
 #[tokio::test]
 async fn death_of_a_browser_process_fails_only_its_session() {
     let app = App::webkit().start().await;
@@ -153,8 +152,7 @@ async fn death_of_a_browser_process_fails_only_its_session() {
     app.stop().await;
 }
 
-/// Contract: workers 4. The next operation on a `ready` session is 502, a `busy` session stays `busy`, and DELETE succeeds on
-/// both.
+/// Contract: workers 4.
 #[tokio::test]
 async fn browsers_end_with_their_worker() {
     let mut app = App::webkit().roles(&[Role::Api, Role::Worker]).start().await;
@@ -406,8 +404,7 @@ async fn killed_embedded_database_restarts() {
     app.stop().await;
 }
 
-/// Contract: workers 10. A running operation finishes when it can, and a session is served until its owner ends it. Work that
-/// exceeds the drain timeout is ended. Every caller receives a response, every session ends, and every slot is freed.
+/// Contract: workers 10. A running operation finishes when it can, and a session is served until its owner ends it.
 #[tokio::test]
 async fn sigterm_drains_and_responds_to_callers() {
     for (drain, work, finishes) in

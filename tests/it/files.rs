@@ -1,5 +1,4 @@
-//! Uploads and downloads with the simulated driver (contract: files). The simulated browser downloads what is at
-//! `download.simulated.example`.
+//! Uploads and downloads with the simulated driver (contract: files).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -88,7 +87,7 @@ async fn invalid_upload_is_400() {
     app.stop().await;
 }
 
-/// Contract: files 1; requests 5. The limit is 16 MiB of files, in a body of at most 24 MiB. Other routes keep their limit.
+/// Contract: files 1; requests 5. The limit is 16 MiB of files, in a body of at most 24 MiB.
 #[tokio::test]
 async fn too_large_upload_is_413() {
     let app = App::simulated().start().await;

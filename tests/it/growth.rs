@@ -105,8 +105,7 @@ const WORKERS: usize = 8;
 const IDLE: f64 = 2.1;
 const WINDOW: Duration = Duration::from_secs(24);
 
-/// Each renews its lease every 2 s and polls as often, with one statement, for work whose wake-up was lost. One of them runs
-/// the scheduled jobs.
+/// Each renews its lease every 2 s and polls as often, with one statement, for work whose wake-up was lost.
 #[tokio::test]
 async fn idle_workers_send_few_statements() {
     let roles = [&[Role::Api][..], &[Role::Worker; WORKERS]].concat();

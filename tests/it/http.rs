@@ -226,8 +226,7 @@ async fn health_routes_need_no_credential() {
     app.stop().await;
 }
 
-/// Contract: versioning 1; authorization 1. The document equals the output of the binary. Every route under `/v1` that is not
-/// declared public is 401 without a credential.
+/// Contract: versioning 1; authorization 1. The document equals the output of the binary.
 #[tokio::test]
 async fn openapi_document_contains_every_route() {
     let app = App::simulated().start().await;

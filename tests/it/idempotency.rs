@@ -84,7 +84,7 @@ async fn rules(app: &App) -> BTreeMap<String, Value> {
 }
 
 /// Contract: requests 17; agents 3, 27, 28; billing 5, 6, 31. The rule decides about another body with the same key and about
-/// `Idempotent-Replayed`. Keys of different accounts are independent.
+/// `Idempotent-Replayed`.
 #[tokio::test]
 async fn idempotency_key_follows_the_documented_rule() {
     let (cards, processor) = (CardProvider::start().await, CryptoProcessor::start().await);

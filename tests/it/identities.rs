@@ -22,7 +22,7 @@ async fn service() -> (App, IdentityProvider) {
     (app, provider)
 }
 
-/// Also returns its account and a client. The answer may have a token to replace a removed password.
+/// Also returns its account and a client.
 fn signed_in(app: &App, answer: &Answer) -> (AccountId, Client) {
     assert_eq!(answer.status, 200, "{}", answer.body);
     let session = &answer.body["session"];
@@ -108,8 +108,7 @@ async fn concurrent_first_sign_ins_create_one_account() {
     app.stop().await;
 }
 
-/// Contract: identities 5, 6. A mail asks to confirm, and there is no session. Its link signs in and creates the link to the
-/// provider. Of concurrent uses of the link one succeeds.
+/// Contract: identities 5, 6. A mail asks to confirm, and there is no session.
 #[tokio::test]
 async fn known_address_requires_confirmation() {
     let (app, provider) = service().await;

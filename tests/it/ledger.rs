@@ -1,5 +1,4 @@
-//! The webhook ledger (contract: webhooks 27, 28). Workers and databases are killed while many events are created. Afterwards
-//! the sink has received exactly the committed events.
+//! The webhook ledger (contract: webhooks 27, 28).
 //!
 //! A seed determines the random choices. The test prints it, and `KITFLEET_TEST_SEED` repeats it. A long run is
 //! `KITFLEET_TEST_LEDGER_KILLS=100 cargo nextest run -p kitfleet --test it ledger --no-capture`.
@@ -156,7 +155,7 @@ async fn killed_worker_and_redis_lose_no_events() {
     app.stop().await;
 }
 
-/// Contract: webhooks 27. With the default timeout, this takes at most 15 s, and nothing is sent to a deleted endpoint.
+/// Contract: webhooks 27. This takes at most 15 s.
 #[tokio::test]
 async fn attempts_of_killed_worker_are_repeated() {
     let sink = Sink::start().await;

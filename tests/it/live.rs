@@ -1,4 +1,4 @@
-//! Access to the live view of a session (contract: live 24 to 28). Its contents are tested with real WebKit.
+//! Access to the live view of a session (contract: live 24 to 28).
 
 mod driving;
 
@@ -157,7 +157,7 @@ async fn until_disconnected(viewer: &mut Viewer) -> Option<u16> {
 }
 
 /// Contract: live 6, 20. Within 5 s after the key is revoked, the user signs out, the membership is removed, the account is
-/// suspended, or the session ends. Viewers with other credentials stay connected.
+/// suspended, or the session ends.
 #[tokio::test]
 async fn viewer_is_disconnected_when_its_credential_ends() {
     let app = App::simulated().start().await;
@@ -226,8 +226,7 @@ async fn viewer_is_disconnected_when_its_credential_ends() {
     app.stop().await;
 }
 
-/// Contract: live 6, 31; oauth 4. The token's client can get another one. A link that an OAuth client made is valid as long as
-/// the client exists.
+/// Contract: live 6, 31; oauth 4. A link that an OAuth client made is valid as long as the client exists.
 #[tokio::test]
 async fn view_ends_with_its_oauth_token_and_link_with_its_client() {
     let app = App::simulated().set("auth.oauth_token_ttl", "4s").start().await;
@@ -258,8 +257,7 @@ async fn view_ends_with_its_oauth_token_and_link_with_its_client() {
     app.stop().await;
 }
 
-/// Contract: live 6; authorization 4, 5. Device credentials and signed-in users keep their access. A link by a key works again
-/// after an upgrade.
+/// Contract: live 6; authorization 4, 5. Device credentials and signed-in users keep their access.
 #[tokio::test]
 async fn downgrade_disconnects_viewers_with_keys_and_tokens() {
     let app = App::simulated().start().await;
@@ -380,8 +378,7 @@ async fn follow(app: &App, secret: &str) -> Answer {
     app.stranger().post("/v1/live-links/follow", json!({"link": secret})).await
 }
 
-/// Contract: live 29 to 32. A link also ends when its creator loses access to the session. The number of links per session is
-/// limited.
+/// Contract: live 29 to 32. A link also ends when its creator loses access to the session.
 #[tokio::test]
 async fn link_works_for_any_visitor_until_deleted_or_expired() {
     let app = App::simulated().start().await;

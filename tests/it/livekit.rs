@@ -205,7 +205,7 @@ async fn token_without_scope_or_role_is_counted_as_forbidden() {
     app.stop().await;
 }
 
-/// Contract: livekit 6. The capacity is never exceeded. A room stays on its machine, also with concurrent requests.
+/// Contract: livekit 6. The capacity is never exceeded.
 #[tokio::test]
 async fn rooms_are_distributed_by_machine_capacity() {
     let app = with_encryption_key().set("worker.max_sessions", "8").start().await;

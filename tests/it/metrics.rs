@@ -102,8 +102,8 @@ async fn durations_are_histograms() {
     app.stop().await;
 }
 
-/// Contract: operators 7. The report is by type. The database's clock measures the age, independent of the process that
-/// enqueued the job. Contract: operators 5. A chain without a scheduled job is reported.
+/// Contract: operators 7. The database's clock measures the age, independent of the process that enqueued the job.
+/// Contract: operators 5.
 #[tokio::test]
 async fn waiting_jobs_are_reported_with_their_age() {
     let mut app = scraped(App::simulated().roles(&[Role::Api])).start().await;
@@ -137,8 +137,7 @@ async fn waiting_jobs_are_reported_with_their_age() {
 const AGE: &str = "service_job_queue_age_seconds{job_type=\"emails\"}";
 const CHAIN: &str = "service_scheduled_job_chain_pending{job_type=\"sweep_retention\"}";
 
-/// Contract: operators 7. A dead worker is counted as lost before another process marks it. Workers unseen for an hour are not
-/// counted.
+/// Contract: operators 7. A dead worker is counted as lost before another process marks it.
 #[tokio::test]
 async fn workers_are_counted_by_status() {
     let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.drain_timeout", "1s");

@@ -115,8 +115,7 @@ fn not_enrolled() -> Value {
     json!({"enrolled": false, "enrolled_at": null, "last_used_at": null, "unused_recovery_codes": 0})
 }
 
-/// Contract: mfa 1 to 4, 7. Each call returns a new secret, and a wrong code leaves it pending. There are ten recovery codes.
-/// The code is no step-up and cannot be used again.
+/// Contract: mfa 1 to 4, 7. The code is no step-up and cannot be used again.
 #[tokio::test]
 async fn first_code_enrolls_the_second_factor() {
     let app = App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY).start().await;
@@ -187,8 +186,7 @@ async fn first_code_enrolls_the_second_factor() {
     app.stop().await;
 }
 
-/// Contract: mfa 5 to 7, 9, 10; audit-log 13. Recovery codes have any spelling; wrong codes do not use a challenge up. The
-/// audit rows record the method.
+/// Contract: mfa 5 to 7, 9, 10; audit-log 13. Recovery codes have any spelling; wrong codes do not use a challenge up.
 #[tokio::test]
 async fn challenge_is_met_once_by_code_or_recovery_code() {
     let app = App::simulated().with_second_factors().start().await;
@@ -346,7 +344,7 @@ async fn mail_links_do_not_bypass_the_second_factor() {
     app.stop().await;
 }
 
-/// Contract: mfa 8. Per challenge and per account, across routes. Beyond the limit a right code is rejected too.
+/// Contract: mfa 8. Beyond the limit a right code is rejected too.
 #[tokio::test]
 async fn wrong_guesses_are_limited() {
     let builder = App::simulated().with_second_factors().set("limits.challenge_guesses", "5");
@@ -493,8 +491,7 @@ async fn disabling_deletes_the_second_factor() {
     app.stop().await;
 }
 
-/// Contract: mfa 15. Also with `account_owner`, and before the body is validated. The status requires `read` or
-/// `account_owner`.
+/// Contract: mfa 15. The status requires `read` or `account_owner`.
 #[tokio::test]
 async fn keys_cannot_change_second_factors() {
     let app = App::simulated().with_second_factors().start().await;
@@ -537,8 +534,7 @@ async fn keys_cannot_change_second_factors() {
     app.stop().await;
 }
 
-/// Contract: mfa 1. Without `MFA_ENCRYPTION_KEY` it is 503 `feature-unavailable`. Recovery codes of accounts that enrolled
-/// before work.
+/// Contract: mfa 1. Recovery codes of accounts that enrolled before work.
 #[tokio::test]
 async fn without_encryption_key_only_enrollment_fails() {
     let app = App::simulated().start().await;
@@ -605,7 +601,7 @@ async fn retired_key_opens_old_secrets() {
     app.stop().await;
 }
 
-/// Contract: mfa 7, 17. One of those for a challenge, a code or a first code. Also across sessions and routes.
+/// Contract: mfa 7, 17.
 #[tokio::test]
 async fn concurrent_proofs_succeed_once() {
     let app = App::simulated().with_second_factors().start().await;

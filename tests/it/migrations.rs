@@ -200,8 +200,7 @@ async fn database_without_sign_ins_migrates() {
     app.stop().await;
 }
 
-/// Contract: command-line 3; teams 1. Each account receives a team. Live sessions are counted as usage. Keys, web sessions and
-/// the audit log are unchanged.
+/// Contract: command-line 3; teams 1. Each account receives a team. Live sessions are counted as usage.
 #[tokio::test]
 async fn database_without_teams_migrates() {
     let mut app = at_version(BEFORE_TEAMS).await;

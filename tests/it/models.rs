@@ -126,7 +126,7 @@ async fn requests_and_responses_of_both_providers_work() {
     }
 }
 
-/// Contract: byok 12. Each kind of error has its own failure. Only a short Retry-After leads to a retry.
+/// Contract: byok 12. Only a short Retry-After leads to a retry.
 #[tokio::test]
 async fn provider_errors_are_distinguished_and_rarely_retried() {
     let (anthropic, openai) = (Provider::Anthropic, Provider::Openai);

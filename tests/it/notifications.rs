@@ -275,7 +275,7 @@ async fn reconnected_stream_continues_after_its_last_event() {
     app.stop().await;
 }
 
-/// Contract: notifications 3, 12. The number of a late one is higher. A notification without a NOTIFY is found too.
+/// Contract: notifications 3, 12. The number of a late one is higher.
 #[tokio::test]
 async fn late_commits_are_not_skipped() {
     let app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;

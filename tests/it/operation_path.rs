@@ -67,8 +67,7 @@ async fn operation_takes_four_statements_and_two_durable_commits() {
     }
 }
 
-/// Contract: workers 1. An operation that types also reads the key that seals its text, and a capture also reads its result
-/// from its row.
+/// Contract: workers 1.
 #[tokio::test]
 async fn every_kind_of_operation_takes_four_or_five_statements() {
     const EACH: i64 = 30;
@@ -99,8 +98,8 @@ async fn every_kind_of_operation_takes_four_or_five_statements() {
 }
 
 /// Contract: workers 1, 19. The statements of a create are the authentication of the key, the session, the start and the end of
-/// its opening. Those of a destroy are the authentication of the key and the end of the session. The worker also queries for
-/// ended sessions, once for many. Notifying another process takes at most three more, which do not.
+/// its opening. Those of a destroy are the authentication of the key and the end of the session. Notifying another process
+/// takes at most three more, which do not.
 #[tokio::test]
 async fn create_and_destroy_take_three_durable_commits() {
     const PAIRS: i64 = 100;
@@ -138,7 +137,7 @@ async fn create_and_destroy_take_three_durable_commits() {
     }
 }
 
-/// Contract: sessions 17. The destroy began before the claim was committed. The caller of the operation receives the outcome.
+/// Contract: sessions 17. The destroy began before the claim was committed.
 #[tokio::test]
 async fn destroy_ends_the_operation_of_a_concurrent_claim() {
     let app = App::simulated().start().await;
@@ -225,7 +224,7 @@ async fn claim(conn: &mut PgConnection, account: AccountId, session: &str) -> In
     intent
 }
 
-/// Contract: workers 12. The notification is lost as when a worker dies between an operation's end and its wake-up.
+/// Contract: workers 12.
 #[tokio::test]
 async fn lost_repeated_or_invalid_wake_ups_change_no_outcome() {
     let app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -262,7 +261,7 @@ async fn lost_repeated_or_invalid_wake_ups_change_no_outcome() {
     app.stop().await;
 }
 
-/// Contract: workers 12; operations 2. Redis is stopped, killed, filled and restarted while many clients send operations.
+/// Contract: workers 12; operations 2.
 #[tokio::test]
 async fn each_operation_runs_once_while_redis_fails() {
     const CLIENTS: usize = 24;

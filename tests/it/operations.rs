@@ -6,8 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::support::routes::{Route, direct_operations};
 use crate::support::{Answer, App, Client, assert_timestamp, unknown_id};
 
-/// Contract: operations 6, 9, 16, 18, 20, 22, 34; sessions 9. The members are in this order. Only reading the state changes
-/// `last_state_at`.
+/// Contract: operations 6, 9, 16, 18, 20, 22, 34; sessions 9. Only reading the state changes `last_state_at`.
 #[tokio::test]
 async fn operations_return_the_members_of_the_contract() {
     let app = App::simulated().start().await;
@@ -109,8 +108,7 @@ fn in_order(object: &Value) -> Vec<&str> {
     object.as_object().expect("an object").keys().map(String::as_str).collect()
 }
 
-/// Contract: operations 20. Values are in the order of the requested extractions. A notification holds less than a large
-/// response.
+/// Contract: operations 20. Values are in the order of the requested extractions.
 #[tokio::test]
 async fn response_of_any_size_equals_the_stored_result() {
     let app = App::simulated().start().await;
@@ -131,7 +129,7 @@ async fn response_of_any_size_equals_the_stored_result() {
     app.stop().await;
 }
 
-/// Contract: operations 1, 2, 8. The session is not claimed. `timeout_ms` is between 100 ms and 120 s.
+/// Contract: operations 1, 2, 8. `timeout_ms` is between 100 ms and 120 s.
 #[tokio::test]
 async fn navigate_validates_its_input() {
     let app = App::simulated().start().await;

@@ -129,7 +129,7 @@ async fn operation_status(app: &App, session: &str) -> u16 {
     }
 }
 
-/// Contract: requests 13. No connection of the pool keeps a transaction open, and later acknowledged changes are durable.
+/// Contract: requests 13.
 #[tokio::test]
 async fn disconnected_clients_leave_nothing_pending() {
     let app = App::simulated().set("worker.max_sessions", "100").start().await;
@@ -262,7 +262,7 @@ async fn create_without_worker_or_free_slot_is_503() {
     app.stop().await;
 }
 
-/// Contract: workers 4. Also before the service has marked the worker as lost. DELETE succeeds, and the slot is free.
+/// Contract: workers 4.
 #[tokio::test]
 async fn next_operation_after_worker_death_is_502() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -331,7 +331,7 @@ async fn idle_session_of_dead_worker_ends() {
     app.stop().await;
 }
 
-/// Contract: workers 2, 4. The caller receives 502, and the session stays `busy` until it is destroyed.
+/// Contract: workers 2, 4.
 #[tokio::test]
 async fn operation_of_dead_worker_is_not_run_again() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;

@@ -35,7 +35,7 @@ async fn refuse(app: &App) {
     app.database.pool.execute(trigger).await.expect("a trigger");
 }
 
-/// Contract: workers 7. Its caller receives 502, its session becomes `errored`, its browser is closed and its slot is free.
+/// Contract: workers 7. The session becomes `errored`, and its slot is free.
 #[tokio::test]
 async fn rejected_outcome_fails_only_its_operation() {
     let app = App::simulated().set("worker.max_sessions", "2").start().await;
@@ -83,8 +83,7 @@ pub async fn let_in(server: &mut PgConnection, database: &Database, anybody: boo
     }
 }
 
-/// Contract: workers 6. A worker is not lost when the database was unavailable for its heartbeats. The outage lasts
-/// `KITFLEET_TEST_OUTAGE_SECONDS`, by default 12 s, longer than a lease.
+/// Contract: workers 6. The outage lasts `KITFLEET_TEST_OUTAGE_SECONDS`, by default 12 s, longer than a lease.
 #[tokio::test]
 async fn sessions_survive_a_database_outage() {
     let outage = Duration::from_secs(given("KITFLEET_TEST_OUTAGE_SECONDS", 12));
@@ -186,8 +185,7 @@ async fn requests_during_a_database_freeze_are_503() {
     app.stop().await;
 }
 
-/// Contract: agents 15, 37; errors 7. The caller receives the outcome of the message, and not an error that says that nothing
-/// was done.
+/// Contract: agents 15, 37; errors 7.
 #[tokio::test]
 async fn accepted_message_completes_after_a_database_restart() {
     let app = App::simulated().embedded().start().await;

@@ -45,8 +45,8 @@ impl App {
     }
 }
 
-/// Contract: profiles 1, 2, 6. Exactly these, on every route. The default archetype is that of the catalogue. The payload of
-/// `profile.created` has the name and the archetype.
+/// Contract: profiles 1, 2, 6. The default archetype is that of the catalogue. The payload of `profile.created` has the name
+/// and the archetype.
 #[tokio::test]
 async fn profile_has_the_members_of_the_contract() {
     let app = App::simulated().start().await;
@@ -109,7 +109,7 @@ async fn profile_has_the_members_of_the_contract() {
     app.stop().await;
 }
 
-/// Contract: profiles 3, 6. Every other route returns 404 for it. Each step writes an audit row.
+/// Contract: profiles 3, 6. Each step writes an audit row.
 #[tokio::test]
 async fn deleted_profile_stays_in_the_recycle_bin_until_purge() {
     let app = App::simulated().start().await;
@@ -264,8 +264,7 @@ async fn profile_of_another_account_is_404() {
     app.stop().await;
 }
 
-/// Contract: sessions 5, 9. Unless the request names another archetype. The metadata contains id and name beside the caller's
-/// members.
+/// Contract: sessions 5, 9. The metadata contains id and name beside the caller's members.
 #[tokio::test]
 async fn session_inherits_archetype_and_metadata_of_its_profile() {
     let app = App::simulated().start().await;
@@ -320,8 +319,7 @@ async fn session_inherits_archetype_and_metadata_of_its_profile() {
     app.stop().await;
 }
 
-/// Contract: sessions 6; profiles 3, 10. Also with concurrent creates. The 409 contains the session's id. The profile cannot be
-/// deleted meanwhile.
+/// Contract: sessions 6; profiles 3, 10. The 409 contains the session's id. The profile cannot be deleted meanwhile.
 #[tokio::test]
 async fn second_live_session_of_a_profile_is_409() {
     let app = App::simulated().start().await;
@@ -387,8 +385,7 @@ async fn launch_is_400_when_customer_egress_is_required() {
     app.stop().await;
 }
 
-/// Contract: profiles 18; lists 1. Newest first. They are hidden while the profile is in the recycle bin, and a purge deletes
-/// them.
+/// Contract: profiles 18; lists 1. They are hidden while the profile is in the recycle bin, and a purge deletes them.
 #[tokio::test]
 async fn snapshots_follow_their_profile() {
     let app = App::simulated().start().await;
@@ -481,7 +478,7 @@ async fn team_roles_limit_access_to_the_owners_profiles() {
     app.stop().await;
 }
 
-/// Contract: retention 2, 3; command-line 9. After 30 days, or one day for deleted accounts. No audit row is written.
+/// Contract: retention 2, 3; command-line 9. No audit row is written.
 #[tokio::test]
 async fn retention_purges_profiles_deleted_long_ago() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;

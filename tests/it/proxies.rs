@@ -96,7 +96,7 @@ impl App {
     }
 }
 
-/// Contract: proxies 1, 7, 9, 10; audit-log 11. They are never returned, stored in clear text or logged.
+/// Contract: proxies 1, 7, 9, 10; audit-log 11.
 #[tokio::test]
 async fn saved_proxy_never_reveals_its_secrets() {
     let app = with_encryption_key().set("log.filter", "trace").start().await;
@@ -257,8 +257,7 @@ async fn invalid_proxy_is_400_on_its_field() {
     }
 }
 
-/// Contract: proxies 5, 6, 9. A caller who does not know the password cannot redirect the proxy. A replacement keeps the
-/// secrets that it does not mention.
+/// Contract: proxies 5, 6, 9. A replacement keeps the secrets that it does not mention.
 #[tokio::test]
 async fn new_host_of_a_proxy_requires_the_password() {
     let app = with_encryption_key().start().await;
@@ -335,7 +334,7 @@ async fn number_of_proxies_per_account_is_limited() {
     app.stop().await;
 }
 
-/// Contract: proxies 10; command-line 10. A secret that was sealed with another key is neither used nor treated as absent.
+/// Contract: proxies 10; command-line 10.
 #[tokio::test]
 async fn proxy_without_deployment_key_is_503() {
     let app = App::simulated().start().await;
@@ -523,8 +522,8 @@ async fn proxy_check_without_worker_is_503() {
     app.stop().await;
 }
 
-/// Contract: proxies 7, 15, 16; agents 2; sessions 4. With the values of its creation. A proxy of another account is a 404. The
-/// session's copy is deleted when it ends.
+/// Contract: proxies 7, 15, 16; agents 2; sessions 4. A proxy of another account is a 404. The session's copy is deleted when
+/// it ends.
 #[tokio::test]
 async fn agent_session_uses_a_proxy_of_its_account() {
     let app = with_encryption_key()

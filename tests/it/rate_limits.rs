@@ -45,7 +45,7 @@ async fn key_beyond_its_limit_is_429_with_retry_after() {
     }
     client.post("/v1/sessions", json!({})).await.problem(429, "rate-limited");
 
-    // Another key of the account has its own limit. Routes without a credential have no such limit.
+    // Another key of the account has its own limit.
     app.client_of(account, &["read"]).await.get("/v1/sessions").await.expect(200);
     assert!(!app.stranger().get("/v1/archetypes").await.expect(200).headers.contains_key("ratelimit-limit"));
     app.stranger().get("/v1/sessions").await.problem(401, "unauthorized");
@@ -120,7 +120,7 @@ async fn replicas_share_the_limit_of_an_address() {
 }
 
 /// Contract: rate-limits 14. The limit is 100 mails an hour. Beyond the limit, signups and subscriptions are 429, and links are
-/// mailed only to verified addresses, with the same answer.
+/// mailed only to verified addresses.
 #[tokio::test]
 async fn mails_to_unverified_addresses_are_limited_by_network() {
     let app = App::simulated()

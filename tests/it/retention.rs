@@ -54,7 +54,7 @@ async fn every_table_has_a_retention_period_or_a_reason() {
     app.stop().await;
 }
 
-/// Contract: retention 5, 6; command-line 9. Operations are deleted with the session, and ended workers before it.
+/// Contract: retention 5, 6; command-line 9.
 #[tokio::test]
 async fn sessions_and_workers_are_purged_after_their_end() {
     let app = App::simulated().start().await;

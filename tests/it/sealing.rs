@@ -264,7 +264,7 @@ fn procedure() -> Vec<Vec<String>> {
     blocks.map(|lines: Vec<String>| lines.into_iter().filter(|line| !line.is_empty()).collect()).collect()
 }
 
-/// Contract: command-line 15, 16. The commands and environments are those of `docs/operating.md`. A second run changes nothing.
+/// Contract: command-line 15, 16. The commands and environments are those of `docs/operating.md`.
 #[tokio::test]
 async fn documented_rotation_leaves_only_the_new_key_in_use() {
     let sink = Sink::start().await;
@@ -423,7 +423,7 @@ async fn rotate_sealing_continues_after_a_kill() {
     app.stop().await;
 }
 
-/// Contract: command-line 15, 16. The command lists a secret that no key opens, and exits with 1.
+/// Contract: command-line 15, 16.
 #[tokio::test]
 async fn rotate_sealing_keeps_changes_and_lists_unreadable_secrets() {
     let (app, ids) = with_recipes(3).await;
@@ -630,8 +630,7 @@ async fn worker_with_wrong_key_opens_no_sessions() {
     app.stop().await;
 }
 
-/// Contract: operators 2, 7; command-line 10, 17. In the log, `/readyz`, the gauge and `doctor`. It never replaces the
-/// deployment's key on its own.
+/// Contract: operators 2, 7; command-line 10, 17. It never replaces the deployment's key on its own.
 #[tokio::test]
 async fn process_with_wrong_or_missing_key_reports_it() {
     let mut app = scraped(App::simulated().set("mfa.encryption_key", OLD)).in_processes().start().await;
@@ -666,8 +665,8 @@ async fn process_with_wrong_or_missing_key_reports_it() {
     app.stop().await;
 }
 
-/// Contract: operators 2. As in a database of an earlier version. If only a retired key opens the probe, the status is
-/// `retired`. Without a key the process is ready while no secret is sealed.
+/// Contract: operators 2. If only a retired key opens the probe, the status is `retired`. Without a key the process is ready
+/// while no secret is sealed.
 #[tokio::test]
 async fn sealed_rows_decide_without_a_probe() {
     let mut app = App::simulated().in_processes().start().await;

@@ -156,7 +156,7 @@ async fn wait_for_a_page_counts_from_the_previous_operation() {
     app.stop().await;
 }
 
-/// Contract: usage 7. A page with an address counts as a navigation, and reading the pages as reading the state.
+/// Contract: usage 7.
 #[tokio::test]
 async fn pages_are_counted_as_what_they_do() {
     let app = App::simulated().start().await;

@@ -12,8 +12,7 @@ use crate::support::{App, Client, assert_timestamp, at_once, eventually, members
 
 const LAUNCH: &str = "iphone-16-ios-18";
 
-/// Contract: sessions 1, 9; requests 1, 2. A create without fields uses the defaults. Ids are UUIDs of version 7, and
-/// timestamps have milliseconds.
+/// Contract: sessions 1, 9; requests 1, 2. Ids are UUIDs of version 7, and timestamps have milliseconds.
 #[tokio::test]
 async fn session_has_the_members_of_the_contract() {
     let app = App::simulated().start().await;
@@ -238,7 +237,7 @@ async fn list_is_paged_newest_first_and_filterable() {
     app.stop().await;
 }
 
-/// Contract: lists 2, 3. So is a cursor that was modified or belongs to another account or list.
+/// Contract: lists 2, 3.
 #[tokio::test]
 async fn invalid_limits_and_cursors_are_400() {
     let app = App::simulated().start().await;
@@ -276,8 +275,7 @@ async fn invalid_limits_and_cursors_are_400() {
     app.stop().await;
 }
 
-/// Contract: sessions 7; limits 2. A create above the limit is 429 without Retry-After. A slot is free as soon as DELETE has
-/// returned.
+/// Contract: sessions 7; limits 2. A create above the limit is 429 without Retry-After.
 #[tokio::test]
 async fn each_tier_has_its_concurrency_limit() {
     let app = App::simulated().set("worker.max_sessions", "200").start().await;
@@ -331,8 +329,7 @@ async fn fifty_concurrent_creates_at_limit_eight_make_eight_sessions() {
     app.stop().await;
 }
 
-/// Contract: sessions 14, 17, 18; events 2. DELETE publishes one `session.completed` without the members of an automatic
-/// destroy.
+/// Contract: sessions 14, 17, 18; events 2.
 #[tokio::test]
 async fn operations_on_a_destroyed_session_are_410() {
     let app = App::simulated().set("sessions.direct_driver", "real").start().await;
@@ -402,8 +399,8 @@ async fn session_of_another_account_is_404() {
     app.stop().await;
 }
 
-/// Contract: sessions 22; audit-log 4, 15; requests 10. The rows name the key that made the request. Without trusted proxies, a
-/// caller cannot choose its address with a header.
+/// Contract: sessions 22; audit-log 4, 15; requests 10. Without trusted proxies, a caller cannot choose its address with a
+/// header.
 #[tokio::test]
 async fn create_and_destroy_are_in_the_audit_log() {
     let app = App::simulated().start().await;
@@ -434,7 +431,7 @@ async fn create_and_destroy_are_in_the_audit_log() {
     app.stop().await;
 }
 
-/// Contract: sessions 20. Sessions of other tiers stay. A downgrade alone does not destroy a session (contract: accounts 5).
+/// Contract: sessions 20. A downgrade alone does not destroy a session (contract: accounts 5).
 #[tokio::test]
 async fn free_tier_session_ends_at_its_time_limit() {
     let app = App::simulated().set("sessions.free_tier_cap", "1s").start().await;

@@ -177,7 +177,7 @@ async fn signup_with_confirmed_address_signs_in() {
 }
 
 /// Contract: sign-ins 1, 3; requests 11; accounts 10. Case, Unicode composition and concurrent signups make no difference.
-/// `Idempotency-Key` has no effect. After a deletion the address can sign up again.
+/// `Idempotency-Key` has no effect.
 #[tokio::test]
 async fn address_signs_up_once() {
     let app = App::simulated().start().await;
@@ -211,8 +211,8 @@ async fn address_signs_up_once() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 1 to 3; requests 4, 8. This includes header injection. Unknown fields are ignored and not reported,
-/// because the route needs no credential.
+/// Contract: sign-ins 1 to 3; requests 4, 8. Unknown fields are ignored and not reported, because the route needs no
+/// credential.
 #[tokio::test]
 async fn invalid_signup_creates_nothing() {
     let app = App::simulated().start().await;
@@ -305,8 +305,7 @@ async fn password_is_compared_after_normalization() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 4, 13; emails 2. It works for 30 minutes, until the next one is sent. A verified address gets no such
-/// mail.
+/// Contract: sign-ins 4, 13; emails 2. It works for 30 minutes, until the next one is sent.
 #[tokio::test]
 async fn verification_link_works_once_and_expires() {
     let app = App::simulated().set("auth.send_rate_per_minute", "100").start().await;
@@ -460,7 +459,7 @@ async fn failures_from_many_networks_do_not_block_known_networks() {
     app.stop().await;
 }
 
-/// Contract: accounts 6, 7. The web sessions are 403. After the reactivation its sessions and credentials work again.
+/// Contract: accounts 6, 7. After the reactivation its sessions and credentials work again.
 #[tokio::test]
 async fn suspended_account_cannot_sign_in() {
     let app = App::simulated().set("auth.send_rate_per_minute", "100").start().await;

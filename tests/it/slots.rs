@@ -69,7 +69,7 @@ async fn one_of_64_concurrent_creates_gets_the_last_slot() {
     app.stop().await;
 }
 
-/// Contract: workers 18. Of a thousand random actions. Each live session has one slot on its own worker.
+/// Contract: workers 18. Each live session has one slot on its own worker.
 #[tokio::test]
 async fn random_creates_and_failures_leak_no_slot() {
     let seed: u64 = given("KITFLEET_TEST_SEED", rand::random());
@@ -216,8 +216,8 @@ fn with_wait_timeout() -> Value {
     json!({"wait_timeout_ms": 60_000})
 }
 
-/// Contract: sessions 23; errors 7; limits 1. The wait is `wait_timeout_ms`. A create that breaks another rule receives that
-/// rule's error. Contract: operators 5. The metrics count these rejections.
+/// Contract: sessions 23; errors 7; limits 1. A create that breaks another rule receives that rule's error. Contract: operators
+/// 5. The metrics count these rejections.
 #[tokio::test]
 async fn create_without_free_slot_is_503_after_its_wait() {
     let app = App::simulated().set("worker.max_sessions", "1").set("metrics.scrape_token", KEY).start().await;
@@ -291,8 +291,7 @@ async fn waiting_accounts_are_served_in_turn() {
     app.stop().await;
 }
 
-/// Contract: sessions 25. The limits are per account and in total. The create of a caller that disconnects leaves the queue and
-/// makes no session.
+/// Contract: sessions 25. The create of a caller that disconnects leaves the queue and makes no session.
 #[tokio::test]
 async fn wait_queue_is_bounded_and_drops_disconnected_callers() {
     let builder = App::simulated().set("worker.max_sessions", "1").set("metrics.scrape_token", KEY);
@@ -324,7 +323,7 @@ async fn wait_queue_is_bounded_and_drops_disconnected_callers() {
     app.stop().await;
 }
 
-/// Contract: sessions 24, 25. A new worker counts too. A process that shuts down rejects its waiting creates.
+/// Contract: sessions 24, 25. A process that shuts down rejects its waiting creates.
 #[tokio::test]
 async fn wait_queue_spans_all_api_processes() {
     let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.max_sessions", "1");

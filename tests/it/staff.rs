@@ -146,8 +146,7 @@ async fn act_at_once<const N: usize>(
     statuses
 }
 
-/// Contract: staff 5 to 7. One succeeds and ends the sessions. The customer's log names staff as actor, without a person or
-/// address.
+/// Contract: staff 5 to 7. The customer's log names staff as actor, without a person or address.
 #[tokio::test]
 async fn concurrent_suspensions_succeed_once() {
     let app = App::simulated().start().await;

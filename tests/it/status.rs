@@ -179,8 +179,7 @@ async fn lost_worker_is_an_outage() {
     app.stop().await;
 }
 
-/// Contract: status 3. Of the sum over all processes. A few failures do not count. Without recent reports the outage is a major
-/// one.
+/// Contract: status 3. A few failures do not count. Without recent reports the outage is a major one.
 #[tokio::test]
 async fn failing_api_is_an_outage() {
     let app = App::simulated().start().await;
@@ -474,7 +473,7 @@ async fn status_requests_share_one_database_query() {
     app.stop().await;
 }
 
-/// Contract: status 10 to 14; staff 5, 6, 16. A resolved incident is final, and its texts are escaped.
+/// Contract: status 10 to 14; staff 5, 6, 16.
 #[tokio::test]
 async fn staff_post_update_and_resolve_incidents() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
@@ -618,8 +617,7 @@ async fn address_subscribes_by_button_and_unsubscribes_fully() {
     app.stop().await;
 }
 
-/// Contract: status 16, 18; retention 13. A confirmation link expires. An unconfirmed address is deleted a day later, a
-/// confirmed one stays.
+/// Contract: status 16, 18; retention 13. An unconfirmed address is deleted a day later, a confirmed one stays.
 #[tokio::test]
 async fn unconfirmed_address_is_deleted() {
     let app = App::simulated().start().await;

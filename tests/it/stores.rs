@@ -323,7 +323,7 @@ async fn cookies_above_the_limits_are_not_stored() {
         let saved = save(cookies).await.expect("a store");
         restore(&stores, &profile, saved.id).await.expect("a store").0
     };
-    // Above a limit, the last cookies are kept. There are limits per host, in total and in bytes.
+    // Above a limit, the last cookies are kept.
     let numbered = |n: usize, hosts: usize| {
         let cookie = move |n| Cookie { name: format!("n{n}"), domain: format!("h{}.example", n % hosts), ..cookie() };
         (0..n).map(cookie).collect::<Vec<_>>()

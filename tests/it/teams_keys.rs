@@ -1,4 +1,4 @@
-//! Contract: teams 9 to 11. Each key has its creator's rights through the account header, for as long as the creator has them.
+//! Contract: teams 9 to 11.
 
 use kitfleet_domain::accounts::Tier;
 use reqwest::Method;
@@ -68,7 +68,7 @@ async fn assert_no_owner(client: &Client, owner: &Person) {
     assert_eq!(owner.client.get(me).await.expect(200).body["name"], json!("Ada"));
 }
 
-/// Contract: teams 9. It opens the routes that honor the header and `GET /v1/account/me`, on its account only.
+/// Contract: teams 9.
 #[tokio::test]
 async fn members_key_has_its_creators_rights() {
     let team = Team::start().await;
@@ -167,8 +167,7 @@ async fn members_key_follows_its_creators_role() {
     team.app.stop().await;
 }
 
-/// Contract: teams 8, 11. This includes keys created with a key, keys the member rotated, and rotations by the owner of the
-/// member's keys.
+/// Contract: teams 8, 11.
 #[tokio::test]
 async fn members_keys_end_with_the_membership() {
     for by_deletion in [false, true] {

@@ -68,8 +68,7 @@ fn paths(spans: &[Span]) -> Vec<Vec<&str>> {
     spans.iter().map(path).collect()
 }
 
-/// Contract: operators 8. They are one trace across processes. Log lines of both processes contain its id. Probes and
-/// background work create no traces.
+/// Contract: operators 8. Log lines of both processes contain its id. Probes and background work create no traces.
 #[tokio::test]
 async fn trace_spans_request_turn_operation_and_browser() {
     let collector = Collector::start().await;

@@ -35,8 +35,7 @@ async fn client_by_command(app: &App) -> Client {
     Client::new(&app.base_url, Some(&word(&app.run(&mint).await.code(0).stdout, "svc_")))
 }
 
-/// Contract: command-line 3; workers 1, 11, 20. The upgrade is that of docs/operating.md. Both versions run at the same time.
-/// Each webhook is delivered once.
+/// Contract: command-line 3; workers 1, 11, 20. Each webhook is delivered once.
 #[tokio::test]
 #[ignore = "requires KITFLEET_TEST_PREVIOUS, the path of an earlier version"]
 async fn upgrade_under_load_fails_no_operation() {

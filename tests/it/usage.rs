@@ -207,7 +207,7 @@ async fn tier_change_does_not_change_counts() {
     app.stop().await;
 }
 
-/// Contract: usage 3. It has one bucket per day; 30 days by default, 1 to 90 allowed.
+/// Contract: usage 3. The series has 30 days by default, 1 to 90 allowed.
 #[tokio::test]
 async fn series_ends_yesterday() {
     let app = App::simulated().start().await;
@@ -256,7 +256,7 @@ async fn series_length_is_configurable() {
     app.stop().await;
 }
 
-/// Contract: usage 4. They count on the UTC day on which they started, for live and for ended sessions.
+/// Contract: usage 4.
 #[tokio::test]
 async fn session_minutes_count_when_they_start() {
     let app = App::simulated().start().await;

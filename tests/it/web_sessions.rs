@@ -51,8 +51,7 @@ async fn revocations(app: &App, account: AccountId) -> Vec<AuditRow> {
     log.into_iter().filter(|row| row.action == "account.web_session_revoked").collect()
 }
 
-/// Contract: web-sessions 1, 2; sign-ins 10; sessions 9. It has `account_owner`, on the free tier too. A browser session
-/// created with it has no `api_key_id`.
+/// Contract: web-sessions 1, 2; sign-ins 10; sessions 9. A browser session created with it has no `api_key_id`.
 #[tokio::test]
 async fn login_starts_a_session_of_30_days() {
     let app = App::simulated().start().await;
@@ -254,7 +253,7 @@ async fn ended_session_is_rejected() {
     app.stop().await;
 }
 
-/// Contract: web-sessions 6. After the answer no other session works. Of 16 concurrent sign-outs of one device one succeeds.
+/// Contract: web-sessions 6. After the answer no other session works.
 #[tokio::test]
 async fn revocation_includes_concurrent_refreshes() {
     let app = App::simulated().start().await;

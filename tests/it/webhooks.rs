@@ -104,7 +104,7 @@ fn invalid_events_fail_the_schema_check() {
     promises.check(&json!({"id": 1, "type": "test.ping"})).expect_err("not an event");
 }
 
-/// Contract: webhooks 1, 2, 5. The list has all endpoints, newest first. An endpoint of another account is 404.
+/// Contract: webhooks 1, 2, 5. The list has all endpoints, newest first.
 #[tokio::test]
 async fn endpoint_shows_its_secret_once() {
     let app = App::simulated().start().await;
@@ -269,8 +269,7 @@ async fn eleventh_endpoint_is_409_under_concurrency() {
     app.stop().await;
 }
 
-/// Contract: webhooks 11, 16; events 2 to 7. Covers the envelope, the order of the headers, the signature, and the exact
-/// members of each payload; false flags are omitted.
+/// Contract: webhooks 11, 16; events 2 to 7. False flags are omitted.
 #[tokio::test]
 async fn events_are_signed_and_have_exact_payloads() {
     let sink = Sink::start().await;
@@ -363,8 +362,7 @@ async fn endpoint_receives_only_subscribed_events() {
     app.stop().await;
 }
 
-/// Contract: webhooks 10, 11. The new secret's signature is first. A second rotation drops the oldest secret. Afterwards there
-/// is one signature.
+/// Contract: webhooks 10, 11. The new secret's signature is first. A second rotation drops the oldest secret.
 #[tokio::test]
 async fn both_secrets_sign_during_the_grace_period() {
     let sink = Sink::start().await;
@@ -412,8 +410,7 @@ async fn both_secrets_sign_during_the_grace_period() {
     app.stop().await;
 }
 
-/// Contract: webhooks 20, 23. The replay has the same event and body. It is 409 while the delivery is in progress, and if the
-/// endpoint is paused or disabled.
+/// Contract: webhooks 20, 23. It is 409 while the delivery is in progress, and if the endpoint is paused or disabled.
 #[tokio::test]
 async fn ended_delivery_can_be_replayed() {
     let sink = Sink::start().await;

@@ -41,8 +41,7 @@ impl App {
     }
 }
 
-/// Contract: emails 8; webhooks 13. The secret is 60 days old, and the mail is sent once also with concurrent sweeps. Disabled
-/// endpoints and suspended accounts cause no mail.
+/// Contract: emails 8; webhooks 13. The secret is 60 days old, and the mail is sent once also with concurrent sweeps.
 #[tokio::test]
 async fn owner_of_old_secret_is_reminded_once() {
     let app = App::simulated().start().await;
@@ -91,7 +90,7 @@ async fn owner_of_old_secret_is_reminded_once() {
     app.stop().await;
 }
 
-/// Contract: emails 8; webhooks 13. This is in the last 24 hours of the period, which may be all of it, once per rotation.
+/// Contract: emails 8; webhooks 13.
 #[tokio::test]
 async fn owner_is_mailed_before_the_grace_period_ends() {
     let app = App::simulated().start().await;

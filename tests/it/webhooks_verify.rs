@@ -111,8 +111,7 @@ fn secret_of(body: &Value) -> String {
     body["secret"].as_str().expect("a secret").to_owned()
 }
 
-/// Contract: webhooks 12. Its raw bytes match any `v1=`, and its time is within 300 s. Both secrets are valid during the grace
-/// period.
+/// Contract: webhooks 12. Its raw bytes match any `v1=`, and its time is within 300 s.
 #[tokio::test]
 async fn verifiers_accept_only_signed_deliveries() {
     let sink = Sink::start().await;

@@ -1,5 +1,4 @@
-//! Each kind is a schema. Operations that return the same kinds with a status share one response, which is named after the
-//! kinds.
+//! Operations that return the same kinds of problems with a status share one response, which is named after the kinds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr;

@@ -1,5 +1,5 @@
 //! Requests that can be repeated after their response was lost. A request is repeatable if it only reads, sets a state, or uses
-//! up a one-time credential. It is not if it creates, sends or touches something each time.
+//! up a one-time credential.
 
 use axum::http::Method;
 use kitfleet_domain::operations::Operation;
@@ -12,7 +12,7 @@ pub fn may_be_sent_again(method: &Method, path: &str) -> bool {
     }
 }
 
-/// Reading the page leaves it as it is. While the operation still runs, the second request is a 409.
+/// While the operation still runs, the second request is a 409.
 fn is_repeatable_operation(path: &str) -> bool {
     let operation = path.strip_prefix("/v1/sessions/{id}/");
     operation.is_some_and(|route| Operation::SPECS.iter().any(|spec| spec.retryable && spec.route == Some(route)))

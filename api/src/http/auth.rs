@@ -1,5 +1,5 @@
-//! Authentication and authorization of callers (contract: authorization). A layer admits callers before the handler runs, by
-//! the rule of the route. No handler can omit the check, and a handler of a public route has no [`Caller`].
+//! Authentication and authorization of callers (contract: authorization). No handler can omit the check, and a handler of a
+//! public route has no [`Caller`].
 
 pub mod staff;
 

@@ -56,8 +56,7 @@ impl<B: Body + Unpin> Body for WrittenBody<B> {
 /// Passed to the connection at once.
 const PIECE: usize = 64 * 1024;
 
-/// Holds its reservation until its last piece is passed to the connection. The connection takes a piece when all but some
-/// hundred kilobytes of the earlier pieces are written.
+/// Holds its reservation until its last piece is passed to the connection.
 pub struct CountedBody {
     rest: Bytes,
     _reservation: Reservation,

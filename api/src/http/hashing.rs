@@ -1,9 +1,8 @@
 //! One hash takes a core for tens of milliseconds and 19 MiB, and any client can request one by logging in.
 //!
 //! One thread per core bounds the memory. Low priority leaves a core to other requests during a flood of logins. A request
-//! takes one of two turns per thread before it reads the database, so that waiting logins hold no connections. The number of
-//! waiting requests is bounded; beyond it, requests are answered with 503 immediately. A job keeps its turn until it is done,
-//! even if the client hangs up.
+//! takes one of two turns per thread before it reads the database, so that waiting logins hold no connections. A job keeps its
+//! turn until it is done, even if the client hangs up.
 
 use std::io;
 use std::num::NonZeroUsize;

@@ -1,11 +1,10 @@
-//! Request bodies. Parsing is permissive about unknown fields and strict about types.
+//! Request bodies.
 //!
 //! A body is parsed twice: into JSON values, and from those into the handler's type. If the second step fails, it is repeated
 //! in a mode that collects every error. The readable rest is validated all the same, so that the caller sees all errors at
 //! once.
 //!
-//! A value takes many times the memory of its text, for example `[]`. The values are therefore counted before any is created, and
-//! no value is created for fields that the handler does not know.
+//! A value takes many times the memory of its text, so the values are counted before any is created.
 
 mod exact;
 mod members;
@@ -147,9 +146,6 @@ impl<T: DeserializeOwned> Unchecked<T> {
         self.check(|body| if is_typed { Ok(body) } else { rules(&body).map(|()| body) })
     }
 
-    /// For a `parse` that only validates.
-    ///
-    /// A validation error at a member that is missing or has the wrong type is not reported again.
     pub fn check<U>(self, parse: impl FnOnce(T) -> Result<U, Invalid>) -> Result<U, Invalid> {
         let mut errors = self.errors;
         match self.body.map(parse) {

@@ -1,5 +1,4 @@
-//! What derive macros cannot express: sets of problems, shared parameters and named schemas. [`crate::document`] assembles the
-//! document.
+//! What derive macros cannot express: sets of problems, shared parameters and named schemas.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +13,6 @@ use utoipa::openapi::{ArrayBuilder, ObjectBuilder, RefOr, Required, Response, Sc
 
 use crate::http::kinds::{self, Kind};
 
-/// Sets of problems that routes share. A route can have several sets, and it can answer every problem of each.
 macro_rules! problem_sets {
     ($($(#[$doc:meta])* $name:ident: $($kind:ident)*;)*) => {$(
         $(#[$doc])*

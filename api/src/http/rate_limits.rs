@@ -2,7 +2,7 @@
 //!
 //! Each [`Bucket`] counts by a [`Key`]: a client's address, a credential, an e-mail address or a code. With Redis, all replicas
 //! share the counts ([`shared`]); otherwise, or when Redis does not respond immediately, the counts are those of this process
-//! ([`local`]). A failed Redis makes limits less strict, but requests no slower.
+//! ([`local`]).
 //!
 //! The [`Bucket::Credential`] limit always stays in the process: it protects the process itself, is generous, and would cost
 //! every authenticated request a round trip.
@@ -96,7 +96,7 @@ impl RateLimiter {
         refuse_if_exceeded(bucket, verdict)
     }
 
-    /// Counts it when it `takes`. The response reveals nothing about the limit, for callers that must not learn the result.
+    /// Counts it when it `takes`. The response reveals nothing about the limit.
     pub async fn is_within(&self, bucket: Bucket, key: impl Into<Key>, takes: bool) -> bool {
         let verdict = self.visit(bucket, LimitedRequest { key: key.into(), takes }).await;
         refuse_if_exceeded(bucket, verdict).is_ok()

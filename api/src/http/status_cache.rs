@@ -1,8 +1,8 @@
 //! Cached service status, for any number of readers (contract: status 1, 6).
 //!
 //! A process queries the status at most once in a few seconds, only on demand, and on a separate connection, so that an
-//! exhausted pool does not look like a database outage. A reader waits at most [`PATIENCE`]; after that, the database counts as
-//! not responding, and the reader gets the last known status.
+//! exhausted pool does not look like a database outage. A reader waits at most [`PATIENCE`], and then gets the last known
+//! status.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -2,7 +2,7 @@
 //!
 //! One task per process numbers the notifications of signalled accounts, and publishes the highest number to the account's
 //! streams. The streams read the notifications themselves, so a slow client causes no buffering, and a repeated signal has no
-//! cost. Lost signals are found by polling all accounts that have streams here.
+//! cost.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -43,8 +43,7 @@ impl TranscriptSearches {
         self.0.take(account, PATIENCE).await
     }
 
-    /// A large reading waits for the account's turn, and keeps it until it is dropped and its work is done: at most one large
-    /// response of an account is read from the database, decrypted and written at a time.
+    /// At most one large response of an account is read from the database, decrypted and written at a time.
     pub async fn begin(&self, account: AccountId, bytes: u64) -> Result<TranscriptSearch<'_>, AcquireTimeout> {
         let mut reading = TranscriptSearch { readings: self, account, turn: None };
         if bytes > LIGHT as u64 {

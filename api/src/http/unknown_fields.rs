@@ -1,7 +1,6 @@
 //! Contract: requests 8.
 //!
-//! The names are recorded where the body is read, and the layer here adds the header, whether or not the request succeeds. A body
-//! is read only after authentication, so that other callers get no report.
+//! A body is read only after authentication, so that other callers get no report.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,8 +1,7 @@
 //! Contract: sessions 24, 25.
 //!
 //! The first request in the queue checks for a slot a few times a second, and whenever one is freed in this process. Accounts
-//! are served in turn; the callers of an account in order of arrival. Each process has its own queue; the first to find a slot
-//! in the database gets it.
+//! are served in turn; the callers of an account in order of arrival.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -61,7 +60,7 @@ impl WaitQueue {
         self.closed.cancel();
     }
 
-    /// At the end of the account's queue, until `deadline` at most. Fails when the queue is full.
+    /// At the end of the account's queue, until `deadline` at most.
     pub fn enter(&self, account: AccountId, deadline: Instant) -> Result<Ticket<'_>> {
         let turn = Arc::new(Notify::new());
         let entered = self.with_queues(|queues| {
@@ -121,8 +120,7 @@ pub struct Ticket<'a> {
 }
 
 impl Ticket<'_> {
-    /// The caller should then check for a slot, and keeps its position. Fails when the deadline passes, the process stops, or
-    /// the caller hangs up.
+    /// The caller should then check for a slot, and keeps its position.
     pub async fn turn(&mut self, hung_up: &ClientDisconnect) -> Result<()> {
         account_share::release();
         let line = self.line;

@@ -1,5 +1,5 @@
-//! Plain documents with first-party scripts, without frameworks or third-party content. A script uses only the public API, like
-//! any other client. A page contains nothing about its viewer and is the same for every visitor.
+//! Plain documents with first-party scripts, without frameworks or third-party content. A page contains nothing about its
+//! viewer and is the same for every visitor.
 
 mod activation;
 mod agent_grammar;

@@ -289,7 +289,7 @@ async fn lost_response_of_a_create_is_rebuilt() {
     app.stop().await;
 }
 
-/// Contract: agents 7. The slot is free at once. Each cause of the end has its own reason.
+/// Contract: agents 7. Each cause of the end has its own reason.
 #[tokio::test]
 async fn agent_session_closes_with_its_driver_session() {
     let app = App::simulated().start().await;

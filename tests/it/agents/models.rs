@@ -1,5 +1,4 @@
-//! Messages that a model interprets (contract: byok 14 to 16, 17 to 24). Each test defines the responses of the provider's
-//! double.
+//! Messages that a model interprets (contract: byok 14 to 16, 17 to 24).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -125,7 +124,7 @@ fn reply_of(turn: &Value) -> &str {
     turn["reply"].as_str().expect("a reply")
 }
 
-/// Contract: byok 17, 18, 22, 23. Neither the API key nor typed text is stored or logged.
+/// Contract: byok 17, 18, 22, 23.
 #[tokio::test]
 async fn model_interprets_a_message() {
     let scene = Scene::start(|app| app.set("log.filter", "trace"), json!({})).await;
@@ -184,8 +183,7 @@ async fn model_interprets_a_message() {
     scene.app.stop().await;
 }
 
-/// Contract: byok 16, 17. The deployment's key requires the consent of the account owner. A key that cannot be decrypted is an
-/// error and is not treated as absent.
+/// Contract: byok 16, 17. A key that cannot be decrypted is an error and is not treated as absent.
 #[tokio::test]
 async fn own_key_precedes_deployment_key_and_grammar() {
     let provider = ModelProvider::start().await;
@@ -414,8 +412,7 @@ async fn navigation_to_an_unnamed_host_needs_approval() {
     scene.app.stop().await;
 }
 
-/// Contract: byok 21. The caller receives an error, and no request is sent. Otherwise the budget limits the response. Tokens
-/// count also when the response is unusable.
+/// Contract: byok 21. Tokens count also when the response is unusable.
 #[tokio::test]
 async fn exhausted_token_budget_ends_the_turn() {
     let scene = Scene::start(|app| app.set("agents.bundled.api_key", "sk-of-the-deployment"), json!({})).await;

@@ -56,8 +56,7 @@ async fn stored_bytes_of_agent_sessions_are_exact() {
     app.stop().await;
 }
 
-/// Contract: agents 38, 40. Nor can the account create an agent session. Other accounts are unaffected. Receipts still return
-/// their responses.
+/// Contract: agents 38, 40. Receipts still return their responses.
 #[tokio::test]
 async fn messages_above_the_quota_are_403() {
     let app = App::simulated()

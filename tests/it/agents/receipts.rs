@@ -93,7 +93,7 @@ async fn one_of_64_concurrent_messages_with_one_key_runs() {
     app.stop().await;
 }
 
-/// Contract: agents 29, 30. The message is a 503 and does not run. A receipt with an unknown outcome stays `in_progress`.
+/// Contract: agents 29, 30. A receipt with an unknown outcome stays `in_progress`.
 #[tokio::test]
 async fn receipt_requires_deployment_key_and_can_stay_unknown() {
     let app = App::simulated().start().await;

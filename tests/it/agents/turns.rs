@@ -259,8 +259,7 @@ async fn takeover_or_close_skips_the_remaining_steps() {
     app.stop().await;
 }
 
-/// Contract: agents 41; authorization 16. The key is revoked or the admin is removed during a turn. The caller receives an
-/// error and none of the later results. The transcript gives the owner the reason.
+/// Contract: agents 41; authorization 16. The caller receives an error and none of the later results.
 #[tokio::test]
 async fn revoked_credential_skips_the_remaining_steps() {
     let app = App::simulated().start().await;

@@ -137,7 +137,7 @@ async fn event_outcomes_are_counted() {
     app.stop().await;
 }
 
-/// Contract: billing 3, 18. Limits and API access change with it. Live sessions continue, and the change is audited and mailed.
+/// Contract: billing 3, 18. Limits and API access change with it.
 #[tokio::test]
 async fn paid_checkout_changes_the_tier() {
     let (app, _provider) = shop().await;
@@ -224,8 +224,8 @@ async fn subscription_status_decides_the_tier() {
     app.stop().await;
 }
 
-/// Contract: billing 4, 19, 20; staff 8. The subscription renews, is deleted or fails its first payment. A subscription
-/// replaces it when it starts, is paid again after it lapsed, or changes its tier.
+/// Contract: billing 4, 19, 20; staff 8. A subscription replaces it when it starts, is paid again after it lapsed, or changes
+/// its tier.
 #[tokio::test]
 async fn tier_given_by_staff_stays_until_a_purchase() {
     let (app, _provider) = shop().await;
@@ -290,8 +290,7 @@ async fn tier_given_by_staff_stays_until_a_purchase() {
     app.stop().await;
 }
 
-/// Contract: billing 4, 20. A tier given since then stays. If another subscription continues, the account has the tier of that
-/// one.
+/// Contract: billing 4, 20. A tier given since then stays.
 #[tokio::test]
 async fn ended_subscription_removes_only_its_own_tier() {
     let (app, _provider) = shop().await;

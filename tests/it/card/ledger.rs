@@ -1,6 +1,5 @@
 //! The payment ledger (contract: billing 27). The service is killed repeatedly while payment providers send events, each up to
-//! three times and in any order, and while sweeps and staff end orders and change tiers. In the end every account has the tier
-//! that its providers and staff gave it, and every effect happened once.
+//! three times and in any order, and while sweeps and staff end orders and change tiers.
 //!
 //! A seed determines the random choices. The test prints it, and `KITFLEET_TEST_SEED` repeats it. A long run is
 //! `KITFLEET_TEST_PAYMENT_KILLS=200 cargo nextest run -p kitfleet --test it card::ledger --no-capture`.

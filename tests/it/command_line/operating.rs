@@ -9,8 +9,7 @@ use crate::support::sink::Sink;
 use crate::support::{App, eventually, unknown_id};
 use crate::webhooks;
 
-/// Contract: operators 2; command-line 6, 8; workers 2. The list is text or JSON. An operation can be neither retried nor
-/// cancelled.
+/// Contract: operators 2; command-line 6, 8; workers 2. An operation can be neither retried nor cancelled.
 #[tokio::test]
 async fn operator_lists_workers_and_jobs() {
     let app = App::simulated().set("worker.name", "left").start().await;
@@ -130,7 +129,7 @@ impl App {
     }
 }
 
-/// Contract: command-line 6. This ends its mail for good. A done, running or failed job cannot be cancelled.
+/// Contract: command-line 6. This ends its mail for good.
 #[tokio::test]
 async fn waiting_job_can_be_cancelled() {
     let app = App::simulated().start().await;
@@ -178,8 +177,7 @@ async fn job_of_waiting_mail_can_be_retried() {
     app.stop().await;
 }
 
-/// Contract: command-line 7; webhooks 21. A requeued dead letter keeps its id and starts again with six attempts. If any
-/// delivery is not a dead letter or its endpoint is disabled, none is requeued.
+/// Contract: command-line 7; webhooks 21. A requeued dead letter keeps its id and starts again with six attempts.
 #[tokio::test]
 async fn dead_letters_can_be_requeued() {
     let sink = Sink::start().await;

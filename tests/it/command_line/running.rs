@@ -30,7 +30,7 @@ async fn start_on_a_used_port_fails() {
 }
 
 /// Contract: command-line 1. It also creates a local owner and prints the owner's key once. The key is in a file that only the
-/// owner can read. SIGTERM leaves no process and no socket. A restart keeps the data and prints the path of the file.
+/// owner can read.
 #[tokio::test]
 async fn up_starts_its_own_database() {
     let folder = TempDir::new().expect("a folder");
@@ -69,7 +69,7 @@ async fn up_starts_its_own_database() {
     third.stop(folder.path()).await;
 }
 
-/// Contract: workers 10. The wait is limited by the API's timeout. The operation continues on its worker.
+/// Contract: workers 10. The operation continues on its worker.
 #[tokio::test]
 async fn stopping_api_answers_waiting_callers_with_504() {
     let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.drain_timeout", "500ms");

@@ -35,7 +35,7 @@ impl Client {
     }
 }
 
-/// Contract: egress 13, 16. It precedes the timeout, and its reason contains no secret. It leaves no session.
+/// Contract: egress 13, 16. It leaves no session.
 #[tokio::test]
 async fn create_with_a_broken_proxy_is_502() {
     let app = allowing_local_proxies(App::simulated()).set("log.filter", "debug").start().await;

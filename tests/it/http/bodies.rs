@@ -11,8 +11,7 @@ use crate::support::routes::{Route, session_routes};
 use crate::support::{App, Client, at_once, members, raw, unknown_id};
 use crate::webhooks;
 
-/// Contract: requests 5. A body with a `Content-Length` is rejected before it is read. A body without one is not kept in
-/// memory.
+/// Contract: requests 5. A body with a `Content-Length` is rejected before it is read.
 #[tokio::test]
 async fn oversized_body_is_413() {
     const LIMIT: usize = 1024 * 1024;
@@ -269,7 +268,7 @@ async fn oversized_headers_are_rejected() {
     app.stop().await;
 }
 
-/// Contract: requests 8. The header has them in body order, at most ten, cut to 64 characters and percent-encoded.
+/// Contract: requests 8.
 #[tokio::test]
 async fn unknown_fields_are_listed_and_ignored() {
     let app = App::simulated().set("sessions.direct_driver", "real").start().await;
@@ -306,8 +305,7 @@ async fn unknown_fields_are_listed_and_ignored() {
 
 const UNKNOWN: &str = "x-service-unknown-fields";
 
-/// Contract: requests 8. Every authenticated write with unknown fields has the header, whatever its status. Nested and declared
-/// fields are not listed.
+/// Contract: requests 8. Every authenticated write with unknown fields has the header, whatever its status.
 #[tokio::test]
 async fn unknown_fields_are_listed_on_every_write() {
     let app = App::simulated().set("sessions.direct_driver", "real").start().await;
@@ -374,8 +372,7 @@ async fn unknown_fields_are_listed_on_every_write() {
     app.stop().await;
 }
 
-/// Contract: requests 18. Values take far more memory than their text, so they are not allocated. Values of unknown fields
-/// count too.
+/// Contract: requests 18. Values take far more memory than their text, so they are not allocated.
 #[tokio::test]
 async fn body_with_too_many_values_is_rejected_early() {
     /// Takes a body of 1 MiB.

@@ -1,4 +1,4 @@
-//! Contract: live 8 to 12, 36. The browser is simulated; `webkit` has the tests with a real one.
+//! Contract: live 8 to 12, 36.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ async fn until_status(client: &Client, session: &str, wanted: &str) {
 }
 
 /// Contract: live 8, 9, 12, 18, 36; agents 9, 10, 13; notifications 2. The effects are those of the routes: the same audit
-/// rows, transitions and notifications. Another client is rejected meanwhile.
+/// rows, transitions and notifications.
 #[tokio::test]
 async fn controller_takes_over_and_hands_back_in_the_view() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;

@@ -21,7 +21,7 @@ const USED_LINK: &str = "This link has expired or was already used. Request anot
 const UNKNOWN_CODE: &str = "No device is waiting for this code. Compare it with the code on your device, or start \
                             again there: a code is valid for only a few minutes.";
 
-/// Contract: pages 2; sign-ins 4; devices 3, 5. The link needs a press of the button, and works once.
+/// Contract: pages 2; sign-ins 4; devices 3, 5.
 #[tokio::test]
 async fn verification_link_signs_in_and_connects_a_device() {
     let person = Person::start().await;

@@ -109,8 +109,7 @@ impl Client {
     }
 }
 
-/// Contract: profiles 15, 17, 18. The stores of purged profiles become removable. The stores of purged profiles become
-/// removable.
+/// Contract: profiles 15, 17, 18. The stores of purged profiles become removable.
 #[tokio::test]
 async fn clones_and_snapshots_keep_their_own_contents() {
     // The test runs without a worker, so that only commands remove stores.
@@ -156,8 +155,7 @@ async fn clones_and_snapshots_keep_their_own_contents() {
     app.stop().await;
 }
 
-/// Contract: profiles 6, 20. This includes another account. The audit rows of the export and of the import contain the source's
-/// ids.
+/// Contract: profiles 6, 20. The audit rows of the export and of the import contain the source's ids.
 #[tokio::test]
 async fn exported_document_recreates_the_profile() {
     let app = App::simulated().start().await;
@@ -335,7 +333,7 @@ async fn document_with_browser_files_is_rejected() {
     app.stop().await;
 }
 
-/// Contract: profiles 19. Concurrent requests do not exceed the limits. A store that several of them share counts once.
+/// Contract: profiles 19. A store that several of them share counts once.
 #[tokio::test]
 async fn snapshots_and_bytes_of_an_account_are_limited() {
     let app = App::simulated()

@@ -236,7 +236,7 @@ async fn hostile_text_is_sent_unchanged_and_never_executed() {
     app.stop().await;
 }
 
-/// Contract: recipes 13, 16. The caller must be able to read the recipe. The program contains no typed text.
+/// Contract: recipes 13, 16. The program contains no typed text.
 #[tokio::test]
 async fn program_export_requires_read_access() {
     let app = App::with_recipes().await;
@@ -315,7 +315,7 @@ fn filling_in(site: &Site) -> Vec<StepRow> {
     ]
 }
 
-/// Contract: recipes 14 to 16. The page receives the values that the user of the program supplies.
+/// Contract: recipes 14 to 16.
 #[tokio::test]
 async fn program_repeats_the_steps_in_a_browser() {
     let app = App::webkit().with_second_factors().start().await;

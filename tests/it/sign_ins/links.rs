@@ -51,8 +51,7 @@ async fn magic_link_signs_in_once() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 5; identities 6. An unverified signup may be by a stranger. Its password stops working once the address
-/// owner signs in with a magic link, as with an identity provider.
+/// Contract: sign-ins 5; identities 6. An unverified signup may be by a stranger.
 #[tokio::test]
 async fn magic_link_removes_the_unverified_password() {
     let app = App::simulated().start().await;
@@ -64,8 +63,7 @@ async fn magic_link_removes_the_unverified_password() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 5. Any caller can request a verification link again, and it is used after the signup's own link has
-/// expired.
+/// Contract: sign-ins 5.
 #[tokio::test]
 async fn late_verification_link_removes_the_password() {
     let app = App::simulated().start().await;
@@ -96,8 +94,7 @@ async fn late_verification_link_removes_the_password() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 5. The removal is immediate. So does one followed after the signup's own link has expired, for any
-/// lifetime. The login result lets the owner set a new password.
+/// Contract: sign-ins 5. The login result lets the owner set a new password.
 #[tokio::test]
 async fn verification_link_from_another_network_removes_password() {
     let app = App::simulated()
@@ -212,7 +209,7 @@ async fn concurrent_resets_change_the_password_once() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 15. They answer 200 with the same shape for an unverified, verified, suspended or unknown address.
+/// Contract: sign-ins 15.
 #[tokio::test]
 async fn routes_that_mail_do_not_reveal_accounts() {
     let app = App::simulated().set("auth.send_rate_per_minute", "100").start().await;

@@ -122,7 +122,7 @@ async fn operator_lists_accounts_and_changes_limits() {
     app.stop().await;
 }
 
-/// Contract: staff 22; command-line 21. The order is highest first. A single account is shown with any usage.
+/// Contract: staff 22; command-line 21. A single account is shown with any usage.
 #[tokio::test]
 async fn accounts_are_listed_by_usage() {
     let app = App::simulated().start().await;
@@ -162,7 +162,7 @@ async fn accounts_are_listed_by_usage() {
     app.stop().await;
 }
 
-/// Contract: staff 21, 24; audit-log 5, 7; lists 3. The log has no addresses and user agents.
+/// Contract: staff 21, 24; audit-log 5, 7; lists 3.
 #[tokio::test]
 async fn staff_read_an_accounts_log_and_incidents() {
     let app = App::simulated().start().await;

@@ -15,8 +15,7 @@ const ALONE: usize = 300;
 /// Their duration is measured.
 const DELIVERED: i64 = 20_000;
 
-/// Contract: command-line 7; staff 12. A batch has 200 deliveries and one transaction. A running worker sends none of the
-/// deliveries twice.
+/// Contract: command-line 7; staff 12. A batch has 200 deliveries and one transaction.
 #[tokio::test]
 async fn command_requeues_in_batches() {
     let sink = Sink::start().await;

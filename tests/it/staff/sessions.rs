@@ -27,8 +27,7 @@ async fn ids(staff: &Client, query: &str) -> Vec<String> {
     entries.map(|entry| entry["id"].as_str().expect("an id").to_owned()).collect()
 }
 
-/// Contract: staff 17; command-line 18. The list has ended sessions on request. The route and the command show the same
-/// details.
+/// Contract: staff 17; command-line 18. The list has ended sessions on request.
 #[tokio::test]
 async fn staff_lists_and_shows_sessions_of_all_accounts() {
     let app = App::simulated().start().await;
@@ -125,8 +124,8 @@ async fn session_waiting_for_approval_is_shown_as_such() {
     app.stop().await;
 }
 
-/// Contract: staff 5, 6, 18; sessions 27; command-line 19. Its operation is answered and its slot is free. The owner's log has
-/// one row of the system, and one of staff when staff did it.
+/// Contract: staff 5, 6, 18; sessions 27; command-line 19. The owner's log has one row of the system, and one of staff when
+/// staff did it.
 #[tokio::test]
 async fn session_can_be_destroyed_once_by_staff_or_command() {
     let app = App::simulated().start().await;
@@ -169,8 +168,7 @@ async fn session_can_be_destroyed_once_by_staff_or_command() {
     app.stop().await;
 }
 
-/// Contract: staff 17, 18; command-line 18, 19. Its operation has the status `unknown`. Its profile can then be opened on
-/// another worker.
+/// Contract: staff 17, 18; command-line 18, 19. Its profile can then be opened on another worker.
 #[tokio::test]
 async fn session_of_dead_worker_can_be_destroyed() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;

@@ -40,8 +40,7 @@ async fn worker_reports_version_and_resources() {
     app.stop().await;
 }
 
-/// Contract: staff 5, 20; workers 28; command-line 20. It has all slots, and can be drained again. A command that waits for the
-/// drain exits with 1.
+/// Contract: staff 5, 20; workers 28; command-line 20. A command that waits for the drain exits with 1.
 #[tokio::test]
 async fn drained_worker_returns_to_service() {
     let app = App::simulated().set("worker.max_sessions", "3").set("worker.name", "left").start().await;

@@ -9,8 +9,7 @@ use super::{INVITES, ME, MEMBERS, OWNERS, PREFERENCES, TEAMS};
 use crate::api_keys::{KEYS, mint};
 use crate::support::{Answer, App, Client, unknown_id};
 
-/// Contract: authorization 9, 11, 12. A malformed value is 400, the caller's own id has no effect, and any other account is
-/// 403.
+/// Contract: authorization 9, 11, 12.
 #[tokio::test]
 async fn account_header_applies_on_honoring_routes_only() {
     let app = App::simulated().start().await;
@@ -57,7 +56,7 @@ async fn account_header_applies_on_honoring_routes_only() {
 }
 
 /// Contract: authorization 9, 10, 13. Changes and the session state require `admin`. The scopes are those of the caller's own
-/// credential. Resources belong to the owner, and the audit log names the member.
+/// credential.
 #[tokio::test]
 async fn member_may_read_and_admin_may_change() {
     let app = App::simulated().start().await;
@@ -189,7 +188,7 @@ async fn member_of_two_teams_acts_on_each_separately() {
     app.stop().await;
 }
 
-/// Contract: accounts 6; authorization 13. The owner or the member can be suspended, and the membership stays.
+/// Contract: accounts 6; authorization 13.
 #[tokio::test]
 async fn suspension_blocks_team_access() {
     let app = App::simulated().start().await;

@@ -57,8 +57,7 @@ async fn failing_delivery_has_six_attempts_by_schedule() {
     app.stop().await;
 }
 
-/// Contract: webhooks 29; command-line 7, 10. The failure does not count against the endpoint. `doctor` reports it, and the
-/// dead letters can be requeued.
+/// Contract: webhooks 29; command-line 7, 10. The failure does not count against the endpoint.
 #[tokio::test]
 async fn delivery_without_its_key_fails_until_the_key_is_back() {
     let sink = Sink::start().await;
@@ -102,8 +101,7 @@ async fn delivery_without_its_key_fails_until_the_key_is_back() {
     app.stop().await;
 }
 
-/// Contract: webhooks 17, 18. At most 4,096 bytes of a body are kept, bodies are not decompressed, and redirects are not
-/// followed.
+/// Contract: webhooks 17, 18.
 #[tokio::test]
 async fn hostile_targets_cause_only_failed_attempts() {
     let sink = Sink::start().await;
@@ -221,7 +219,7 @@ async fn answer_after_the_timeout_is_a_failed_attempt() {
     app.stop().await;
 }
 
-/// Contract: webhooks 17, 18. `duration_ms` does not change either, and the part that arrived is the excerpt.
+/// Contract: webhooks 17, 18.
 #[tokio::test]
 async fn status_decides_although_the_body_is_slow_or_incomplete() {
     let sink = Sink::start().await;

@@ -82,7 +82,7 @@ async fn accounts_whose_endpoints_hang_delay_no_other_account() {
     app.stop().await;
 }
 
-/// Contract: webhooks 25, 26. Their attempts take turns. A working endpoint of the account does not wait for them.
+/// Contract: webhooks 25, 26. A working endpoint of the account does not wait for them.
 #[tokio::test]
 async fn hanging_endpoints_are_attempted_a_few_at_a_time() {
     let (sink, silence) = (Sink::start().await, Silence::start());
@@ -152,7 +152,7 @@ async fn long_queues_do_not_delay_other_accounts() {
     app.stop().await;
 }
 
-/// Contract: webhooks 26. It answered its last attempt, and any number of deliveries is due for the others.
+/// Contract: webhooks 26.
 #[tokio::test]
 async fn working_endpoint_does_not_wait_for_hanging_ones() {
     let (sink, silence) = (Sink::start().await, Silence::start());

@@ -14,7 +14,7 @@ const ASKS: &str = "<title>Asks</title><p id=log></p><form id=f action=/hit meth
     <button onclick='alert(`hello`); log.textContent += 1'>Greet</button>
     <button onclick='log.textContent += prompt(`name?`)'>Name</button>";
 
-/// Contract: agents 48, 49, 52. It waits for the next message. To dismiss it needs no approval.
+/// Contract: agents 48, 49, 52. To dismiss it needs no approval.
 #[tokio::test]
 async fn confirmation_is_accepted_after_approval() {
     let agent = Agent::start().await;
@@ -103,7 +103,7 @@ async fn alerts_close_and_prompts_are_answered() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 51; agent-grammar 17. Pages are named by title, by address, or as the other one.
+/// Contract: agents 51; agent-grammar 17.
 #[tokio::test]
 async fn pages_are_switched_and_closed() {
     let agent = Agent::start().await;

@@ -119,7 +119,7 @@ async fn approval_submits_only_the_held_form() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 26, 36; recipes 12, 17. It is repeated in its elements or its URL, in this turn or a later one.
+/// Contract: agents 26, 36; recipes 12, 17.
 #[tokio::test]
 async fn typed_text_repeated_by_the_page_is_hidden() {
     let agent = Agent::start().await;

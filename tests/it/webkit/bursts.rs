@@ -66,8 +66,7 @@ async fn warm_browsers_return_after_a_drain() {
     app.stop().await;
 }
 
-/// It is at most the number of free slots. A warm browser that dies is replaced. After some minutes without a burst, the extra
-/// browsers are closed.
+/// After some minutes without a burst, the extra browsers are closed.
 #[tokio::test]
 async fn number_of_warm_browsers_follows_recent_bursts() {
     let app = warm_pool_app().set("worker.max_sessions", "4").start().await;

@@ -105,7 +105,7 @@ async fn screenshot_of_a_very_tall_page_is_complete() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 23. Only a few of the forty screens of pixels are in memory at once.
+/// Contract: operations 23.
 #[tokio::test]
 async fn screenshot_of_thirty_thousand_points_is_complete() {
     let mut scene = Scene::of(App::webkit().set("worker.session_memory_bytes", "1000000000").start().await).await;

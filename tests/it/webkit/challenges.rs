@@ -109,7 +109,7 @@ fn pages_without_challenges() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Contract: challenges 1 to 4. The description is fixed. Pages that only refer to such systems do not pause the session.
+/// Contract: challenges 1 to 4.
 #[tokio::test]
 async fn challenges_are_distinguished_from_harmless_pages() {
     let scene = Scene::start().await;

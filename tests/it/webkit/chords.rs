@@ -68,8 +68,8 @@ async fn chord_presses_its_modifiers_around_the_key() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 13. The shortcuts edit text, and the phone is one with iOS. Those that the browser does not have type
-/// nothing, and a page can handle them.
+/// Contract: operations 13. The phone is one with iOS. Those that the browser does not have type nothing, and a page can handle
+/// them.
 #[tokio::test]
 async fn shortcut_has_the_effect_of_a_phone() {
     let scene = Scene::start().await;

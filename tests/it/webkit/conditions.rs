@@ -66,7 +66,7 @@ async fn text_is_waited_for_in_all_frames() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 16. It runs in the page's own world, on each page that is loaded meanwhile.
+/// Contract: operations 16.
 #[tokio::test]
 async fn script_is_repeated_until_it_returns_something_truthy() {
     let scene = Scene::start().await;
@@ -95,7 +95,7 @@ async fn script_is_repeated_until_it_returns_something_truthy() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 3, 16. The exception is the last one. A syntax error is a
+/// Contract: operations 3, 16. A syntax error is a
 /// 400. No part of the script is stored or logged.
 #[tokio::test]
 async fn exception_of_a_script_is_named_by_the_timeout() {

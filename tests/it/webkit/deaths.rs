@@ -38,8 +38,7 @@ async fn full_disk_inside_mount_namespace() {
     app.stop().await;
 }
 
-/// Contract: operators 7. A closed browser is not counted. A metric reports the memory of browsers. (`confinement` tests
-/// browsers that exceed their limits.)
+/// Contract: operators 7. A closed browser is not counted. A metric reports the memory of browsers.
 #[tokio::test]
 async fn browser_deaths_are_counted_by_cause() {
     let app = App::webkit().set("metrics.scrape_token", TOKEN).start().await;

@@ -65,7 +65,7 @@ async fn policy_answers_the_dialogs_of_a_page() {
     }
 }
 
-/// Contract: operations 46, 47, 48. The first one ends the tap early. Its answer returns with the next dialog.
+/// Contract: operations 46, 47, 48. Its answer returns with the next dialog.
 #[tokio::test]
 async fn held_dialogs_are_answered_one_after_another() {
     let scene = Scene::start().await.with_dialogs("hold").await;

@@ -62,7 +62,7 @@ fn position(events: &[String], event: &str) -> usize {
     events.iter().position(|one| one == event).unwrap_or_else(|| panic!("no {event} in {events:?}"))
 }
 
-/// Contract: operations 41. With a finger and with a mouse, the events are trusted and in the order of a browser.
+/// Contract: operations 41.
 #[tokio::test]
 async fn drop_zone_receives_what_the_drag_carries() {
     let scene = Scene::start().await;

@@ -70,7 +70,7 @@ async fn elements_of_a_replaced_frame_are_gone() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 29. The frame is larger than the viewport, and a part of it is scrolled.
+/// Contract: operations 29.
 #[tokio::test]
 async fn element_in_a_tall_frame_is_scrolled_into_view() {
     let scene = Scene::start().await;

@@ -110,7 +110,7 @@ async fn swipe_scrolls() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 41. The drag goes along a path or to an element, with a finger or a mouse.
+/// Contract: operations 41.
 #[tokio::test]
 async fn drag_moves_elements() {
     let scene = Scene::start().await;
@@ -178,7 +178,7 @@ async fn check_sets_the_state_of_a_control() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 29, 36. Several options replace the selection, and exact words match a whole text only.
+/// Contract: operations 29, 36.
 #[tokio::test]
 async fn options_and_exact_words() {
     let scene = Scene::start().await;

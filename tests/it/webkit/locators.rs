@@ -148,8 +148,7 @@ const BOXLESS: [(&str, &str, bool); 14] = [
     ),
 ];
 
-/// Contract: operations 16, 30, 34. They are in the snapshot with their state. A hidden toggle is visible for targets, and for
-/// selectors it is not.
+/// Contract: operations 16, 30, 34. A hidden toggle is visible for targets, and for selectors it is not.
 #[tokio::test]
 async fn elements_without_a_box_match_and_are_shown() {
     let scene = Scene::start().await;
@@ -200,8 +199,7 @@ async fn hidden_elements_without_a_box_do_not_match() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 31. No action is performed. The 400 lists up to five candidates, each with a selector that matches only
-/// it.
+/// Contract: operations 31. The 400 lists up to five candidates, each with a selector that matches only it.
 #[tokio::test]
 async fn ambiguous_target_is_400_with_candidates() {
     let scene = Scene::start().await;

@@ -64,7 +64,6 @@ const SHOP: &str = r#"<title>Shop</title><h1>Shop</h1>
     <form action="/plain"><button>Next</button></form> <a href="/plain">Sale</a>"#;
 
 /// Contract: byok 11, 14, 17 to 20. The model identifies elements by refs, and sees the results of its steps, but no passwords.
-/// A step that submits a form needs one too, whatever the model says.
 #[tokio::test]
 async fn model_steps_suggested_by_the_page_need_approval() {
     let scene = Scene::start().await;
@@ -109,8 +108,7 @@ async fn model_steps_suggested_by_the_page_need_approval() {
     scene.app.stop().await;
 }
 
-/// Contract: agents 34, 35; byok 19, 20. The tap is not repeated after the approval. A form that a page submits by itself is
-/// reported.
+/// Contract: agents 34, 35; byok 19, 20. The tap is not repeated after the approval.
 #[tokio::test]
 async fn form_behind_a_step_of_a_model_is_held() {
     let scene = Scene::start().await;
@@ -138,7 +136,7 @@ async fn form_behind_a_step_of_a_model_is_held() {
     scene.app.stop().await;
 }
 
-/// Contract: byok 11, 18. The model sees the first controls of a page with very many. An empty page is reported as such.
+/// Contract: byok 11, 18. The model sees the first controls of a page with very many.
 #[tokio::test]
 async fn page_text_for_the_model_is_limited() {
     let scene = Scene::start().await;

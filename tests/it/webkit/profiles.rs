@@ -231,8 +231,8 @@ async fn copies_of_a_profile_contain_its_login() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 20, 21. The same values under the same keys and in the same order, also in indexes, and with the same key
-/// generators. Records with values that only a browser can hold are left out, and listed.
+/// Contract: profiles 20, 21. They have the same keys and order, also in indexes, and the same key generators. Records with
+/// values that only a browser can hold are left out, and listed.
 #[tokio::test]
 async fn imported_profile_has_the_stored_values_of_pages() {
     let mut scene = Scene::start().await;

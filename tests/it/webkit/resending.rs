@@ -70,7 +70,7 @@ async fn going_back_to_a_submitted_form_needs_approval() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 42. The page cannot by any step of the session history, on any site, between steps or during one.
+/// Contract: agents 42.
 #[tokio::test]
 async fn page_cannot_resubmit_an_approved_form() {
     let agent = Agent::start().await;
@@ -218,7 +218,7 @@ async fn approval_covers_one_form() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 21, 43. It covers no submission by a frame or a timer of the page, not even during the step.
+/// Contract: agents 21, 43.
 #[tokio::test]
 async fn approval_ends_with_its_step() {
     let agent = Agent::start().await;

@@ -163,8 +163,7 @@ async fn snapshot_hides_passwords() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 34. Text of the page is quoted as JSON, so that it cannot forge lines or refs. Element names that shadow
-/// properties of the document or of a form do not affect the snapshot.
+/// Contract: operations 34. Text of the page is quoted as JSON, so that it cannot forge lines or refs.
 #[tokio::test]
 async fn page_cannot_forge_lines_of_a_snapshot() {
     let scene = Scene::start().await;
@@ -264,7 +263,7 @@ async fn snapshot_of_a_huge_page_is_truncated() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 35. It takes less than 1 s. The benchmarks in `benches` measure the time exactly.
+/// Contract: operations 35. It takes less than 1 s.
 #[tokio::test]
 async fn snapshot_with_a_thousand_controls_is_complete() {
     let scene = Scene::start().await;

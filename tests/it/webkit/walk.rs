@@ -10,8 +10,7 @@ fn walks() -> Vec<&'static str> {
     guide.split("```sh walk\n").skip(1).map(|rest| rest.split("```").next().expect("an end")).collect()
 }
 
-/// Contract: operations 43 to 48; files 2, 15; agents 48 to 52. A walk signs in through a popup, uploads a file, confirms a
-/// dialog and saves a download.
+/// Contract: operations 43 to 48; files 2, 15; agents 48 to 52.
 #[tokio::test]
 async fn walks_of_the_guide_reach_their_ends() {
     let walks = walks();

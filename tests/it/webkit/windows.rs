@@ -39,7 +39,7 @@ impl Scene {
     }
 }
 
-/// Contract: operations 16, 43. The popup can be of the same site or of another one, and is the active page meanwhile.
+/// Contract: operations 16, 43.
 #[tokio::test]
 async fn sign_in_popup_tells_its_opener_and_closes_itself() {
     let scene = Scene::start().await;
@@ -189,8 +189,7 @@ async fn page_that_cannot_be_reached_fails_as_a_navigation() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 43; sessions 31, 33 to 36. The emulation is in force before the first script, and the first request has
-/// the headers.
+/// Contract: operations 43; sessions 31, 33 to 36.
 #[tokio::test]
 async fn popup_has_the_emulation_of_its_session() {
     let mut scene = Scene::start().await;

@@ -1,7 +1,6 @@
 //! Calls of `console`, uncaught errors, and failed requests.
 //!
-//! A page can log without limit, so reports are limited in size and number. The host has limits of its own, because a
-//! compromised process can ignore these.
+//! The reports are limited in size and number. The host has limits of its own, because a compromised process can ignore these.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char};

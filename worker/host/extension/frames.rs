@@ -5,8 +5,7 @@
 //! When a frame gets a document, its world therefore registers it in an object that all frames of the page share. The
 //! script of the page's main frame then finds it by the frame's window, which it may compare.
 //!
-//! The object is in the main frame's world, under a symbol. No page has access to that world. The maps are weak: they keep no
-//! document of a frame that is gone.
+//! The object is in the main frame's world, under a symbol. The maps are weak: they keep no document of a frame that is gone.
 
 use std::ffi::CStr;
 

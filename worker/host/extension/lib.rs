@@ -1,14 +1,10 @@
-//! Web-process extension of a browser. WebKit loads it into each web process before the first page.
-//!
-//! It connects the frames of a page (`frames.rs`), decides about requests (`requests.rs`), reports console lines
-//! (`console.rs`), and runs scripts in the page's own world (`evaluation.rs`).
+//! WebKit loads it into each web process before the first page.
 //!
 //! It runs inside a process that a hostile page may control, so it holds no secret except for the headers that the customer
 //! set, and the host treats its messages as untrusted.
 //!
-//! The language is Rust and not C, because the host's dependencies already declare the C interfaces of `GLib`, `libsoup` and
-//! `JavaScriptCore`, and the build needs no second compiler. The safe bindings would require a process that has initialized
-//! GTK, and would add their code to each web process.
+//! Rust needs no second compiler, and the host's dependencies already declare the C interfaces. The safe bindings would require
+//! a process that has initialized GTK, and would add their code to each web process.
 //!
 //! WebKit calls everything here on its main thread.
 

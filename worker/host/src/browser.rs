@@ -294,8 +294,6 @@ fn activate(window: &gtk::Window) {
     gtk::main_do_event(&mut event);
 }
 
-/// Also adds properties that only phones have.
-///
 /// Each getter is a proxy of WebKit's own one, so that it has the same name and throws the same errors.
 /// `Function.prototype.toString` is also a proxy, because a proxy would otherwise be printed as such. The functions that
 /// the proxies call are kept in this scope, where no page can change them.

@@ -1,4 +1,4 @@
-//! Contract: staff 2 to 4. For other callers, staff routes do not exist. No other route accepts a staff credential.
+//! Contract: staff 2 to 4. No other route accepts a staff credential.
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;

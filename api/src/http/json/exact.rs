@@ -1,5 +1,3 @@
-//! Integers that a JSON value would round.
-//!
 //! An integer outside the 64-bit range is parsed as a floating-point number, and the original is lost.
 
 /// They contain an integer outside the 64-bit range.

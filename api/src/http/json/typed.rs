@@ -1,8 +1,7 @@
 //! Deserializer for typed request bodies.
 //!
 //! A type requests a value by the deserializer method it calls, and reports an error by the constructor of the error type. Both
-//! are implemented here, so that messages use JSON types and do not depend on serde's wording. On the way out, each array and
-//! object prepends its name to the path of an error.
+//! are implemented here, so that messages use JSON types and do not depend on serde's wording.
 //!
 //! A rejected body is read again by [`mistakes`], which reports all its errors. In this mode, a [`Part`] with the wrong type
 //! records the error in the [`Report`] and supplies an empty value of the right type, so that reading continues. Two errors
@@ -10,7 +9,7 @@
 //! rejects.
 //!
 //! Types that serde buffers first (`flatten`, `tag`, `untagged`) deserialize from the buffer, which has no paths and no JSON
-//! types. Request bodies use none; unions with a `kind` are parsed by hand.
+//! types.
 
 use std::cell::RefCell;
 use std::collections::HashSet;

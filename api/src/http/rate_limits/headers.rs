@@ -1,7 +1,6 @@
 //! On every response of a limited route.
 //!
-//! A check stores its result in a task-local variable; the layer writes it into the response. If several limits were checked, the
-//! one that will be exceeded first is reported.
+//! If several limits were checked, the one that will be exceeded first is reported.
 
 use std::cell::Cell;
 use std::time::Duration;

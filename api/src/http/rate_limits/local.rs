@@ -11,8 +11,7 @@ use governor::{Quota, RateLimiter};
 
 use super::{Key, LimitedRequest, Verdict};
 
-/// Distinct keys of a bucket, about 10 MiB with the map's overhead. During a flood, additional keys share 65,536 counts. New
-/// clients may be limited together, known clients keep their count, and no client bypasses a limit.
+/// Distinct keys of a bucket, about 10 MiB with the map's overhead. During a flood, additional keys share 65,536 counts.
 const MOST_KEYS: usize = 200_000;
 
 pub struct Local<C: Clock>(RateLimiter<LimitedRequest, Counts, C, StateInformationMiddleware>);

@@ -1,7 +1,7 @@
 //! One short script per check, by the clock of Redis.
 //!
-//! A request waits for Redis at most [`ANSWER_WITHIN`]. After a timeout, Redis is not used for [`PAUSE`]; then one request tries
-//! again. A dead, frozen or slow Redis therefore costs one request per second this time, and the others nothing.
+//! A request waits for Redis at most [`ANSWER_WITHIN`]. After a timeout, Redis is not used for [`PAUSE`]; then one request
+//! tries again.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -214,8 +214,7 @@ mod tests {
             .expect("the series is there from the start")
     }
 
-    /// Contract: rate-limits 8. A frozen or dead Redis neither fails nor delays requests, and fallbacks are counted. When Redis
-    /// is back, the replicas share counts again.
+    /// Contract: rate-limits 8. A frozen or dead Redis neither fails nor delays requests, and fallbacks are counted.
     #[tokio::test]
     async fn replicas_share_a_limit_and_lose_only_that_when_redis_is_away() {
         let mut redis = Redis::start();

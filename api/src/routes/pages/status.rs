@@ -1,6 +1,5 @@
-//! Contract: status 9, 16 to 18. Has the pages that mails to subscribers link to as well. All pages work without scripts. The
-//! button of a page submits to the page's own URL. A scanner that opens a link therefore confirms or ends no subscription, and
-//! a mail program can unsubscribe without the page (RFC 8058).
+//! Contract: status 9, 16 to 18. Has the pages that mails to subscribers link to as well. A scanner that opens a link therefore
+//! confirms or ends no subscription, and a mail program can unsubscribe without the page (RFC 8058).
 
 use std::fmt::Write as _;
 

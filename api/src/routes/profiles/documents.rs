@@ -1,5 +1,4 @@
-//! Other accounts and deployments can import them (docs/profile-format.md). Documents are streamed in both directions, whatever
-//! their size.
+//! Other accounts and deployments can import them (docs/profile-format.md).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -1,8 +1,7 @@
 //! Recipes as programs (contract: recipes 13 to 16), as plain calls of the REST API.
 //!
 //! Texts from pages and customers are data of a program, never code. Every text of a body is written by [`quoted`]: in ASCII,
-//! without a quotation mark that would end it in any of the three languages. Comments contain only visible characters. Typed
-//! texts are unknown here: the program reads them from environment variables.
+//! without a quotation mark that would end it in any of the three languages. Comments contain only visible characters.
 
 mod curl;
 mod python;

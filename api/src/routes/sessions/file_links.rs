@@ -1,5 +1,4 @@
-//! For transfers of files (contract: files). This module decides which caller may transfer which file; the worker has the
-//! files.
+//! For transfers of files (contract: files).
 
 use std::time::Duration;
 

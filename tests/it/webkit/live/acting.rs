@@ -27,8 +27,7 @@ async fn log(scene: &Scene) -> Value {
     scene.text("#log").await
 }
 
-/// Contract: live 8, 9, 14, 15; notifications 2. The session is busy during the input and ready a second later. Typed text is
-/// not stored.
+/// Contract: live 8, 9, 14, 15; notifications 2. Typed text is not stored.
 #[tokio::test]
 async fn person_taps_types_and_selects() {
     let scene = Scene::start().await;
@@ -88,8 +87,7 @@ async fn person_taps_types_and_selects() {
     scene.app.stop().await;
 }
 
-/// Contract: live 9, 19. A slow page makes no difference. A text overtakes neither the keys before it nor the tap that sets the
-/// focus.
+/// Contract: live 9, 19. A text overtakes neither the keys before it nor the tap that sets the focus.
 #[tokio::test]
 async fn input_is_executed_in_order() {
     let scene = Scene::start().await;

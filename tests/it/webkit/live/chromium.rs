@@ -244,7 +244,7 @@ async fn keyboard_reaches_every_field_and_option() {
     scene.app.stop().await;
 }
 
-/// Contract: live 33, 36, 37. This works by keyboard and by touch. A viewer without that right has no button for it.
+/// Contract: live 33, 36, 37. A viewer without that right has no button for it.
 #[tokio::test]
 async fn person_takes_over_and_hands_back_in_the_page() {
     let app = App::webkit().start().await;

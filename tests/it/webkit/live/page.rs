@@ -48,8 +48,7 @@ async fn control(scene: &Scene, onlooker: &str) {
     until_text(&scene.client, onlooker, "#message", "").await;
 }
 
-/// Contract: live 33 to 36. The page of a link sends no input, and says when the link is deleted. With a controller ticket,
-/// input on the page reaches the browser.
+/// Contract: live 33 to 36. The page of a link sends no input, and says when the link is deleted.
 #[tokio::test]
 async fn live_page_shows_the_browser_and_ends_with_its_link() {
     let scene = Scene::start().await;
@@ -100,7 +99,7 @@ async fn live_page_shows_the_browser_and_ends_with_its_link() {
     scene.app.stop().await;
 }
 
-/// Contract: live 35. The field for a phone's keyboard sends keys too. The dialogs and options are beside the picture.
+/// Contract: live 35. The field for a phone's keyboard sends keys too.
 #[tokio::test]
 async fn live_page_sends_keys_dialogs_and_options() {
     let scene = Scene::start().await;

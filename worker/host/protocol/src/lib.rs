@@ -2,8 +2,6 @@
 //!
 //! The host has no accounts, jobs or deadlines: the worker kills a host that exceeds a limit. The host exits at the end of its
 //! input, so a dead worker leaves no host behind.
-//!
-//! Commands run concurrently, and replies may arrive in another order.
 
 mod scripts;
 mod waits;
