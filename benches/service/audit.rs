@@ -1,4 +1,4 @@
-//! Pages at any position, and an export.
+//! The audit log: pages at any position, and an export.
 //!
 //! The table has two million rows, half of them of the reading account, so its rows are scattered as on a busy deployment. A
 //! page costs an index walk from a point; ten million rows would add at most one level to the index.

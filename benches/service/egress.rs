@@ -1,4 +1,4 @@
-//! Compared with a direct session.
+//! Cost of egress through a customer's proxy compared with a direct session.
 //!
 //! The cost of a tunnel is measured by the tests `figures` in `egress/tunnels/tests/servers`.
 

@@ -1,4 +1,4 @@
-//! Through an API process and a worker process.
+//! Cost and latency of a live view, through an API process and a worker process.
 #![allow(clippy::cast_precision_loss, reason = "counts of some thousands")]
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

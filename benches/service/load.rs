@@ -1,5 +1,5 @@
-//! Processes of each role on one PostgreSQL with durable commits, and clients at full speed. Reports the cost of an operation
-//! per role, and the database's wait events.
+//! Scaling: any number of processes of each role on one PostgreSQL with durable commits, and any number of clients at full
+//! speed. Reports the cost of an operation per role, and the database's wait events.
 
 use std::collections::BTreeMap;
 use std::fs;

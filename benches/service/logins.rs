@@ -1,4 +1,4 @@
-//! Rate compared with the machine's hashing capacity, and effect on other requests during a flood.
+//! Logins: their rate compared with the machine's hashing capacity, and their effect on other requests during a flood.
 //!
 //! Measure the effect in a control group, as systemd and containers run services (`systemd-run --scope -p CPUWeight=100 cargo
 //! bench …`). With `sched_autogroup_enabled`, the kernel otherwise schedules a shell's processes by session, and a nice value

@@ -1,4 +1,4 @@
-//! To streams of accounts, and the memory cost of many streams.
+//! Latency of an account's notifications to their streams, and the memory cost of many streams.
 
 use std::time::{Duration, Instant};
 

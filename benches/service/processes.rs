@@ -1,4 +1,4 @@
-//! As the kernel counts it.
+//! Resource use of processes, as the kernel counts it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! As a customer could run it without this service.
+//! The same flow on bare `WebDriver`, as a customer could run it without this service.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Contract: byok. Includes consent to the deployment's own keys.
+//! Customers' keys for model providers, and consent to the deployment's own keys (contract: byok).
 
 use std::time::{Duration, Instant};
 

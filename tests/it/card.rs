@@ -1,4 +1,4 @@
-//! A local provider accepts Stripe's requests (contract: billing 1 to 12).
+//! Purchases of tiers by card (contract: billing 1 to 12), with a local provider that accepts Stripe's requests.
 
 pub mod events;
 mod ledger;

@@ -1,4 +1,4 @@
-//! Hourly, of an account (contract: audit-log 20 to 22).
+//! Hourly limit of audited configuration changes of an account (contract: audit-log 20 to 22).
 
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::ids::AccountId;

@@ -1,4 +1,4 @@
-//! With the simulated driver (contract: cookies).
+//! Cookies of sessions with the simulated driver (contract: cookies).
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! With the simulated driver (contract: operations 45 to 49).
+//! Dialogs of pages with the simulated driver (contract: operations 45 to 49).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! With the simulated driver (contract: sessions 28 to 38).
+//! Emulation of sessions with the simulated driver (contract: sessions 28 to 38).
 
 use kitfleet_domain::accounts::Tier;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! With the simulated driver (contract: evaluate).
+//! Scripts in pages with the simulated driver (contract: evaluate).
 
 use kitfleet_domain::accounts::Tier;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! After processes die, connections break or callers disconnect, sessions, events and slots are consistent.
+//! Processes that die, connections that break and callers that disconnect: sessions, events and slots stay consistent.
 
 use std::collections::HashSet;
 use std::fs;

@@ -1,4 +1,5 @@
-//! Contract: requests; errors; versioning; operators. Covers all routes.
+//! Behaviour of all routes: problem documents, hostile bodies, headers, slow clients, and the operators' routes
+//! (contract: requests; errors; versioning; operators).
 
 mod bodies;
 mod cors;

@@ -1,4 +1,5 @@
-//! Each route has its rule (contract: requests 17; agents 3, 27, 28; billing 5, 6, 31).
+//! The four routes that accept an `Idempotency-Key`, each with its rule in the contract (contract: requests 17; agents 3, 27,
+//! 28; billing 5, 6, 31).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A test double on loopback responds (contract: byok 10 to 15).
+//! Requests to model providers and their responses (contract: byok 10 to 15), with a test double on loopback.
 
 use std::path::Path;
 use std::process::Stdio;

@@ -1,4 +1,4 @@
-//! RFC 6749; contract: oauth.
+//! OAuth clients and their tokens (RFC 6749; contract: oauth).
 
 use std::time::Duration;
 

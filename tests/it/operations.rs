@@ -1,4 +1,4 @@
-//! With the simulated driver (contract: operations).
+//! Operations on sessions with the simulated driver (contract: operations).
 
 use base64::Engine as _;
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! The database rejects writes, is unavailable or does not respond. The service retries transient errors only.
+//! A database that rejects writes, is unavailable or does not respond: the service retries transient errors and no others.
 
 use std::fs;
 use std::future::poll_fn;

@@ -1,4 +1,4 @@
-//! Number per process, and a connection pooler (contract: workers 24, 25).
+//! Connections to the database: their number per process, and a connection pooler (contract: workers 24, 25).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! With the simulated driver (contract: profiles; sessions 4 to 6).
+//! Profiles and their sessions with the simulated driver (contract: profiles; sessions 4 to 6).
 
 mod holding;
 

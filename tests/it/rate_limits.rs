@@ -1,4 +1,4 @@
-//! As customers and operators see them (contract: rate-limits). The API's own crate tests the counting.
+//! Rate limits (contract: rate-limits) as customers and operators see them. The API's own crate tests the counting.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};

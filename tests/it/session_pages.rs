@@ -1,4 +1,4 @@
-//! With the simulated driver (contract: operations 16, 43, 44).
+//! Pages of a session with the simulated driver (contract: operations 16, 43, 44).
 
 use kitfleet_domain::accounts::Tier;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Allocation, waiting for a slot and release (contract: workers 17, 18; sessions 23 to 25).
+//! Slots of workers: allocation, waiting for a slot and release (contract: workers 17, 18; sessions 23 to 25).
 
 use std::time::{Duration, Instant};
 

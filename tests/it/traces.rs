@@ -1,4 +1,4 @@
-//! As an OpenTelemetry collector receives them (contract: operators 8).
+//! Traces as an OpenTelemetry collector receives them (contract: operators 8).
 
 use std::collections::HashMap;
 use std::iter;

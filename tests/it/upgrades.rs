@@ -1,4 +1,4 @@
-//! They share one schema (contract: command-line 3; workers 11, 20).
+//! Two consecutive versions that share one schema (contract: command-line 3; workers 11, 20).
 
 use std::collections::HashSet;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Tested with real deliveries (contract: webhooks 11, 12).
+//! The verifiers in `docs/verify`, tested with real deliveries (contract: webhooks 11, 12).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

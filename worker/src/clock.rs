@@ -1,4 +1,4 @@
-//! For short-term measurements. Times that customers rely on come from the database's clock.
+//! Clock for short-term measurements of a worker. Times that customers rely on come from the database's clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

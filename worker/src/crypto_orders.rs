@@ -1,4 +1,4 @@
-//! For orders whose notifications did not arrive, and ended billing periods (contract: billing 41, 42).
+//! Crypto orders whose notifications did not arrive, and ended billing periods (contract: billing 41, 42).
 
 use kitfleet_domain::billing::ipn::PaymentNotice;
 use kitfleet_domain::billing::orders::{self, StaleOrder};

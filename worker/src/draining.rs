@@ -1,5 +1,5 @@
-//! Contract: workers 10, 20 to 23. A draining worker receives no more sessions, and serves its live sessions until they end or
-//! the deadline passes.
+//! Draining (contract: workers 10, 20 to 23). A draining worker receives no more sessions, and serves its live sessions until
+//! they end or the deadline passes.
 //!
 //! An operator's command drains a worker through its row, which the worker reads as it renews its lease; the worker then keeps
 //! running. A stop signal drains the worker and then ends it.

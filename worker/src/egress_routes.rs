@@ -1,4 +1,4 @@
-//! Direct, or only through the proxy that the agent session names.
+//! Egress route of a session: direct, or only through the proxy that its agent session names.
 //!
 //! The proxy's secrets exist here and in the route, for as long as the session's actor or its browser holds the route.
 //! The actor therefore repeats the measurement of the proxy. A job would need the secrets as well.

@@ -1,4 +1,4 @@
-//! Contract: files.
+//! Transfers of files between API processes and the browsers of this worker (contract: files).
 //!
 //! An API process opens a connection for each transfer, with a ticket (`kitfleet_domain::files::access`), on the listener of
 //! viewers. Each side reads a file in pieces and at the pace of the other side, so that a transfer takes little memory.

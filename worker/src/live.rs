@@ -1,4 +1,4 @@
-//! Contract: live.
+//! Viewers of the browsers on this worker, and their input (contract: live).
 //!
 //! A session has a [`Hub`] while viewers are connected, which distributes the browser's changes, forwards a viewer's input, and
 //! checks periodically which viewers may stay. An API process connects a viewer to the worker with the viewer's ticket, and

@@ -1,4 +1,4 @@
-//! Sweeps and purges.
+//! Scheduled jobs: sweeps and purges.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Each session has an actor, which owns the browser, runs one command at a time, monitors the idle browser, and ends with it.
+//! The sessions on this worker. Each session has an actor, which owns the browser, runs one command at a time, monitors the
+//! idle browser, and ends with it.
 //!
 //! A session holds a lease on its profile from before its browser opens until the profile is saved. The profile is saved when
 //! an actor must close a live browser, after all callers that waited for the session's end have their responses. The profile of

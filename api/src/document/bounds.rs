@@ -1,4 +1,4 @@
-//! The document has the limits in force.
+//! Bounds in schemas that an operator can change: the document has the limits in force.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A schema can have its own example. Otherwise the example is composed of those of its members.
+//! Examples of bodies. A schema can have its own example. Otherwise the example is composed of those of its members.
 
 use serde_json::{Map, Value};
 

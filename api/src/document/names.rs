@@ -1,4 +1,5 @@
-//! SDK generators choose poor names for unnamed schemas, and an enumeration or a variant that is used twice should be one type.
+//! Names for nested schemas. SDK generators choose poor names for unnamed schemas, and an enumeration or a variant that is used
+//! twice should be one type.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,5 @@
-//! Operations that return the same kinds of problems with a status share one response, which is named after the kinds.
+//! Problems in the contract. Operations that return the same kinds of problems with a status share one response, which is named
+//! after the kinds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr;

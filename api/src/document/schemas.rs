@@ -1,4 +1,4 @@
-//! SDK generators need this, and the derive macros omit it.
+//! Completes schemas with information that SDK generators need and the derive macros omit.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! Good SDKs can be generated from a contract that keeps these rules.
+//! Rules for contracts from which good SDKs can be generated, checked against the service's contract.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

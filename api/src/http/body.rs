@@ -1,5 +1,5 @@
-//! A request's body is read to its end even if no handler reads it. A response's body signals its end, and reserves its bytes
-//! until then.
+//! Bodies that are tracked to their end. A request's body is read to its end even if no handler reads it. A response's body
+//! signals its end, and reserves its bytes until then.
 //!
 //! If the service responds and closes while the client still sends, the client gets a connection reset and often loses the
 //! response. Unread request bodies are therefore drained after the response, within the body timeout.

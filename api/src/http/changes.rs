@@ -1,4 +1,4 @@
-//! Contract: audit-log 20 to 22. Each change adds a permanent row to the audit log.
+//! Rate limit of configuration changes (contract: audit-log 20 to 22). Each change adds a permanent row to the audit log.
 
 use kitfleet_domain::audit::changes::{self, TooManyChanges};
 use kitfleet_domain::ids::AccountId;

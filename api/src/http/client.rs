@@ -1,4 +1,4 @@
-//! For the audit log and the rate limits.
+//! Source of a request, for the audit log and the rate limits.
 
 use std::convert::Infallible;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! Handlers run to their end regardless; handlers that only wait can stop early.
+//! Detection of callers who hang up. Handlers run to their end regardless; handlers that only wait can stop early.
 
 use std::convert::Infallible;
 

@@ -1,8 +1,8 @@
-//! A connection costs its client nothing, but costs this process one of few file descriptors: there are limits for all
-//! connections and for each address. At a limit, a new connection replaces an idle one: one of the same address if that address
-//! is at its limit, otherwise one of the address with the most connections. A connection with a request in progress is never
-//! closed. A reserve for addresses without a connection keeps the process reachable for monitoring, even when all other
-//! connections are busy.
+//! Open connections by address, and the choice of idle connections to close when the limits are reached. A connection costs its
+//! client nothing, but costs this process one of few file descriptors: there are limits for all connections and for each
+//! address. At a limit, a new connection replaces an idle one: one of the same address if that address is at its limit,
+//! otherwise one of the address with the most connections. A connection with a request in progress is never closed. A reserve
+//! for addresses without a connection keeps the process reachable for monitoring, even when all other connections are busy.
 //!
 //! Trusted proxies carry many clients: they have no limit of their own, and their connections are closed last.
 

@@ -1,5 +1,5 @@
-//! Contract: requests 19 to 21. Pages of the configured origins may call the API with an API key or an OAuth token. Everything
-//! else stays closed to other origins.
+//! Cross-origin requests (contract: requests 19 to 21). Pages of the configured origins may call the API with an API key or an
+//! OAuth token. Everything else stays closed to other origins.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! A database that is down fails every statement immediately, but one that hangs blocks statements forever. A separate
-//! connection therefore probes it every second, and waiting callers receive an error after a while without an answer.
+//! Detection of a database that does not respond. A database that is down fails every statement immediately, but one that hangs
+//! blocks statements forever. A separate connection therefore probes it every second, and waiting callers receive an error
+//! after a while without an answer.
 
 use std::time::Duration;
 

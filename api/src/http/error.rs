@@ -1,4 +1,4 @@
-//! Problems (RFC 9457).
+//! Errors of handlers: problems (RFC 9457).
 //!
 //! A handler states the error; the layer in [`crate::http::problems`], which knows the request, writes the document.
 

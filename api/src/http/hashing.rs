@@ -1,4 +1,5 @@
-//! One hash takes a core for tens of milliseconds and 19 MiB, and any client can request one by logging in.
+//! Threads that hash passwords. One hash takes a core for tens of milliseconds and 19 MiB, and any client can request one by
+//! logging in.
 //!
 //! One thread per core bounds the memory. Low priority leaves a core to other requests during a flood of logins. A request
 //! takes one of two turns per thread before it reads the database, so that waiting logins hold no connections. A job keeps its

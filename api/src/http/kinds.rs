@@ -1,4 +1,4 @@
-//! Texts of the pages `/errors/<slug>` too. A published type URI never changes.
+//! Problem types and the texts of their pages, `/errors/<slug>`. A published type URI never changes.
 
 use std::ptr;
 

@@ -1,5 +1,5 @@
-//! Writing it for each request would cost as much as the request, so it is collected and written every few seconds in one
-//! statement.
+//! Time of the last use of credentials. Writing it for each request would cost as much as the request, so it is collected and
+//! written every few seconds in one statement.
 
 use std::collections::HashSet;
 use std::mem;

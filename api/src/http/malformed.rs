@@ -1,4 +1,5 @@
-//! hyper rejects a head that it cannot parse with a bare status line, which no layer sees.
+//! Problem documents for input that is not an HTTP request. hyper rejects a head that it cannot parse with a bare status line,
+//! which no layer sees.
 //!
 //! The connection replaces it with a problem document. Responses of the service always have a request ID; a response without
 //! one is hyper's.

@@ -1,4 +1,4 @@
-//! Contract: operators 3 to 7.
+//! Metrics of the API, and the recorder of the process (contract: operators 3 to 7).
 
 use std::sync::OnceLock;
 use std::time::Duration;

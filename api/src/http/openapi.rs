@@ -1,4 +1,4 @@
-//! What derive macros cannot express: sets of problems, shared parameters and named schemas.
+//! Parts of the OpenAPI document that derive macros cannot express: sets of problems, shared parameters and named schemas.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Contract: pages 3, 7. A page that needs another policy sets its own `Content-Security-Policy`, to which the layer adds only
-//! a missing rule about frames.
+//! Headers that protect pages (contract: pages 3, 7). A page that needs another policy sets its own `Content-Security-Policy`,
+//! to which the layer adds only a missing rule about frames.
 
 use axum::http::header::{
     CONTENT_SECURITY_POLICY, CONTENT_TYPE, Entry, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,

@@ -1,4 +1,4 @@
-//! Contract: authorization 4 to 14. Each rule is declared where the handler is registered.
+//! Access rules of routes (contract: authorization 4 to 14). Each rule is declared where the handler is registered.
 
 use axum::http::{HeaderName, Method, StatusCode, Uri};
 use chrono::{NaiveDate, NaiveTime};

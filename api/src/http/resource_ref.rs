@@ -1,4 +1,4 @@
-//! Contract: authorization 15.
+//! Resource IDs in request bodies (contract: authorization 15).
 //!
 //! The right to use a resource belongs to the resource, not to the route that uses it. The ID in a [`ResourceRef`] can only be
 //! read through [`ResourceRef::authorize`], so that a handler cannot use it without checking the right.

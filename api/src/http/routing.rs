@@ -1,4 +1,5 @@
-//! A handler cannot be registered without an access rule. Callers are admitted by the rule, and the OpenAPI document shows it.
+//! Registration of handlers, each with its access rule. A handler cannot be registered without an access rule. Callers are
+//! admitted by the rule, and the OpenAPI document shows it.
 
 use std::collections::HashMap;
 use std::sync::Arc;

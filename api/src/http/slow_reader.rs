@@ -1,5 +1,5 @@
-//! An unread response would hold a connection and memory for as long as the client likes, so the client must read at a minimum
-//! rate. A byte now and then is not enough.
+//! A connection whose client must read at a minimum rate. An unread response would hold a connection and memory for as long as
+//! the client likes, so the client must read at a minimum rate. A byte now and then is not enough.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! Contract: notifications.
+//! Notification streams of this process (contract: notifications).
 //!
 //! One task per process numbers the notifications of signalled accounts, and publishes the highest number to the account's
 //! streams. The streams read the notifications themselves, so a slow client causes no buffering, and a repeated signal has no

@@ -1,4 +1,4 @@
-//! For texts that were typed in an agent session (contract: agents 36; limits 5).
+//! Searches in the messages of agent sessions for texts that were typed there (contract: agents 36; limits 5).
 //!
 //! A search is linear in the data, which can be megabytes, so it runs on a low-priority thread, one per account.
 

@@ -1,4 +1,4 @@
-//! Contract: requests 8.
+//! Reports unknown fields of request bodies (contract: requests 8).
 //!
 //! A body is read only after authentication, so that other callers get no report.
 

@@ -1,4 +1,4 @@
-//! Contract: sessions 24, 25.
+//! Queue of requests that wait for a browser slot (contract: sessions 24, 25).
 //!
 //! The first request in the queue checks for a slot a few times a second, and whenever one is freed in this process. Accounts
 //! are served in turn; the callers of an account in order of arrival.

@@ -1,4 +1,4 @@
-//! Contract: identities.
+//! Sign-in through an identity provider (contract: identities).
 //!
 //! The state is valid once, for ten minutes, and only in the browser that started, which a cookie identifies, so that a link
 //! cannot sign a person in to another person's account.

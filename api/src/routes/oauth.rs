@@ -1,4 +1,4 @@
-//! RFC 6749, section 4.4; contract: oauth.
+//! OAuth client credentials (RFC 6749, section 4.4; contract: oauth): clients, and their tokens.
 //!
 //! Errors of a token request use the format of RFC 6749, section 5.2, because OAuth libraries parse it and no problem documents
 //! (contract: oauth 4).

@@ -1,5 +1,6 @@
-//! Plain documents with first-party scripts, without frameworks or third-party content. A page contains nothing about its
-//! viewer and is the same for every visitor.
+//! HTML pages for people: problem types, the agent grammar, links in mails, device activation, team invitations, live views and
+//! the service status. Plain documents with first-party scripts, without frameworks or third-party content. A page contains
+//! nothing about its viewer and is the same for every visitor.
 
 mod activation;
 mod agent_grammar;

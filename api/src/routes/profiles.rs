@@ -1,4 +1,4 @@
-//! Contract: profiles.
+//! Profiles (contract: profiles).
 //!
 //! [`Stores`](kitfleet_profiles::Stores) reads and writes profile data outside a transaction, because this takes time in
 //! proportion to the size. A profile that is created from data therefore gets its store first. If the row is refused, the store

@@ -1,4 +1,4 @@
-//! Contract: sign-ins.
+//! Sign-up, sign-in and sign-out (contract: sign-ins).
 //!
 //! These routes need no credential, and none reveals whether an address has an account. The worker alone checks whether a mail
 //! has a recipient.

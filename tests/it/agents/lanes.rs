@@ -1,4 +1,4 @@
-//! By the agent or a human (contract: agents 8 to 13).
+//! Control of an agent session by the agent or a human (contract: agents 8 to 13).
 
 use std::time::Duration;
 

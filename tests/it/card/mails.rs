@@ -1,4 +1,4 @@
-//! Contract: billing 22 to 25; emails 13. Each is sent once, for any number of events.
+//! Mails about card payments (contract: billing 22 to 25; emails 13). Each is sent once, for any number of events.
 
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::emails::Template;

@@ -1,4 +1,4 @@
-//! By pages of other origins.
+//! Calls of the API by pages of other origins.
 
 use kitfleet_domain::accounts::Tier;
 use reqwest::Method;

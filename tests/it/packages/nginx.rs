@@ -1,4 +1,4 @@
-//! Of docs/deploying.md, with Debian's nginx.
+//! The nginx configuration in docs/deploying.md, with Debian's nginx.
 
 use std::fs;
 use std::process::{Child, Stdio};

@@ -1,4 +1,4 @@
-//! In a browser, which runs in a session of the service itself.
+//! Pages in a browser, which runs in a session of the service itself.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

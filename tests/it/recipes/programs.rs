@@ -1,4 +1,4 @@
-//! Run as users would (contract: recipes 13 to 16).
+//! Recipes exported as programs, which the tests run as users would (contract: recipes 13 to 16).
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! For staff and operators: audit log, usage, limits and incidents.
+//! Accounts for staff and operators: audit log, usage and limits; and incidents.
 
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::ids::AccountId;

@@ -1,4 +1,4 @@
-//! Many dead letters, and the cost for other requests.
+//! Requeueing many dead letters, and its cost for other requests.
 
 use std::time::{Duration, Instant};
 

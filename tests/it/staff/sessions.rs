@@ -1,4 +1,4 @@
-//! For staff and operators.
+//! Sessions of all accounts for staff and operators.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! For staff and operators.
+//! Workers for staff and operators, including their return to service.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! For many subscribers, and the cost for other requests.
+//! Time to mail many subscribers, and its cost for other requests.
 
 use std::collections::HashMap;
 use std::fs;

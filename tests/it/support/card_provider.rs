@@ -1,5 +1,5 @@
-//! It accepts the requests that Stripe's reference allows and rejects others with Stripe's errors. It remembers idempotency
-//! keys too.
+//! A card provider on loopback. It accepts the requests that Stripe's reference allows, rejects others with Stripe's errors,
+//! and remembers idempotency keys.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};

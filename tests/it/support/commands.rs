@@ -1,4 +1,4 @@
-//! Run as an operator runs them.
+//! Commands of the binary, run as an operator runs them.
 
 use std::path::Path;
 use std::process::Stdio;

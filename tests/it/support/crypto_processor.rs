@@ -1,4 +1,4 @@
-//! Accepts the requests of `NOWPayments`' reference and signs its notices.
+//! A crypto processor on loopback, which accepts the requests of `NOWPayments`' reference and signs its notices.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};

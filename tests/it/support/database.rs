@@ -1,4 +1,4 @@
-//! Copied from a template that the first test migrates.
+//! A database for each test, copied from a template that the first test migrates.
 
 use std::str::FromStr;
 

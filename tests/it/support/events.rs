@@ -1,4 +1,4 @@
-//! Receivers generate types from the contract (contract: versioning 5).
+//! Validation of published events against the contract (contract: versioning 5), because receivers generate types from it.
 
 use boon::{Compiler, Draft, Schemas};
 use kitfleet_domain::timestamp::Timestamp;

@@ -1,4 +1,4 @@
-//! Everything that `kitfleet up` runs, on its own threads.
+//! The service in the process of the test: everything that `kitfleet up` runs, on its own threads.
 //!
 //! The service shares the log, the metrics and the panic hook with the test. nextest runs each test in its own process.
 

@@ -1,4 +1,4 @@
-//! Speaks the protocol to the worker as the API forwards it.
+//! A viewer of a live view, which speaks the protocol to the worker as the API forwards it.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! From the outbox of the `file` transport, or from a mail server on loopback.
+//! Mails as their recipients receive them: from the outbox of the `file` transport, or from a mail server on loopback.
 
 use std::fs;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Anthropic's Messages API and `OpenAI`'s Responses API. Responses, valid or not, have the form that was observed at the
-//! providers.
+//! A model provider on loopback with Anthropic's Messages API and `OpenAI`'s Responses API. Responses, valid or not, have the
+//! form that was observed at the providers.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

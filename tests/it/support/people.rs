@@ -1,4 +1,4 @@
-//! With an email address, a password, a web session and, in some tests, an authenticator app.
+//! Users with an email address, a password, a web session and, in some tests, an authenticator app.
 
 use std::sync::LazyLock;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! In transaction mode, in front of the tests' database server (tests/pgbouncer/install).
+//! A real `PgBouncer` in transaction mode in front of the tests' database server (tests/pgbouncer/install).
 
 use std::fs;
 use std::path::{Path, PathBuf};

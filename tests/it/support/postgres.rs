@@ -1,4 +1,4 @@
-//! For a test or a benchmark. It counts statements. Dropping it ends it.
+//! A PostgreSQL server for a test or a benchmark, which counts statements. Dropping it ends it.
 
 use std::error::Error;
 use std::fs;

@@ -1,4 +1,4 @@
-//! It works or misbehaves.
+//! A customer's proxy, which works or misbehaves.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! For clients that misbehave.
+//! Raw HTTP, for clients that misbehave.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! For data that no route returns.
+//! Rows that the service has written, for data that no route returns.
 
 use std::time::Duration;
 

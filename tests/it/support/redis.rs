@@ -1,4 +1,4 @@
-//! It can freeze and die.
+//! A Redis server for a test, which can freeze and die.
 
 use std::process::{Child, Command, Stdio};
 

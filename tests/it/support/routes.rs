@@ -1,4 +1,4 @@
-//! For rules that apply to every route.
+//! Sample requests of all routes, for rules that apply to every route.
 
 use reqwest::Method;
 use serde_json::{Value, json};

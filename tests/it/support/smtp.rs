@@ -1,4 +1,4 @@
-//! It can reject mails, stop responding, go down and restart.
+//! A mail server on loopback, which can reject mails, stop responding, go down and restart.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! As PostgreSQL counts them.
+//! Statements that a service sends to its database, as PostgreSQL counts them.
 
 use std::fmt;
 

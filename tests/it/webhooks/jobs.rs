@@ -1,4 +1,4 @@
-//! For operators and for workers.
+//! Deliveries as jobs, for operators and for workers.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! On real pages.
+//! Dialogs, pages, fields and gestures of agent sessions on real pages.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! After bursts of creates.
+//! Number of warm browsers after bursts of creates.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! On pages that resemble those of the known systems, and on pages that only mention such systems.
+//! Detection of challenges on pages that resemble those of the known systems, and on pages that only mention such systems.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Of real browsers (contract: cookies).
+//! Cookies of real browsers (contract: cookies).
 
 use serde_json::{Value, json};
 

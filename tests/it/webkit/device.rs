@@ -1,4 +1,4 @@
-//! A page can read them.
+//! Device properties that a page can read.
 
 use kitfleet_domain::archetypes;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Of real browsers (contract: sessions 28 to 38).
+//! Emulation of real browsers (contract: sessions 28 to 38).
 
 use std::time::Duration;
 

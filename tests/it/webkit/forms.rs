@@ -1,4 +1,4 @@
-//! With `sessions.direct_driver = real` (contract: operations 25).
+//! `search` and `login` with `sessions.direct_driver = real` (contract: operations 25).
 
 use std::time::{Duration, Instant};
 

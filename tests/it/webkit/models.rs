@@ -1,4 +1,4 @@
-//! About real pages (contract: byok 11, 14, 18 to 20).
+//! Model requests about real pages, and the execution of the model's steps (contract: byok 11, 14, 18 to 20).
 
 use std::time::Duration;
 

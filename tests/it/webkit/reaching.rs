@@ -1,4 +1,4 @@
-//! Wherever a user could tap it, and no other element.
+//! `interact`: a tap reaches its element wherever a user could tap it, and no other element.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! An unapproved step of an agent causes them.
+//! Requests of scripts that an unapproved step of an agent causes.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Calls of `console`, uncaught errors, and failed requests.
+//! Reports console lines of pages to the host: calls of `console`, uncaught errors, and failed requests.
 //!
 //! The reports are limited in size and number. The host has limits of its own, because a compromised process can ignore these.
 

@@ -1,4 +1,4 @@
-//! Of `libwebkit2gtk-4.1`. The crate `webkit2gtk-sys` declares those of hosts only.
+//! Interfaces of web processes in `libwebkit2gtk-4.1`. The crate `webkit2gtk-sys` declares those of hosts only.
 
 use std::ffi::{CStr, c_char, c_void};
 

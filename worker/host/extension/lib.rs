@@ -1,4 +1,4 @@
-//! WebKit loads it into each web process before the first page.
+//! Web-process extension of a browser. WebKit loads it into each web process before the first page.
 //!
 //! It runs inside a process that a hostile page may control, so it holds no secret except for the headers that the customer
 //! set, and the host treats its messages as untrusted.

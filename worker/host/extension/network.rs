@@ -1,4 +1,4 @@
-//! `navigator.onLine`, and the events `online` and `offline`.
+//! State of the network that pages see (`navigator.onLine`, and the events `online` and `offline`).
 //!
 //! WebKit asks `GLib`'s monitor. The host selects the monitor without a source of its own (`GIO_USE_NETWORK_MONITOR`), because
 //! the network of a browser has only a loopback, and sets here whether it has a route.

@@ -1,4 +1,4 @@
-//! A chooser that an input opens waits for files of the worker, until the next input or [`OPEN_FOR`].
+//! File choosers. A chooser that an input opens waits for files of the worker, until the next input or [`OPEN_FOR`].
 
 use std::cell::RefCell;
 use std::path::{Component, Path};

@@ -1,4 +1,4 @@
-//! Reported by the web-process extension. The newest lines are kept until the worker takes them.
+//! Console lines of pages, as the web-process extension reports them. The newest lines are kept until the worker takes them.
 //!
 //! The reports are untrusted. A report of another form, or with a longer text than the extension sends, is ignored.
 

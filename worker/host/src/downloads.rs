@@ -1,4 +1,4 @@
-//! Files have names of ours in the browser's folder.
+//! Downloads of pages: files in the browser's folder with names of ours.
 //!
 //! WebKit writes a file beside its place and moves it there when it is complete. The host ends a download that exceeds a
 //! limit while it runs, so that no file is larger than allowed by more than one read.

@@ -1,4 +1,4 @@
-//! Includes the drag and drop of HTML.
+//! Drags with a finger or a mouse, which include the drag and drop of HTML.
 //!
 //! When a page allows a drag of an element, WebKit starts a drag of GTK. GDK then takes the events of the mouse from its own
 //! queue and asks the window below them, which is that of the view. Pages therefore see a drag of the engine, with trusted

@@ -1,4 +1,4 @@
-//! What a step of a plan asks the browser to do.
+//! Browser actions of the steps of a plan.
 
 use kitfleet_domain::agents::commands::{Command, DragEnd, ElementQuery};
 use kitfleet_domain::agents::steps::{LONG_PRESS_MS, ShownElement, Step};

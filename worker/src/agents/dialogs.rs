@@ -1,4 +1,4 @@
-//! Contract: agents 48 to 53. A dialog's message is text of the page.
+//! Dialogs, pages and downloads of a turn (contract: agents 48 to 53). A dialog's message is text of the page.
 
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};

@@ -1,4 +1,5 @@
-//! The size of the largest burst of the last minutes, limited by the free sessions and the free memory.
+//! Number of warm browsers: the size of the largest burst of the last minutes, limited by the free sessions and the free
+//! memory.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

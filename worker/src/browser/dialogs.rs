@@ -1,5 +1,5 @@
-//! Held open for the caller (contract: operations 45 to 49). A dialog blocks the page's process, so that no command that asks
-//! the page ends before the answer.
+//! Dialogs that a browser holds open for the caller (contract: operations 45 to 49). A dialog blocks the page's process, so
+//! that no command that asks the page ends before the answer.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

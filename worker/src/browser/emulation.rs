@@ -1,4 +1,4 @@
-//! Set by the host in the engine, and by the guard in the network.
+//! Emulation of a browser: settings of the engine by the host, and of the network by the guard.
 
 use kitfleet_domain::archetypes::{Archetype, Size};
 use kitfleet_domain::emulation::{self, ColorScheme, Emulation, EmulationState, Orientation, ResourceType};

@@ -1,4 +1,4 @@
-//! In the page's own world.
+//! Scripts of the customer in the page's own world.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Returns plausible results at once, so that load tests measure everything else.
+//! A session without a browser. It returns plausible results at once, so that load tests measure everything else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

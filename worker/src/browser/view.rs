@@ -1,5 +1,5 @@
-//! Contract: live. Viewers use a browser in parallel to its operations: watching changes nothing, and a person who sends input
-//! holds the session's claim.
+//! A browser as its viewers use it (contract: live). Viewers use a browser in parallel to its operations: watching changes
+//! nothing, and a person who sends input holds the session's claim.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

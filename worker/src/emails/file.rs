@@ -1,5 +1,5 @@
-//! One `.eml` file per message, for installations without a mail server and for tests. File names sort by time. The mails hold
-//! sign-in links, so only the files' owner can read them.
+//! Mails as files, for installations without a mail server and for tests: one `.eml` file per message, which any mail program
+//! opens. File names sort by time. The mails hold sign-in links, so only the files' owner can read them.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
-//! They contain no text of a customer, not even a name: a person who signs up with another person's address must not be able to
-//! send that person text through us. Our own texts are ASCII, so that links are not encoded; staff texts about incidents may
-//! not be.
+//! Texts of the mails. They contain no text of a customer, not even a name: a person who signs up with another person's address
+//! must not be able to send that person text through us. Our own texts are ASCII, so that links are not encoded; staff texts
+//! about incidents may not be.
 
 mod payments;
 

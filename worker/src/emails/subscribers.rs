@@ -1,4 +1,4 @@
-//! Contract: status 15 to 22. Each mail has an unsubscribe link.
+//! Mails to subscribers of the status page (contract: status 15 to 22). Each mail has an unsubscribe link.
 
 use kitfleet_domain::emails::{self, Attempt, RepeatPolicy, Template};
 use kitfleet_domain::ids::SubscriberId;

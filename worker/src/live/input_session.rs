@@ -1,5 +1,5 @@
-//! One viewer at a time (contract: live 7 to 16). The person who sends input holds the session's claim until 1 s after their
-//! last input, so that no operation runs meanwhile.
+//! Input of viewers, one viewer at a time (contract: live 7 to 16). The person who sends input holds the session's claim until
+//! 1 s after their last input, so that no operation runs meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;

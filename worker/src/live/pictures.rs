@@ -1,4 +1,4 @@
-//! The newest picture is encoded once for all viewers. A viewer without room skips pictures.
+//! Pictures and page state for the viewers of a session. The newest picture is encoded once for all viewers.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Contract: staff 2 to 4. No other route accepts a staff credential.
+//! Authentication of staff (contract: staff 2 to 4). No other route accepts a staff credential.
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;

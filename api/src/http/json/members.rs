@@ -1,4 +1,4 @@
-//! Only the requested members are kept.
+//! Members of an object; only the requested ones are kept.
 //!
 //! The whole text is validated as strictly as if all members were kept.
 

@@ -1,4 +1,4 @@
-//! On every response of a limited route.
+//! The headers `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset` on every response of a limited route.
 //!
 //! If several limits were checked, the one that will be exceeded first is reported.
 

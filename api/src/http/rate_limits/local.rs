@@ -1,4 +1,4 @@
-//! One limiter of the governor crate per bucket, in bounded memory.
+//! Counts of this process: one limiter of the governor crate per bucket, in bounded memory.
 
 use std::convert::Infallible;
 

@@ -1,4 +1,4 @@
-//! One short script per check, by the clock of Redis.
+//! Counts of all replicas in Redis: one short script per check, by the clock of Redis.
 //!
 //! A request waits for Redis at most [`ANSWER_WITHIN`]. After a timeout, Redis is not used for [`PAUSE`]; then one request
 //! tries again.

@@ -1,4 +1,4 @@
-//! Contract: agents 1 to 6.
+//! Creating agent sessions (contract: agents 1 to 6).
 
 use std::time::Duration;
 

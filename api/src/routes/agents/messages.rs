@@ -1,4 +1,4 @@
-//! Contract: agents 15 to 30.
+//! Sending messages to an agent session, and reading its transcript (contract: agents 15 to 30).
 
 use std::time::Duration;
 

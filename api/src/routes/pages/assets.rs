@@ -1,4 +1,4 @@
-//! The name of the folder of stylesheets and scripts is a hash of their content, so that browsers can cache them indefinitely
+//! Stylesheets and scripts. The name of their folder is a hash of their content, so that browsers can cache them indefinitely
 //! and never run an old script with a new page.
 
 use std::hash::{DefaultHasher, Hash, Hasher};

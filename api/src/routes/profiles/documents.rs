@@ -1,4 +1,4 @@
-//! Other accounts and deployments can import them (docs/profile-format.md).
+//! Profiles as documents that other accounts and deployments can import (docs/profile-format.md).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Claims the session, notifies its worker and waits for the outcome.
+//! Running an operation: claims the session, notifies its worker and waits for the outcome.
 
 use std::time::Duration;
 

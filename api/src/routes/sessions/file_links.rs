@@ -1,4 +1,4 @@
-//! For transfers of files (contract: files).
+//! Connections to a session's worker for transfers of files (contract: files).
 
 use std::time::Duration;
 

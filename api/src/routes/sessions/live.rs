@@ -1,4 +1,5 @@
-//! Contract: live 24 to 28. Decides which client may connect; frames and input are forwarded without being parsed.
+//! Watching a session's browser (contract: live 24 to 28). Decides which client may connect; frames and input are forwarded
+//! without being parsed.
 
 use std::sync::Arc;
 

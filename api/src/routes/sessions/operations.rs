@@ -1,4 +1,4 @@
-//! One file for each operation, with its body, its handler and its row.
+//! Routes of operations on a session: one file for each operation, with its body, its handler and its row.
 
 mod capture;
 mod cookies;

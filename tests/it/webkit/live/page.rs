@@ -1,4 +1,4 @@
-//! In our own WebKit: one session shows another (contract: live 33 to 36).
+//! The page of a live view (contract: live 33 to 36), opened in our own WebKit: one session shows another.
 
 use std::io::Cursor;
 use std::time::Duration;

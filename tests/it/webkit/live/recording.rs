@@ -1,4 +1,4 @@
-//! A person watches an agent in a live view, takes over, types, and hands back (docs/live.md).
+//! Creates the pictures of docs/live.md: a person watches an agent in a live view, takes over, types, and hands back.
 
 use std::io::Cursor;
 use std::path::Path;

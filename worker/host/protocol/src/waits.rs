@@ -1,4 +1,4 @@
-//! For waits of the worker.
+//! Progress of loads and responses, for waits of the worker.
 
 use serde::{Deserialize, Serialize};
 

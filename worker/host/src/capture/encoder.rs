@@ -1,4 +1,4 @@
-//! Each receives rows of a picture from top to bottom.
+//! Encoders of pictures. Each receives rows of a picture from top to bottom.
 
 use std::error::Error;
 use std::ffi::{c_int, c_void};

@@ -1,4 +1,4 @@
-//! They are passed to a person who sends input. Without a person they are closed as they open.
+//! Menus of `<select>` elements. They are passed to a person who sends input. Without a person they are closed as they open.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! No reply waits for the page, because the person sees the effects.
+//! Input of a person, who sees its effects, so no reply waits for the page.
 //!
 //! WebKit has one queue for keys and one for touches. Texts have no queue: a text would overtake the keys before it, and keys
 //! and texts would overtake the tap that sets the focus. Input of another kind than the pending input therefore waits here.

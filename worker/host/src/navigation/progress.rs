@@ -1,4 +1,4 @@
-//! For waits of the worker.
+//! Progress of a page's load, for waits of the worker.
 
 use std::rc::Rc;
 use std::time::Instant;

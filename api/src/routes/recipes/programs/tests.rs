@@ -1,4 +1,4 @@
-//! Whatever texts a page and its customer supply.
+//! The code of a program is constant, whatever texts a page and its customer supply.
 
 use std::time::{Duration, Instant};
 
