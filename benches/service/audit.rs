@@ -84,7 +84,6 @@ async fn load(conn: &mut PgConnection, account: AccountId) -> Result<()> {
                '203.0.113.9', 'Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X)', now() - interval '1 year'
         from others, generate_series(1, $2) n";
     sqlx::query(rows).bind(account.as_uuid()).bind(2 * ROWS).execute(&mut *conn).await?;
-    // Autovacuum would do the same later.
     sqlx::raw_sql("vacuum analyze audit_log").execute(conn).await?;
     Ok(())
 }

@@ -234,7 +234,6 @@ async fn deletion_destroys_sessions_and_revokes_credentials() {
     bob.client.get(ME).await.expect(200);
     assert_eq!(app.status_of(&his).await, "ready");
 
-    // A login answers as for an unknown address, and the address can sign up again.
     let known = app.log_in(&ada.email, PASSWORD).await.problem(401, "unauthorized").body;
     let unknown = app.log_in("nobody@example.com", PASSWORD).await.problem(401, "unauthorized").body;
     assert_eq!((&known["title"], &known["detail"]), (&unknown["title"], &unknown["detail"]));
@@ -270,7 +269,6 @@ async fn deletion_with_second_factor_requires_recent_proof() {
     app.execute(stale, ada.account.as_uuid()).await;
     step_up(confirmed.clone(), "expired").await;
     ada.client.delete_me(json!({"confirm": "no"})).await.expect(403);
-    // A proof on another device does not count for this one.
     let other = app.device_of(ada.account).await;
     let code = app.fresh_code(&ada, &authenticator).await;
     other.post("/v1/auth/mfa/step-up", json!({"code": code})).await.expect(200);

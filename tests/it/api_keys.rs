@@ -123,7 +123,6 @@ async fn key_is_shown_once_and_has_a_checksum() {
     assert_key(&minted.key, "svc_live_");
     assert_eq!(made.body["key_prefix"], minted.key[..12]);
 
-    // No later answer, table or log line contains the key.
     let got = ada.client.get(&minted.path()).await.expect(200).body;
     assert_eq!(members(&got), fields);
     for member in FIELDS {
@@ -395,7 +394,6 @@ async fn revoked_key_fails_on_every_replica() {
     assert_eq!((row.actor_type.as_str(), row.actor_account_id), ("customer", Some(ada.account.as_uuid())));
     assert_eq!((row.actor_key_id, row.target_resource_id.as_deref()), (None, Some(key.id.as_str())));
 
-    // A key may revoke itself, and an expired key can be revoked too.
     let own = mint(&ada.client, &["account_owner"]).await;
     own.revoke(&own.client(&elsewhere)).await.expect(204);
     own.client(&app.base_url).get("/v1/sessions").await.problem(401, "unauthorized");
@@ -405,7 +403,6 @@ async fn revoked_key_fails_on_every_replica() {
     late.revoke(&ada.client).await.expect(204);
     assert_eq!(revocations(&app, ada.account).await.len(), 3);
 
-    // Sixteen concurrent revocations have the effect of one.
     let raced = mint(&ada.client, &["read"]).await;
     let (clients, path) = ([ada.client.clone(), Client::new(&elsewhere, Some(ada.token()))], raced.path());
     let answers = at_once((0..16).map(|i| {
@@ -537,7 +534,6 @@ async fn second_rotation_of_key_is_409() {
     assert_eq!(app.count("select count(*) from audit_log where action = 'api_key.rotated'").await, 1);
 
     raced.rotate(&ada.client).await.problem(409, "conflict");
-    // The new key can be rotated after the old one was revoked.
     raced.revoke(&ada.client).await.expect(204);
     let third = Minted::of(&successor.rotate(&ada.client).await);
     third.client(&app.base_url).get("/v1/sessions").await.expect(200);

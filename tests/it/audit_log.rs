@@ -531,7 +531,6 @@ async fn stalled_export_holds_no_database_connection() {
     })
     .await;
     assert_eq!(ada.client.page(LOG).await.0.len(), 50);
-    // A stalled client that resumes receives the whole file.
     let (mut reader, _writer) = stalled.pop().expect("a reader");
     let mut rest = Vec::new();
     reader.read_to_end(&mut rest).await.expect("the rest of the file");

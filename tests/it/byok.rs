@@ -90,7 +90,6 @@ async fn stored_key_is_never_visible() {
     for secret in [KEY, "sk-first-one", &KEY[..12], "never-seen"] {
         assert_eq!(app.tables_with(secret).await, <[String; 0]>::default(), "{secret}");
     }
-    // Another account's header has no effect, and its key is not accessible.
     let header = stranger.request(Method::DELETE, &route("openai")).header("x-service-account", account.to_string());
     stranger.send(header).await.expect(204);
     stranger.test_key("anthropic").await.problem(404, "not-found");

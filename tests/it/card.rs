@@ -82,7 +82,6 @@ async fn checkout_creates_a_session_at_the_provider() {
     ] {
         assert_eq!(asked.form[name], value, "{name}");
     }
-    // An existing customer of the provider is reused.
     app.bind("cus_ada", person.account).await;
     check_out(&person.client, "solo_manual", None).await.expect(201);
     let asked = provider.asked().remove(1);
@@ -90,7 +89,6 @@ async fn checkout_creates_a_session_at_the_provider() {
         (asked.form.get("customer").map(String::as_str), asked.form.get("customer_email")),
         (Some("cus_ada"), None)
     );
-    // The tier changes only after the payment.
     assert_eq!(app.tier_of(person.account).await, "free");
     app.stop().await;
 }
@@ -124,7 +122,6 @@ async fn invalid_purchase_is_400_without_a_provider_call() {
     for body in [json!({}), json!({"tier": 5}), json!({"tier": "api_builder"})] {
         client.post(CHECKOUT, body).await.problem(400, "validation-failed");
     }
-    // All invalid fields are reported together.
     let several = client.post(CHECKOUT, json!({"tier": "free", "success_url": "x", "cancel_url": "y"})).await;
     several.invalid("tier").invalid("success_url").invalid("cancel_url");
     let bad = client.request(Method::POST, CHECKOUT).header("idempotency-key", "a b").json(&purchase("api_builder"));
@@ -154,7 +151,6 @@ async fn idempotency_key_starts_one_purchase() {
     let (ada, adas) = app.customer(Tier::ApiStarter).await;
     let (bob, bobs) = app.customer(Tier::ApiStarter).await;
     let first = check_out(&adas, "api_builder", Some("order-1")).await.expect(201);
-    // The account now has a customer at the provider, and the tier.
     app.bind("cus_ada", ada).await;
     app.run(&["account", "set-tier", &ada.to_string(), "api_builder"]).await.code(0);
     let again = check_out(&adas, "api_builder", Some(" order-1 ")).await.expect(201);
@@ -176,7 +172,6 @@ async fn idempotency_key_starts_one_purchase() {
         assert_eq!(check_out(client, "api_builder", Some(&long)).await.expect(201).body, one.body);
     }
     assert!(provider.asked().iter().all(|asked| asked.header("idempotency-key").len() <= 255));
-    // The provider rejects a key that was used for another purchase.
     let refused = check_out(&bobs, "solo_manual", Some("order-1")).await.problem(502, "driver-error");
     assert_eq!(
         (&refused.body["title"], &refused.body["provider_status"]),

@@ -106,7 +106,6 @@ async fn challenge_pauses_session_until_it_is_resolved() {
     assert_eq!((&resolved["detected_at"], &resolved["type"]), (&found["detected_at"], &found["type"]));
     assert_timestamp(&resolved["ended_at"]);
     assert_eq!(challenge(&client, &session).await, Value::Null);
-    // The page still shows the challenge.
     wait_for_a_check().await;
     client.operate(&session, "snapshot", json!({})).await.expect(200);
     let events = challenge_events(&app, &session).await;
@@ -116,7 +115,6 @@ async fn challenge_pauses_session_until_it_is_resolved() {
         assert_eq!(counted(&app, "cloudflare_turnstile", outcome).await.as_deref(), Some("1"), "{outcome}");
     }
 
-    // A challenge on another page is a new one.
     client.navigate(&session, &page("cloudflare_turnstile?again")).await;
     let next = paused(&client, &session).await;
     assert_ne!(next["challenge_id"], found["challenge_id"]);

@@ -404,14 +404,12 @@ async fn doctor_names_missing_parts() {
     command.env("KITFLEET_BILLING__CARD__SECRET_KEY", "sk_test_1");
     let ill = run(command, "").await.code(1);
     assert!(ill.stdout.contains("billing.card.secret_key is set, but billing.card.webhook_secret is not"), "{ill:?}");
-    // The check names the missing file of a browser.
     let host = app.data_dir.path().join("kitfleet-host");
     fs::write(&host, "").expect("a file");
     let mut command = app.command(&["doctor"]);
     command.env("KITFLEET_WORKER__DRIVER", "webkit").env("KITFLEET_WORKER__HOST_PROGRAM", &host);
     let ill = run(command, "").await.code(1);
     assert!(ill.stdout.contains("a build puts kitfleet-keeper beside kitfleet"), "{ill:?}");
-    // It also names the missing extension.
     fs::write(host.with_file_name("kitfleet-keeper"), "").expect("a file");
     let mut command = app.command(&["doctor"]);
     command.env("KITFLEET_WORKER__DRIVER", "webkit").env("KITFLEET_WORKER__HOST_PROGRAM", &host);

@@ -47,7 +47,6 @@ async fn health_from(app: &App, address: Ipv4Addr) -> Option<u16> {
 async fn until_ended(stream: &mut TcpStream) {
     let mut rest = Vec::new();
     let ended = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut rest)).await;
-    // A reset ends the connection as well.
     let _ = ended.expect("the service closes the connection");
 }
 

@@ -72,7 +72,6 @@ async fn null_is_accepted_only_for_nullable_fields() {
     let agent = client.post("/v1/agent-sessions", json!({})).await.expect(201).body;
     let agent = agent["id"].as_str().expect("an id");
     let staff = app.staff().await;
-    // A machine that is registered again replaces the first one.
     let node = json!({"name": "mac-1", "livekit_url": "wss://mac-1.example.com", "api_key": "APInode", "api_secret": "a-secret"});
     staff.post("/v1/mac-nodes/register", node).await.expect(201);
     let contract = client.get("/openapi.json").await.expect(200).body;

@@ -107,7 +107,6 @@ async fn checkout_returns_the_payment_address() {
     assert_eq!(asked["order_id"], order["id"]);
     assert_eq!(asked["ipn_callback_url"], format!("{}/v1/billing/crypto-webhook", app.base_url));
 
-    // The buyer can read and list the order; another account cannot.
     assert_eq!(&read(&client, order).await, order);
     let second = check_out(&client, json!({"product": "api_starter"}), None).await.expect(201).body;
     let first_page = client.get(&format!("{ORDERS}?limit=1")).await.expect(200).body;
@@ -157,7 +156,6 @@ async fn idempotency_key_returns_its_first_order() {
     assert_eq!(later.headers["location"], format!("{ORDERS}/{}", later.body["id"].as_str().expect("an id")));
     assert_eq!((&later.body, later.headers["idempotent-replayed"].to_str().ok()), (&answers[0].body, Some("1")));
 
-    // The same key of another account is independent.
     let (_, other) = app.customer(Tier::ApiStarter).await;
     let theirs = check_out(&other, json!({"product": "api_builder"}), Some("once")).await.expect(201);
     assert_ne!(theirs.body["id"], answers[0].body["id"]);
@@ -277,13 +275,11 @@ async fn payment_changes_the_tier_once() {
     assert_eq!(app.count("select count(*) from emails where template like 'payment%'").await, 0);
     assert_eq!(app.count("select count(*) from crypto_orders where flag is not null").await, 0);
 
-    // A second payment of a paid order is flagged.
     let more = notice(&order, "finished", &json!({"payment_id": 99, "parent_payment_id": 1}));
     app.told_by_crypto(&more).await.expect(200);
     assert_eq!(app.count("select count(*) from crypto_orders where flag = 'it was paid twice'").await, 1);
     assert_eq!(app.order_events(&order).await.len(), 1);
 
-    // A refund of a paid order is flagged for staff.
     app.told_by_crypto(&notice(&order, "refunded", &json!({}))).await.expect(200);
     assert_eq!(
         app.count("select count(*) from crypto_orders where flag = 'it was given back after it was paid'").await,
@@ -291,7 +287,6 @@ async fn payment_changes_the_tier_once() {
     );
     assert_eq!(app.tier(account).await, "api_builder");
 
-    // Another purchase of the tier adds a period.
     let second = self::order(&person).await;
     app.told_by_crypto(&notice(&second, "finished", &json!({}))).await.expect(200);
     let added =
@@ -318,10 +313,8 @@ async fn wrong_amount_price_or_currency_is_flagged() {
         assert_eq!(read(&client, &order).await["status"], "pending", "{amiss}");
         let flagged = sqlx::query_scalar::<_, String>("select flag from crypto_orders where flag is not null");
         assert_eq!(flagged.fetch_one(&app.database.pool).await.expect("a flag"), why, "{amiss}");
-        // The rest of the amount arrives.
         app.told_by_crypto(&notice(&order, "finished", &json!({"payment_id": 77}))).await.expect(200);
         assert_eq!(read(&client, &order).await["status"], "paid", "{amiss}");
-        // The flag of the first payment stays.
         assert_eq!(app.count("select count(*) from crypto_orders where flag is not null").await, 1);
         sqlx::query("delete from crypto_orders").execute(&app.database.pool).await.expect("a statement");
     }
@@ -380,7 +373,6 @@ async fn payment_clears_only_its_own_flag() {
     let flagged = staff.get("/v1/admin/crypto-orders?flagged=true").await.expect(200).body;
     assert_eq!((&flagged["data"][0]["id"], &flagged["data"][0]["flag"]), (&order["id"], &json!(too_little)));
 
-    // The earlier payment completes the order.
     let second = self::order(&client).await;
     app.told_by_crypto(&notice(&second, "finished", &less)).await.expect(200);
     app.told_by_crypto(&notice(&second, "finished", &other(0.000_5))).await.expect(200);
@@ -388,7 +380,6 @@ async fn payment_clears_only_its_own_flag() {
     assert_eq!(read(&client, &second).await["status"], "paid");
     assert_eq!(flag(&second).await, shown(too_little, "77"));
 
-    // Staff settle the order with the flagged payment.
     let third = self::order(&client).await;
     app.told_by_crypto(&notice(&third, "finished", &less)).await.expect(200);
     app.told_by_crypto(&notice(&third, "finished", &other(0.000_5))).await.expect(200);
@@ -444,7 +435,6 @@ async fn partial_payment_of_failed_order_is_flagged() {
         }
         let settled = settle(&order).await.expect(200).body;
         assert_eq!((&settled["status"], &settled["flagged"]), (&json!("paid"), &json!(false)));
-        // The processor repeats the earlier notice.
         app.told_by_crypto(&sent).await.expect(200);
         assert_eq!(shown(&order).await["flagged"], false);
         let events: Vec<_> = app.order_events(&order).await.into_iter().map(|(kind, _)| kind).collect();
@@ -452,14 +442,12 @@ async fn partial_payment_of_failed_order_is_flagged() {
     }
     assert_eq!(app.tier(account).await, "api_builder");
 
-    // Another payment of a pending order may fail too.
     let waits = order(&client).await;
     let part = json!({"payment_id": 77, "parent_payment_id": waits["payment_id"], "actually_paid": 0.000_5});
     app.told_by_crypto(&notice(&waits, "expired", &part)).await.expect(200);
     let now = shown(&waits).await;
     assert_eq!((&now["status"], &now["flag"]), (&json!("pending"), &too_little));
 
-    // No notice arrives, and a sweep asks the processor.
     let [short, nothing] = [order(&client).await, order(&client).await];
     processor.stands(&notice(&short, "partially_paid", &json!({"actually_paid": 0.000_5})));
     processor.stands(&notice(&nothing, "waiting", &json!({"actually_paid": 0})));
@@ -607,7 +595,6 @@ async fn staff_expire_and_settle_orders_once() {
     staff.post(&path(&late, "expire"), because()).await.problem(409, "conflict");
     staff.post(&path(&late, "settle"), because()).await.problem(409, "conflict");
 
-    // The payment arrives after the order expired.
     app.told_by_crypto(&notice(&late, "finished", &json!({}))).await.expect(200);
     let flagged = staff.get("/v1/admin/crypto-orders?flagged=true").await.expect(200).body;
     assert_eq!((flagged["data"].as_array().map(Vec::len), &flagged["data"][0]["id"]), (Some(1), &late["id"]));
@@ -701,7 +688,6 @@ async fn sweep_ends_old_orders_and_paid_periods() {
     assert_eq!((&swept["lapsed"], app.tier(account).await.as_str()), (&json!(1), "free"));
     assert_eq!(app.run(&["sweep", "crypto-orders", "--json"]).await.code(0).json()["lapsed"], 0);
 
-    // A tier given since then stays.
     app.told_by_crypto(&notice(&young, "finished", &json!({}))).await.expect(200);
     app.run(&["account", "set-tier", &account.to_string(), "enterprise"]).await.code(0);
     app.age(&young, "31 days").await;
@@ -709,7 +695,6 @@ async fn sweep_ends_old_orders_and_paid_periods() {
     assert_eq!((&swept["lapsed"], app.tier(account).await.as_str()), (&json!(1), "enterprise"));
     app.stop().await;
 
-    // If the processor does not answer, no order fails.
     let app =
         App::simulated().paid_in_crypto_at(&processor.base_url).set("billing.crypto.sweep_after", "0s").start().await;
     let (_, client) = app.customer(Tier::ApiStarter).await;

@@ -202,7 +202,6 @@ async fn app_receives_its_key_once() {
     assert_eq!(app.tables_with(key).await, <[String; 0]>::default());
     assert!(!app.log(0).contains(key), "the key is logged");
 
-    // The key is one of the account's keys and has full access.
     let client = Client::new(&app.base_url, Some(key));
     assert_eq!(client.get("/v1/account/me").await.expect(200).body["email"], ada.email);
     client.session().await;
@@ -360,7 +359,6 @@ async fn unfetched_key_expires() {
                   where kind = 'device' and coalesce(expires_at > now() + interval '2 minutes', true)";
     assert_eq!(app.count(behind).await, 0);
 
-    // An expired code is expired for the app and unknown to the person.
     let pending = app.desktop().await;
     app.alter(&pending, OVER).await;
     assert_eq!(app.exchange(&pending).await, expired());
@@ -551,7 +549,6 @@ async fn device_on_the_free_tier_is_limited_to_its_routes() {
     set_tier("free").await;
     restricted(&paid).await;
 
-    // A rotated device key is still a device key.
     let keys = ada.client.get(KEYS).await.expect(200).body;
     let id = keys["data"][0]["id"].as_str().expect("an id");
     let rotated = ada.client.post(&format!("{KEYS}/{id}/rotate"), json!({})).await.expect(201);

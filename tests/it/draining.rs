@@ -147,7 +147,6 @@ async fn killed_worker_fails_only_its_own_sessions() {
     for (worker, of_worker) in &sessions {
         for session in of_worker {
             if *worker == killed {
-                // The busy session stays busy until it is deleted.
                 let answer = client.operate(session, "interact", tap()).await;
                 assert!([409, 410, 502].contains(&answer.status.as_u16()), "{}: {}", answer.status, answer.body);
             } else {
@@ -346,7 +345,6 @@ async fn drains_survive_a_database_restart() {
     }
 
     let ran = draining.await.expect("a task").code(1);
-    // The command has also printed the outage.
     assert!(ran.stderr.contains("had to end 1 live session at the deadline"), "{ran:?}");
     let took = began.elapsed();
     assert!(took + Duration::from_secs(1) > DEADLINE && took < DEADLINE + AT_ONCE, "the drain took {took:?}");
@@ -423,7 +421,6 @@ async fn drain_command_waits_for_live_sessions() {
     })
     .await;
     assert_eq!(app.run(&["workers", "list", "--json"]).await.code(0).json()[0]["status"], "draining");
-    // The command can be repeated with `--wait`.
     let again = app.run(&["workers", "drain", &worker, "--wait"]).await.code(0).stdout;
     assert!(again.contains("has no live session"), "{again}");
     assert!(app.run(&["workers", "drain", &worker]).await.code(1).complaint().contains("already draining"));
@@ -457,7 +454,6 @@ async fn drain_deadline_ends_live_sessions() {
     assert!(started.elapsed() < Duration::from_secs(10), "it took {:?}", started.elapsed());
     assert!(ran.complaint().contains("had to end 2 live sessions at the deadline"), "{ran:?}");
     assert_eq!(json_lines(&ran).last().expect("at least one line")["ended_sessions"], 2);
-    // A repeated command, for instance by a hook, reports the present state.
     app.run(&["workers", "drain", &worker, "--wait"]).await.code(0);
     wait.await.expect("a task").problem(503, "driver-not-integrated");
     for session in [&idle, &busy] {

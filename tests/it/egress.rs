@@ -157,7 +157,6 @@ async fn public_page_inside_network_namespace() {
     let client = app.client().await;
     let session = client.session().await;
 
-    // A public page loads by address and by name.
     client.navigate(&session, &public.url("/")).await;
     client.navigate(&session, &public.url_under("public.example", "/")).await;
     assert_eq!(text(&client, &session, "#title").await, "Home");

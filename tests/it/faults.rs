@@ -353,7 +353,6 @@ async fn broken_connection_at_any_step_leaves_nothing_busy() {
         until_settled(&named).await;
         assert!(stop_breaking(&db, step).await, "no create took this step: {named}");
         assert_told(&answer, 201, &named);
-        // A caller that received 201 has a working session.
         if answer.status == 201 {
             let id = answer.body["id"].as_str().expect("an id");
             assert_eq!(scene.client.status(id).await, "ready", "{named}");
@@ -478,7 +477,6 @@ async fn disconnected_callers_cancel_nothing() {
         until_settled().await;
         assert_eq!(failures(app, session).await, Vec::<Value>::new());
     }
-    // A navigation whose caller has disconnected continues to its end.
     let hit = json!({"url": scene.site.url("/redirect?to=/hit")});
     leave_after(Duration::from_millis(60), post(format!("/v1/sessions/{session}/navigate"), hit)).await;
     until_settled().await;
@@ -488,7 +486,6 @@ async fn disconnected_callers_cancel_nothing() {
     assert_eq!(scene.visit("/").await.body["status"], 200);
     scene.assert_ready().await;
 
-    // Sessions whose creators disconnected are listed, ready, and can be destroyed.
     let left = client.get("/v1/sessions?label=left&limit=100").await.expect(200).body;
     for session in left["data"].as_array().expect("sessions") {
         assert_eq!(session["status"], "ready");

@@ -104,7 +104,6 @@ async fn too_large_upload_is_413() {
     let padded = format!(r#"{{"padding":"{}"}}"#, "x".repeat(MIB));
     client.post_raw(&format!("/v1/sessions/{session}/wait"), padded.clone()).await.problem(413, "payload-too-large");
     client.post_raw(&interact, padded).await.invalid("action");
-    // Several at once wait for each other's memory.
     let sessions = [session.clone(), session];
     let uploads = sessions.map(|session| {
         let (client, body) = (client.clone(), upload(&[file("a", &vec![1; 15 * MIB])]));

@@ -195,7 +195,6 @@ async fn inside_a_small_disk() {
     .await;
     app.client().await.session().await;
 
-    // A mail that could not be written is sent once the disk has space.
     let rest = disk.join("rest");
     let mut file = std::fs::File::create(&rest).expect("a file");
     while std::io::Write::write_all(&mut file, &[1; 4096]).is_ok() {}

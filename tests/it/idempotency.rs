@@ -132,7 +132,6 @@ async fn idempotency_key_follows_the_documented_rule() {
 
         let elsewhere = their_request.send(&other, &["once"], &their_request.body).await.expect(request.status);
         assert_ne!(elsewhere.body, first.body, "{about}");
-        // Requests with a blank key are independent.
         for _ in 0..2 {
             let unnamed = request.send(&client, &["  "], &request.body).await.expect(request.status);
             assert!(unnamed.body != first.body && !is_marked(&unnamed), "{about}");

@@ -121,7 +121,6 @@ async fn known_address_requires_confirmation() {
     assert_eq!(asked.body["confirmation_required"], true);
     assert_timestamp(&asked.body["expires_at"]);
     let old = app.mail_to(&address, Template::ConfirmSignIn).await.token;
-    // A second request invalidates the first mail's link.
     Browser::new(&app).sign_in(&provider, &claims).await.expect(202);
     let link = app.mail_number(2, &address, Template::ConfirmSignIn).await.token;
     assert_eq!(app.web_sessions(account).await, 0);

@@ -61,7 +61,6 @@ async fn ticket_requires_access_to_the_session() {
     let reader = app.client_of(account, &["read:sessions"]).await;
     issue(&reader, &session, json!({"role": "viewer"})).await.expect(201);
     issue(&reader, &session, json!({"role": "controller"})).await.problem(403, "forbidden");
-    // A controller ticket requires only the write scope.
     let driver = app.client_of(account, &["write:sessions"]).await;
     issue(&driver, &session, json!({"role": "controller"})).await.expect(201);
     for viewer in [json!({"role": "viewer"}), json!({"role": null}), json!({})] {
@@ -397,7 +396,6 @@ async fn link_works_for_any_visitor_until_deleted_or_expired() {
         sqlx::query_scalar("select l::text from live_links l").fetch_all(&app.database.pool).await.expect("links");
     assert!(kept.len() == 1 && !kept[0].contains(secret), "{kept:?}");
 
-    // A link can be followed repeatedly and without credentials.
     for _ in 0..2 {
         let ticket = follow(&app, secret).await.expect(201).body;
         assert_eq!(ticket["url"], format!("{}/v1/sessions/{session}/live", app.base_url.replace("http://", "ws://")));

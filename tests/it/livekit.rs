@@ -152,7 +152,6 @@ async fn token_rejections_have_a_reason_and_are_counted() {
     app.register("mac-2", SECRET, None, SEALS).await;
     let placed = client.livekit_token(&agent, "controller").await.expect(200).body;
     assert_eq!(placed["url"], "wss://mac-2.example.com");
-    // A registration with the same name replaces the machine and keeps its rooms.
     assert!(!app.register("mac-2", SECRET, None, [7; 32]).await);
     client.livekit_token(&agent, "controller").await.problem(503, "feature-unavailable");
     assert!(!app.register("mac-1", SECRET, None, SEALS).await && !app.register("mac-2", SECRET, None, SEALS).await);
@@ -197,7 +196,6 @@ async fn token_without_scope_or_role_is_counted_as_forbidden() {
         assert_eq!(app.minted(role, "forbidden").await, 2, "role");
         free.get(&path(role)).await.problem(403, "forbidden");
         assert_eq!(app.minted(role, "forbidden").await, 3, "tier");
-        // Requests without a valid credential or a valid role are not counted.
         app.stranger().get(&path(role)).await.problem(401, "unauthorized");
         narrow.get(&path("admin")).await.problem(403, "forbidden");
         assert_eq!(app.minted(role, "forbidden").await, 3, "{role}");
@@ -227,7 +225,6 @@ async fn rooms_are_distributed_by_machine_capacity() {
     }
     let count = |url: &str| rooms.values().filter(|(_, at)| at == url).count();
     assert_eq!((count("wss://mac-1.example.com"), count("wss://mac-2.example.com"), count("")), (1, 3, 1));
-    // Closing an agent session frees its room.
     let full = rooms.iter().find(|(_, (status, _))| *status == 503).expect("one without a room").0;
     let other = rooms.iter().find(|(_, (status, _))| *status == 200).expect("one with a room").0;
     client.delete(&format!("/v1/agent-sessions/{other}")).await.expect(204);

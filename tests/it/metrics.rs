@@ -279,7 +279,6 @@ async fn metrics_have_bounded_labels() {
     let outcomes: BTreeSet<_> =
         samples.iter().filter_map(|s| Some(labels(s, "service_auth_total")?["outcome"])).collect();
     assert!(BTreeSet::from(["ok", "unauthorized", "invalid", "forbidden"]).is_subset(&outcomes), "{text}");
-    // Counters exist at zero before the first event.
     let audited = samples.iter().filter_map(|sample| labels(sample, "service_account_audit_emit_total"));
     let audited: BTreeSet<_> = audited.map(|labels| (labels["prefix"], labels["actor_type"])).collect();
     let customers = ["account", "api_key", "profile", "session", "team", "webhook_delivery", "webhook_endpoint"];

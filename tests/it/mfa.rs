@@ -176,7 +176,6 @@ async fn first_code_enrolls_the_second_factor() {
     assert_eq!((rows.len(), &rows[0].payload), (1, &json!({})));
     assert_eq!((rows[0].actor_type.as_str(), rows[0].actor_key_id), ("customer", None));
 
-    // The secret and the codes are stored sealed or hashed, and not logged.
     let secret = totp.secret().as_bytes().iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     let plain = codes[0].replace('-', "");
     for needle in [&secret, &totp.secret().to_base32(), &codes[0], &plain] {
@@ -232,7 +231,6 @@ async fn challenge_is_met_once_by_code_or_recovery_code() {
     assert_eq!(met.headers["cache-control"], "no-store");
     assert!(app.tables_with(token_of(&met)).await.is_empty(), "a token is stored");
     let client = app.signed_in(&met);
-    // Meeting the challenge counts as a recent proof.
     client.post(DISABLE, json!({"confirm": "no"})).await.invalid("confirm");
     assert_timestamp(&status(&client).await["last_used_at"]);
     stranger.post(CHALLENGE, with("recovery_code", recovery)).await.invalid("challenge_token");
@@ -383,7 +381,6 @@ async fn wrong_guesses_are_limited() {
     app.execute(later, ada.account.as_uuid()).await;
     guess(&second, &app.fresh_code(&ada, &authenticator).await).await.expect(200);
 
-    // Guesses of a pending enrollment are limited too.
     let bob = app.person(Tier::Free).await;
     bob.client.post(ENROLL, json!({})).await.expect(200);
     let mut statuses = Vec::new();
@@ -432,7 +429,6 @@ async fn gated_operations_require_a_recent_proof() {
     let used = app.audited(ada.account, "account.recovery_code_used").await;
     assert_eq!((used.len(), &used[0].payload), (1, &json!({"remaining": 1})));
 
-    // A refreshed session keeps its proof.
     let refreshed = app.stranger().post("/v1/auth/refresh", json!({"token": ada.token()})).await.expect(200);
     let client = Client::new(&app.base_url, refreshed.body["token"].as_str());
     let regenerated = recovery_codes(&client.post(REGENERATE, json!({})).await.expect(200));
@@ -620,7 +616,6 @@ async fn concurrent_proofs_succeed_once() {
         won.len()
     };
 
-    // One challenge, with two valid codes.
     let challenge = app.challenge(&ada).await;
     let now = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
     let codes = [app.fresh_code(&ada, &authenticator).await, authenticator.totp.generate(now + 30).to_string()];

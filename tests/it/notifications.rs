@@ -237,7 +237,6 @@ async fn reconnected_stream_continues_after_its_last_event() {
         assert_eq!(message.event, ["operation.started", "operation.ended"][nth % 2]);
     }
     let highest = missed.last().expect("some").id;
-    // The highest id is valid too.
     let mut at_the_end = client.resume(&highest.to_string()).await;
     let by_query = client.request(Method::GET, &format!("{STREAM}?last_event_id={}", highest - 1)).send().await;
     assert_eq!(Stream::of(by_query.expect("an answer")).next().await.expect("one").id, highest);

@@ -116,7 +116,6 @@ async fn client_authenticates_by_header_or_body() {
         Client::new(&app.base_url, Some(text)).session().await;
     }
 
-    // A narrower scope can be requested, including a granular part of a broad one.
     let scoped = async |scope: &str| request(&app, Some(&client), &[grant, ("scope", scope)]).await;
     for scope in ["read", "write:sessions read", "read:sessions"] {
         assert_eq!(scoped(scope).await.expect(200).body["scope"], scope);
@@ -190,7 +189,6 @@ async fn token_errors_have_the_form_of_the_rfc() {
     app.execute("update accounts set status = 'deleted' where id = $1", account).await;
     refused(&request(&app, Some(&client), &[grant]).await, 401, "invalid_client");
 
-    // Errors outside of OAuth are problem documents.
     stranger.get("/v1/oauth/token").await.problem(405, "method-not-allowed");
     let long = stranger.request(Method::POST, "/v1/oauth/token").body(vec![b'a'; 2 * 1024 * 1024]);
     stranger.send(long).await.problem(413, "payload-too-large");

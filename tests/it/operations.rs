@@ -625,7 +625,6 @@ async fn typed_text_is_neither_logged_nor_stored_in_clear() {
         let answer = call.await.expect("a task").expect(200);
         assert!(!secrets.iter().any(|secret| answer.body.to_string().contains(secret)), "{}", answer.body);
     }
-    // Rejected input is secret as well.
     let refused = client.operate(&session, "interact", typing(&secrets[0].repeat(1_000), true)).await;
     assert!(!refused.invalid("action.text").body.to_string().contains(secrets[0]));
     let number = json!({"action": {"kind": "type", "selector": "#a", "text": 471_147_114_711_u64}});

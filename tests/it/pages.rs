@@ -72,7 +72,6 @@ async fn every_page_has_protective_headers() {
         assert_eq!(is_page(headers), !is_for_programs, "{}: {}", route.path, answer.status());
     }
     assert!(pages.contains(&"/docs".to_owned()) && pages.contains(&"/status".to_owned()), "{pages:?}");
-    // The files of the API documentation have the headers too.
     for asset in ["/docs/index.html", "/docs/oauth2-redirect.html"] {
         let (headers, _) = get(&stranger, asset).await;
         assert!(is_page(&headers), "{asset}");

@@ -164,7 +164,6 @@ async fn deleted_profile_stays_in_the_recycle_bin_until_purge() {
 async fn profile_above_the_tier_limit_is_403() {
     let app = App::simulated().set("limits.profiles.api_starter", "3").start().await;
     let (account, client) = app.customer(Tier::ApiStarter).await;
-    // Concurrent creates do not exceed the limit.
     let client_of_all = client.clone();
     let racing = (0..16).map(|_| {
         let client = client_of_all.clone();
@@ -208,7 +207,6 @@ async fn profile_above_the_tier_limit_is_403() {
     client.delete(&at(&profile, "/purge")).await.expect(204);
     client.profile().await;
 
-    // After a downgrade, the account keeps its profiles.
     app.run(&["account", "set-tier", &account.to_string(), "solo_manual"]).await.code(0);
     assert_eq!(client.listed("").await.len(), 3);
     app.run(&["account", "set-tier", &account.to_string(), "enterprise"]).await.code(0);
@@ -363,7 +361,6 @@ async fn profile_in_use_has_precedence_over_concurrency_limit() {
     let refused = client.launch(&one).await.problem(409, "profile-in-use");
     assert_eq!(refused.body["active_session_id"], session.as_str());
     client.launch(&other).await.problem(429, "concurrency-limit");
-    // The rejected launch does not update `last_used_at`.
     assert_eq!(client.get(&at(&other, "")).await.expect(200).body["last_used_at"], Value::Null);
     app.stop().await;
 }

@@ -133,7 +133,6 @@ async fn saved_proxy_never_reveals_its_secrets() {
 
     assert_eq!(client.proxies().await, json!([vpn, tunnel, http, proxy]));
     assert_eq!(client.get(&format!("{PROXIES}/{id}")).await.expect(200).body, proxy);
-    // A proxy of another account is a 404, also with the account header.
     assert_eq!(stranger.proxies().await, json!([]));
     for id in [&id, &unknown_id("prx"), "x"] {
         let path = format!("{PROXIES}/{id}");
@@ -239,7 +238,6 @@ async fn invalid_proxy_is_400_on_its_field() {
     }
     let refused = client.post(PROXIES, vpn(&format!("{}script-security 2\n", openvpn("vpn.example.com")))).await;
     assert!(refused.invalid("config").body["errors"][0]["message"].to_string().contains("script-security"));
-    // The response lists all invalid fields.
     let many = client.post(PROXIES, json!({"label": "", "scheme": "http", "port": 0, "password": ""})).await;
     for field in ["label", "host", "port", "password", "username"] {
         assert!(many.body["errors"].to_string().contains(&format!("\"{field}\"")), "{}", many.body);
@@ -280,11 +278,9 @@ async fn new_host_of_a_proxy_requires_the_password() {
         client.replace(&id, with(kept(), moved.clone())).await.invalid("password");
         assert_eq!(client.get(&format!("{PROXIES}/{id}")).await.expect(200).body, same);
     }
-    // Host names are compared without regard to case.
     client.replace(&id, with(kept(), json!({"host": "PROXY.example.COM"}))).await.expect(200);
     let moved = client.replace(&id, with(socks5(), json!({"host": "other.example.com"}))).await.expect(200).body;
     assert_eq!((&moved["host"], &moved["has_password"]), (&json!("other.example.com"), &json!(true)));
-    // A replacement with a new password keeps the user name.
     let unnamed = without(with(socks5(), json!({"host": "other.example.com"})), "username");
     assert_eq!(client.replace(&id, unnamed).await.expect(200).body["username"], moved["username"]);
     let bare = with(socks5(), json!({"host": "third.example.com", "password": null}));
@@ -301,7 +297,6 @@ async fn new_host_of_a_proxy_requires_the_password() {
         (&named["host"], &named["has_config"], &named["has_password"]),
         (&json!("vpn.example.com"), &json!(true), &json!(true))
     );
-    // The same configuration is not a change.
     client.replace(&id, without(tunnel.clone(), "password")).await.expect(200);
     client.replace(&id, with(tunnel.clone(), json!({"config": null}))).await.invalid("config");
     let another = with(tunnel, json!({"config": wireguard("vpn.example.com").0}));
@@ -496,7 +491,6 @@ async fn second_proxy_check_is_409_and_worker_death_is_503() {
         async || (app.count("select count(*) from proxy_checks where begun_at is not null").await == 1).then_some(());
     eventually(Duration::from_secs(10), "the check has begun", begun).await;
     client.check(&id).await.problem(409, "conflict");
-    // A check of another account runs meanwhile.
     let theirs = other.saved(server.body()).await;
     assert_eq!(other.check(&theirs).await.expect(200).body["reachable"], true);
     assert_eq!(app.count("select count(*) from proxy_checks where sealed_secrets is not null").await, 0);
@@ -559,7 +553,6 @@ async fn agent_session_uses_a_proxy_of_its_account() {
     assert_eq!(app.tables_with(PASSWORD).await, <[String; 0]>::default());
     let used = client.delete(&format!("{PROXIES}/{id}")).await.problem(409, "conflict").body;
     assert_eq!(used["agent_session_id"], agent);
-    // The proxy can be replaced, which does not affect the session.
     client.replace(&id, with(socks5(), json!({"host": "elsewhere.example.com"}))).await.expect(200);
     assert_eq!(app.count(kept).await, 1);
     client.delete(&path).await.expect(204);

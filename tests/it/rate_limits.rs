@@ -26,7 +26,6 @@ async fn key_beyond_its_limit_is_429_with_retry_after() {
         .await;
     let account = app.account(kitfleet_domain::accounts::Tier::Enterprise).await;
     let client = app.client_of(account, &["account_owner"]).await;
-    // Failed requests count too, and have the same headers.
     let paths = ["/v1/sessions", "/v1/sessions?limit=0", "/v1/sessions/x", "/v1/sessions"];
     for (path, remaining) in paths.into_iter().zip([3, 2, 1, 0]) {
         let answer = client.get(path).await;

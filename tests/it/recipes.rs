@@ -228,7 +228,6 @@ async fn recipe_contains_only_successful_steps_of_ended_plans() {
     let of = client.recipe_of(&agent).await;
     let log = client.get(&format!("/v1/recipes/{of}")).await.expect(200).body["intent_log"].clone();
     assert_eq!(log, json!(["a", "f", "i"].map(|key| json!({"kind": "press", "key": key}))));
-    // A recipe does not change after its creation.
     assert_eq!(client.get(&path).await.expect(200).body["intent_log"], json!([]));
     app.stop().await;
 }

@@ -55,7 +55,6 @@ async fn pages_are_listed_opened_activated_and_closed() {
     let urls: Vec<_> = pages(&client, &session).await.into_iter().map(|page| page["url"].clone()).collect();
     assert_eq!(urls, ["https://example.com/", "https://example.org/", "https://example.net/"]);
 
-    // A page in the background, and then the active one, whose successor is the newest.
     client.delete(&path_of(&session, &opened["id"])).await.expect(204);
     assert_eq!(active(&client, &session).await, first[0]["id"]);
     client.delete(&path_of(&session, &first[0]["id"])).await.expect(204);
@@ -93,12 +92,10 @@ async fn ninth_page_and_closing_the_last_one_are_409() {
         open(&client, &session, json!({})).await.expect(201);
     }
     open(&client, &session, json!({})).await.problem(409, "conflict");
-    // The page gets null, and goes on.
     client.navigate(&session, POPUP).await;
     assert_eq!(pages(&client, &session).await.len(), 8);
     client.delete(&path_of(&session, &first)).await.expect(204);
     open(&client, &session, json!({})).await.expect(201);
-    // A number is never used again.
     client.delete(&path_of(&session, &first)).await.problem(404, "not-found");
     app.stop().await;
 }

@@ -109,13 +109,11 @@ async fn rejected_create_leaves_no_row() {
         (json!({"proxy": "socks5://proxy.example:1080"}), "proxy"),
         (json!({"proxy": {"host": "proxy.example"}}), "proxy"),
         (json!({"proxy": null}), "proxy"),
-        // `proxy` is rejected before any look-up, including that of the profile.
         (json!({"proxy": null, "profile_id": unknown_id("prof")}), "proxy"),
     ];
     for (body, field) in refused {
         client.post("/v1/sessions", body).await.invalid(field);
     }
-    // A number that JSON parsers would round is rejected.
     let rounded = r#"{"metadata": {"orders": [1, 18446744073709551616]}}"#;
     client.post_raw("/v1/sessions", rounded).await.invalid("metadata");
     for profile in [unknown_id("prof"), "prof_x".to_owned()] {

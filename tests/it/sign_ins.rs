@@ -148,7 +148,6 @@ async fn signup_with_confirmed_address_signs_in() {
     assert_eq!(app.audit(account).await.len(), 0);
 
     let link = app.mail_to("Ada@example.com", Template::VerifyEmail).await;
-    // None of the routes honors the team account header.
     let verify = stranger.request(Method::POST, VERIFY).header("x-service-account", "x").header("user-agent", BROWSER);
     let verified = stranger.send(verify.json(&json!({"token": link.token}))).await.expect(200);
     let client = session(&app, &verified).await;

@@ -241,7 +241,6 @@ async fn staff_change_tiers_and_record_notes_and_refunds() {
     assert_eq!(app.written_by_staff(account, "admin.support_note").await, rows);
     let changed = app.audited(account, "subscription.tier_changed").await;
     assert_eq!((changed.len(), changed[0].actor_type.as_str()), (1, "system"));
-    // The request for the tier that the account already has is not counted.
     assert_eq!(app.audit_count("admin").await, 3);
     let found = staff.get("/v1/admin/accounts?tier=api_builder&status=active").await.expect(200);
     assert_eq!(found.body["data"].as_array().map(Vec::len), Some(1), "{}", found.body);

@@ -302,7 +302,6 @@ async fn failures_of_targets_do_not_affect_the_status() {
     assert_eq!(app.count("select count(*) from webhook_deliveries where last_error is not null").await, 6 * 5);
     let shown = app.status_after("select 1").await;
     assert_eq!(state_of(&shown, "webhooks"), "operational");
-    // Long-waiting retries of such deliveries do not count either.
     let late = "update webhook_deliveries set due = true, next_attempt_at = now() - interval '6 minutes'
                 where event_type = 'test.ping' and status = 'pending'";
     assert_eq!(state_of(&app.status_after(late).await, "webhooks"), "operational");
@@ -571,7 +570,6 @@ async fn address_subscribes_by_button_and_unsubscribes_fully() {
     let asked = app.mail_to("Ada@example.com", Template::StatusConfirm).await;
     assert_eq!(asked.link(), format!("{}/status/confirm?token={}", app.base_url, asked.token));
     assert!(app.tables_with(&asked.token).await.is_empty(), "a token is stored");
-    // A second request for the address sends no second mail.
     let again = stranger.post(SUBSCRIBERS, json!({"email": address})).await.expect(200);
     assert_eq!(members(&again.body), members(&first.body), "the answer is the same for a pending address");
     let done = "select count(*) from emails where status = 'done'";
@@ -795,7 +793,6 @@ async fn subscriber_gets_only_notices_after_confirmation() {
     update(&staff, &id, "First news.").await.expect(200);
     joins("cid").await;
     assert_eq!(mailed("incident_updated").await, "ada bob");
-    // An update that waits for its hour is mailed with the newest text.
     update(&staff, &id, "Second news.").await.expect(200);
     joins("dan").await;
     assert_eq!(mailed("incident_updated").await, "", "an hour has not passed");

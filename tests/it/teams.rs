@@ -229,7 +229,6 @@ async fn removal_revokes_the_members_keys() {
         (&json!(ada.account), &json!(bob.account))
     );
     let first = Minted::of(&made);
-    // A key created with this key counts as created by the member too.
     let by_key = first.client(&app.base_url).mint(&["read"]).await.expect(201);
     assert_eq!(by_key.body["created_by_account_id"], json!(bob.account));
     let second = Minted::of(&by_key);
@@ -428,7 +427,6 @@ async fn deleted_account_leaves_every_team() {
     assert_eq!((&removed.ip_address, &removed.user_agent), (&None, &None));
     assert_eq!(revocations(&app, ada.account).await.len(), 1);
 
-    // Two accounts on each other's teams can be deleted concurrently.
     for _ in 0..4 {
         let (one, two) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
         app.join(&one, &two, "admin").await;

@@ -97,7 +97,6 @@ async fn members_key_has_its_creators_rights() {
     }
     key.on("x").get("/v1/sessions").await.invalid("X-Service-Account");
     key.on(ada.account).get("/v1/sessions").await.expect(200);
-    // The owner's own keys are not affected.
     let own = mint(&ada.client, &["account_owner"]).await.client(&app.base_url);
     own.get("/v1/account/me").await.expect(200);
     own.on(eve.account).get("/v1/sessions").await.expect(200);
@@ -196,7 +195,6 @@ async fn members_keys_end_with_the_membership() {
             key.get("/v1/sessions").await.problem(401, "unauthorized");
         }
         kept.get("/v1/account/me").await.expect(200);
-        // A member who joins again does not get the old keys back.
         if !by_deletion {
             app.join(ada, bob, "admin").await;
             for key in &members {

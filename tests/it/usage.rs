@@ -114,7 +114,6 @@ async fn completed_operations_are_counted() {
     for _ in 0..4 {
         client.get(&format!("/v1/sessions/{session}/state")).await.expect(200);
     }
-    // Rejected and failed operations are not counted.
     client.operate(&session, "navigate", json!({"url": "ftp://x"})).await.expect(400);
     let late = json!({"condition": {"kind": "time", "ms": 5_000}, "timeout_ms": 100});
     client.operate(&session, "wait", late).await.expect(504);

@@ -88,7 +88,6 @@ async fn login_starts_a_session_of_30_days() {
     let thirty_days = "select count(*) from web_sessions where expires_at - created_at = interval '30 days'";
     assert_eq!(app.count(thirty_days).await, 1);
 
-    // The web session has all rights of the owner.
     let created = client.post("/v1/sessions", json!({})).await.expect(201).body;
     assert_eq!((&created["api_key_id"], &created["account_id"]), (&Value::Null, &json!(ada.account.to_string())));
     let id = created["id"].as_str().expect("an id");
@@ -121,7 +120,6 @@ async fn devices_are_listed_and_signed_out_individually() {
     }
     assert!(key.devices().await.iter().all(|device| device["current"] == false), "a key is not a device");
 
-    // Devices of other accounts and unknown ids get the same 404.
     let his = bob.client.device().await;
     let [third_id, second_id, first_id] = &ids[..] else { panic!("{ids:?}") };
     let strangers = [
@@ -153,7 +151,6 @@ async fn devices_are_listed_and_signed_out_individually() {
     assert_eq!(ada.client.sign_out(second_id).await, 404, "the device is not signed in any more");
     assert_eq!(ada.client.devices().await.len(), 2);
 
-    // The current device, an expired one, and a sign-out with a key.
     assert_eq!(clients[0].sign_out(third_id).await, 204);
     assert!(!clients[0].is_signed_in().await);
     let late = app.device_of(ada.account).await;
@@ -232,7 +229,6 @@ async fn ended_session_is_rejected() {
     let [row] = &log[..] else { panic!("{log:?}") };
     assert_eq!((row.action.as_str(), &row.payload["session_id"]), ("account.logout", &json!(second_id)));
 
-    // A refreshed session is the same device.
     let refreshed = app.stranger().post("/v1/auth/refresh", json!({"token": third.key})).await.expect(200).body;
     assert!(!third.is_signed_in().await);
     let third = Client::new(&app.base_url, refreshed["token"].as_str());

@@ -259,7 +259,6 @@ async fn eleventh_endpoint_is_409_under_concurrency() {
     for refused in answers.iter().filter(|answer| answer.status != 201) {
         assert_eq!(refused.status, 409, "{}", refused.body);
     }
-    // A paused endpoint counts, a deleted one does not.
     let id = id_of(&made[0].body);
     patch(&client, &id, json!({"active": false})).await.expect(200);
     let body = json!({"url": "https://example.com/more", "events": ["session.failed"]});

@@ -80,7 +80,6 @@ async fn owner_of_old_secret_is_reminded_once() {
     assert_eq!(app.sweep().await, json!({"old_secrets": 0, "ending_graces": 0}));
     assert_eq!(app.queued_mails(REMINDER).await, 2);
 
-    // A new secret becomes old too.
     rotate(&client, &old).await;
     app.sweep().await;
     assert_eq!(app.queued_mails(REMINDER).await, 2);

@@ -15,7 +15,6 @@ const FRAME_ANCESTORS: &str = "frame-ancestors";
 
 pub async fn protect(mut response: Response) -> Response {
     let headers = response.headers_mut();
-    // Browsers must not guess the content type.
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if is_page(headers) {
         protect_page(headers);

@@ -142,7 +142,6 @@ async fn create_with_a_used_key_returns_the_first_response() {
         let again = create(&client, key, &body).await.expect(201);
         assert_eq!((&again.body, &again.headers["location"]), (&first.body, &first.headers["location"]));
     }
-    // The stored response does not change with the state of the agent session.
     client.delete(&path).await.expect(204);
     assert_eq!(create(&client, "k-1", &json!({})).await.expect(201).body, first.body);
     assert_eq!(app.audited(account, "agent_session.created").await.len(), 1);

@@ -174,7 +174,6 @@ async fn model_interprets_a_message() {
     assert_eq!(said["message"], word);
     assert_eq!((&answered["decomposer"], &answered["tokens_used"]), (&json!("claude"), &json!(TOKENS)));
     assert!(!transcript.to_string().contains("hunter2"), "{transcript}");
-    // The model received three snapshots, and none is stored.
     assert_eq!(scene.app.count("select count(*) from intents where kind = 'snapshot'").await, 0);
     for secret in ["hunter2", KEY] {
         assert_eq!(scene.app.tables_with(secret).await, <[&str; 0]>::default(), "{secret}");
@@ -346,7 +345,6 @@ async fn model_receives_the_results_of_its_steps() {
     assert_eq!((step_statuses(&turn).len(), scene.provider.asked().len()), (4, 7), "{turn}");
     assert!(reply_of(&turn).contains("There may be more to do"), "{turn}");
 
-    // Executed steps stay done when a later request fails or returns a question.
     let one = json!([{"kind": "reload"}]);
     scene.provider.answer(Reply::Json(200, anthropic_call(&look(one.clone()))));
     scene.provider.answer(Reply::Json(500, anthropic_error("api_error", "sk-ant broke")));
@@ -450,7 +448,6 @@ async fn exhausted_token_budget_ends_the_turn() {
     assert!((6_000..8_000).contains(&most[0]) && (2_000..4_400).contains(&most[1]), "{most:?}");
     assert_eq!(asked.len(), 2);
 
-    // A truncated response is not executed, even if it looks complete.
     let mut cut = anthropic_call(&plan(&json!([{"kind": "reload"}])));
     cut["stop_reason"] = json!("max_tokens");
     for (budget, kind, why) in [(7_000, "refuse", "token_budget"), (200_000, "clarify", "was cut off")] {
@@ -593,7 +590,6 @@ async fn worker_death_during_model_request_is_recorded() {
     let turn = said.await.expect("a task").expect(200).body;
     assert_eq!((&turn["kind"], step_statuses(&turn)), (&json!("plan"), vec![("reload", "done")]), "{turn}");
     assert!(reply_of(&turn).contains("died"), "{turn}");
-    // The first response was received, so that its tokens count.
     assert_eq!((&turn["tokens_used"], scene.tokens_used().await), (&json!(TOKENS), TOKENS));
     let rows = scene.rows().await;
     assert_eq!((rows.len(), &rows[0]["result_kind"], &rows[0]["output_tokens"]), (1, &json!("plan"), &json!(89)));

@@ -59,7 +59,6 @@ async fn message_with_a_used_key_returns_the_stored_response() {
     say(&client, &agent, "refused", &message("tap 'Next'")).await.problem(409, "conflict");
     assert_eq!(say(&client, &agent, "k", &message("take a screenshot")).await.expect(200).body, first.body);
     client.tell(&agent, "mode", json!({"mode": "ai"})).await.expect(200);
-    // The rejected message left no receipt.
     say(&client, &agent, "refused", &message("tap 'Next'")).await.expect(200);
     assert_eq!(app.intents(&driver_of(&made)).await.len(), done + 1);
     client.delete(&format!("/v1/agent-sessions/{agent}")).await.expect(204);

@@ -47,7 +47,6 @@ async fn message_runs_its_steps_as_operations() {
     assert_eq!(tap["result"]["kind"], "tap");
     assert_eq!(typed["value"], "•••");
     assert!(!turn.to_string().contains("hunter2"), "{turn}");
-    // Locating an element is not an operation.
     let mut kinds: Vec<_> = app.intents(&driver_of(&made)).await.into_iter().map(|intent| intent.kind).collect();
     kinds.sort_unstable();
     assert_eq!(kinds, ["interact", "interact", "navigate", "open"]);
@@ -148,7 +147,6 @@ async fn step_that_submits_data_waits_for_approval() {
     assert_eq!(step_id(&done, 0), id);
     let again = client.tell(&agent, "message", approve).await.expect(200).body;
     assert_eq!((&again["kind"], &again["intents"]), (&json!("clarify"), &json!([])));
-    // A message that only approves is not parsed.
     assert_eq!(app.audited(account, "agent.decompose.deterministic").await.len(), 1);
 
     let asked = say(&client, &agent, "press Enter").await;

@@ -120,7 +120,6 @@ async fn event_outcomes_are_counted() {
     assert!((count("handled").await - 1.0).abs() < 0.5);
     assert!((count("duplicate").await - 2.0).abs() < 0.5);
     assert_eq!(app.moves(account).await, [("free".to_owned(), "api_builder".to_owned())]);
-    // A failure of the service is 500, and the provider sends the event again.
     sqlx::query("alter table card_subscriptions rename to away")
         .execute(&app.database.pool)
         .await
@@ -254,7 +253,6 @@ async fn tier_given_by_staff_stays_until_a_purchase() {
         sender.send_expecting_tier(at + 2, deleted, &ends, account, then).await;
     }
 
-    // This subscription gave a tier, renews and ends.
     let account = app.account(Tier::Free).await;
     let with_status = |status: &str| subscription("sub_renewed", account, "api_builder", status);
     sender.send_expecting_tier(100, created, &with_status("active"), account, "api_builder").await;
@@ -266,7 +264,6 @@ async fn tier_given_by_staff_stays_until_a_purchase() {
     let paid = checkout("sub_renewed", account, "api_builder", "paid");
     sender.send_expecting_tier(100, "checkout.session.completed", &paid, account, "enterprise").await;
     sender.send_expecting_tier(230, updated, &with_status("unpaid"), account, "free").await;
-    // A subscription that is paid again gives its tier.
     sender.send_expecting_tier(240, updated, &with_status("active"), account, "api_builder").await;
     app.run(&["account", "set-tier", &account.to_string(), "enterprise"]).await.code(0);
     let other = subscription("sub_renewed", account, "api_scale", "active");
@@ -310,10 +307,8 @@ async fn ended_subscription_removes_only_its_own_tier() {
     first["status"] = json!("active");
     sender.send_expecting_tier(400, updated, &first, account, "api_builder").await;
     sender.send_expecting_tier(500, deleted, &second, account, "solo_manual").await;
-    // Staff have given another tier in the meantime.
     app.run(&["account", "set-tier", &account.to_string(), "enterprise"]).await.code(0);
     sender.send_expecting_tier(600, deleted, &first, account, "enterprise").await;
-    // This subscription ends before it gave a tier.
     let third = subscription("sub_third", account, "solo_manual", "incomplete");
     sender.send_expecting_tier(700, deleted, &third, account, "enterprise").await;
     app.stop().await;
@@ -405,7 +400,6 @@ async fn subscription_is_shown_to_its_account() {
     assert_timestamp(&shown["current_period_end"]);
     assert_eq!((&shown["tier"], &shown["status"]), (&json!("api_builder"), &json!("active")));
     assert_eq!((&shown["cancel_at_period_end"], &shown["provider"]), (&json!(true), &json!("card")));
-    // Another account does not see it.
     let other = app.person(Tier::Free).await;
     assert_eq!(other.client.get(SUBSCRIPTION).await.expect(200).body, none);
     object["status"] = json!("canceled");

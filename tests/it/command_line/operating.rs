@@ -193,7 +193,6 @@ async fn dead_letters_can_be_requeued() {
     let counts = async |endpoint: &str| {
         client.get(&format!("/v1/webhooks/{endpoint}")).await.expect(200).body["delivery_counts"].clone()
     };
-    // The first request for each event fails.
     let late = endpoint("/first/500/1/").await;
     let first = delivery(&late, "dlq").await;
     let second = delivery(&late, "dlq").await;
@@ -243,7 +242,6 @@ async fn dead_letters_can_be_requeued() {
         wait_for_delivery(&app, delivery, "delivered").await;
     }
     assert_eq!(counts(&late).await, json!({"delivered": 3, "failed": 0, "dlq": 0}));
-    // A second requeue finds no dead letters.
     let again = app.run(&["deliveries", "requeue", "--endpoint", &late, "--json"]).await.code(0).json();
     assert_eq!(again, json!({"requeued": []}));
     assert_eq!(sink.received("/first/500/1/").len(), 6);

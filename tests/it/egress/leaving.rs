@@ -150,7 +150,6 @@ async fn proxy_capabilities_are_published_once_and_on_change() {
     };
     assert_eq!(told().await, [json!({"session_id": session, "egress_capabilities": none})]);
 
-    // Further measurements with the same result publish no event.
     let before = proxy.connects();
     eventually(Duration::from_secs(20), "further measurements", async || (proxy.connects() > before + 2).then_some(()))
         .await;
@@ -161,7 +160,6 @@ async fn proxy_capabilities_are_published_once_and_on_change() {
     assert_eq!(changed, json!({"session_id": session, "egress_capabilities": all}));
     assert_eq!(client.get(&path).await.expect(200).body["egress_capabilities"], all);
     client.delete(&path).await.expect(204);
-    // Measurements stop when the session ends.
     let ended = proxy.connects();
     client.session().await;
     let still = async || (app.count("select count(*) from session_proxies").await == 0).then_some(());

@@ -115,7 +115,6 @@ async fn malformed_json_is_400() {
     for body in bodies {
         let shown = String::from_utf8_lossy(&body[..body.len().min(60)]).into_owned();
         for path in ["/v1/sessions", &navigate] {
-            // A create without a body uses the defaults.
             if path == "/v1/sessions" && body.is_empty() {
                 continue;
             }
@@ -411,7 +410,6 @@ async fn body_with_too_many_values_is_rejected_early() {
         stranger.post_raw(path, excessive.clone()).await.invalid("body");
     }
 
-    // A number of values that routes can need is accepted.
     let few = format!("{{\"email\":\"a@b.example\",\"password\":\"x\",\"unknown\":[{}]}}", vec!["0"; 990].join(","));
     stranger.post_raw("/v1/auth/login", few).await.problem(401, "unauthorized");
     let many = format!("{{\"unknown\":[{}]}}", vec!["0"; 49_000].join(","));

@@ -81,7 +81,6 @@ async fn controller_takes_over_and_hands_back_in_the_view() {
     // A repeated takeover changes nothing.
     ada.send(takeover()).await;
 
-    // The client's input ends when the agent has control again.
     ada.send(finger("begin")).await;
     until_status(&owner, &session, "busy").await;
     ada.send(handback()).await;
@@ -136,7 +135,6 @@ async fn control_change_without_permission_is_rejected() {
         }
     }
 
-    // Control requires a valid credential at the time of the message.
     let key = app.client_of(account, &["account_owner"]).await;
     let mut late = Viewer::control(&app, &key, &session, Some("ada")).await;
     until_control(&mut late, &control("agent", false, Some("takeover"))).await;
@@ -153,7 +151,6 @@ async fn control_change_without_permission_is_rejected() {
     hasty.until("too fast", |viewer| viewer.said.iter().find(|said| said["reason"] == "too_fast").map(|_| ())).await;
     assert_eq!(owner.see(&agent).await["control"], "ai");
 
-    // In other modes, and in sessions without an agent.
     for (mode, driver, may_act) in [("ai", "agent", false), ("manual", "you", true)] {
         owner.tell(&agent, "mode", json!({"mode": mode})).await.expect(200);
         let mut viewer = Viewer::control(&app, &owner, &session, Some("ada")).await;
@@ -220,7 +217,6 @@ async fn input_ends_when_control_times_out() {
     assert_eq!(refusal(&mut ada, finger("begin")).await, "not_driving");
     let tapped = json!({"message": "scroll down"});
     owner.tell(&agent, "message", tapped).await.expect(200);
-    // The client can take over again.
     ada.send(takeover()).await;
     until_control(&mut ada, &control("you", true, Some("handback"))).await;
     app.stop().await;

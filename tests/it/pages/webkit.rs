@@ -36,7 +36,6 @@ async fn verification_link_signs_in_and_connects_a_device() {
     person.sees_step("arrived").await;
     assert_eq!(person.text_of("#who").await, format!("Signed in as {EMAIL}"));
 
-    // The code is accepted in any spelling.
     let device = person.device(Some("Ada’s desk")).await;
     person.press("#next").await;
     person.sees_step("enter-code").await;
@@ -59,7 +58,6 @@ async fn verification_link_signs_in_and_connects_a_device() {
     let app = Client::new(&person.app.base_url, bound["api_key"].as_str());
     assert_eq!(app.get("/v1/account/me").await.expect(200).body["email"], EMAIL);
 
-    // A person who rejects the request connects nothing.
     let device = person.device(None).await;
     person.open(&device.browser_url).await;
     person.sees_step("enter-code").await;
@@ -143,7 +141,6 @@ async fn invitation_is_accepted_by_its_addressee_only() {
     person.press("#sign-out").await;
     person.sees_message("You are signed out.").await;
 
-    // A link that signs in returns to the invitation.
     person.app.stranger().post("/v1/auth/magic-link/request", json!({"email": EMAIL})).await.expect(200);
     let magic_link = person.app.mail_to(EMAIL, Template::MagicLink).await.link().to_owned();
     person.open(&magic_link).await;

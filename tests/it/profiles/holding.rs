@@ -188,7 +188,6 @@ async fn exported_document_recreates_the_profile() {
     assert_eq!((&parsed["origins"], &parsed["left_out"]), (&json!([site]), &json!([])));
     let source = json!({"source_profile_id": profile, "source_account_id": account.to_string()});
     assert_eq!(app.last_audited(account, "profile.exported", &profile).await, source);
-    // A HEAD request exports nothing and writes no audit row.
     let head = client.request(Method::HEAD, &at(&profile, "/export")).send().await.expect("an answer");
     assert_eq!((head.status().as_u16(), &head.headers()["content-type"]), (200, &headers["content-type"]));
     assert_eq!(app.audited(account, "profile.exported").await.len(), 1);
@@ -202,13 +201,11 @@ async fn exported_document_recreates_the_profile() {
     assert_eq!(app.read_contents(&id(&imported)).await.as_deref(), Some("a login"));
     assert_eq!(app.last_audited(elsewhere, "profile.imported", &id(&imported)).await, source);
     assert!(app.audited(elsewhere, "profile.created").await.is_empty());
-    // An import accepts any JSON content type and ignores unknown members.
     let more = document.replacen('{', r#"{"surprise": {"deep": [1]}, "#, 1);
     let again = other.post_raw(IMPORT, more).await.expect(201);
     assert_eq!(again.headers["x-service-unknown-fields"], "surprise");
     assert_eq!(app.read_contents(&id(&again)).await.as_deref(), Some("a login"));
 
-    // An empty profile can be exported as well.
     let empty = client.profile().await;
     let imported = other.import(client.document_of(&empty).await.1).await.expect(201).body;
     assert_eq!((&imported["size_bytes"], &imported["archetype"]), (&json!(0), &json!(LAUNCH)));

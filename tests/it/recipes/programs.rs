@@ -211,7 +211,6 @@ async fn hostile_text_is_sent_unchanged_and_never_executed() {
     }
     app.turn(&agent, "plan", &[done(json!({"Capture": {"capture": "screenshot"}}), &[])]).await;
     expected.push(("capture", json!({"kind": "screenshot"})));
-    // A label can contain hostile text as well.
     let label = "coding: utf-7\n'; touch hacked; */ \"\"\"\u{2028}touch hacked";
     let recipe = client.recipe(&agent, label).await.expect(201).body["id"].as_str().expect("an id").to_owned();
 

@@ -133,7 +133,6 @@ async fn session_can_be_destroyed_once_by_staff_or_command() {
     let staff = app.staff().await;
     let (first, second) = (client.session().await, client.session().await);
     staff.post(&format!("{}/destroy", path(&first)), json!({})).await.invalid("reason");
-    // The route does not exist for the owner, whatever the scopes of the key.
     destroy(&client, &first).await.problem(404, "not-found");
     let wait = client.waiting(&first, 60_000);
     app.busy(&first).await;

@@ -106,7 +106,6 @@ async fn invites_and_members_are_listed_newest_first() {
     for email in ["grace@example.com", "joan@example.com", "annie@example.com"] {
         ada.client.invite(email, "member").await.expect(202);
     }
-    // Inviting an address again creates a new invitation.
     ada.client.invite("grace@example.com", "admin").await.expect(202);
     let listed = async |path: &str, member: &str| -> Vec<Value> {
         ada.client.list(path).await.into_iter().map(|entry| entry[member].clone()).collect()
@@ -218,7 +217,6 @@ async fn invite_is_valid_once_for_its_address_until_expiry() {
     }
     assert_eq!(ada.client.list(MEMBERS).await, [accepted["membership"].clone()]);
 
-    // An existing member cannot become a member twice.
     let again = app.invited(&ada, &eve.email, "admin").await;
     let made =
         "insert into team_members (id, owner_account_id, member_account_id, role, invited_by_account_id, invited_at)

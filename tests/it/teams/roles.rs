@@ -113,7 +113,6 @@ async fn member_may_read_and_admin_may_change() {
     admin.delete(&minted.path()).await.expect(204);
     admin.delete(&at).await.expect(204);
 
-    // The caller's own credential determines the scopes.
     let on_ada = async |scopes: &[&str]| app.client_of(eve.account, scopes).await.on(ada.account);
     let at = format!("/v1/sessions/{theirs}");
     let (reads, writes) = (on_ada(&["read"]).await, on_ada(&["write:sessions"]).await);
@@ -129,7 +128,6 @@ async fn member_may_read_and_admin_may_change() {
     let keyed = ada.client.get(&format!("/v1/sessions/{}", all.session().await)).await.expect(200).body;
     assert!(keyed["api_key_id"].is_string());
 
-    // The audit rows of a member name the account, and no address.
     let log = app.audit(ada.account).await;
     let by = |account: AccountId| log.iter().filter(move |row| row.actor_account_id == Some(account.as_uuid()));
     assert_eq!(by(bob.account).map(|row| row.action.as_str()).collect::<Vec<_>>(), ["team.invite_accepted"]);

@@ -41,7 +41,6 @@ async fn failing_delivery_has_six_attempts_by_schedule() {
     for (gap, planned) in gaps.iter().zip([1.0, 2.0, 1.0, 1.0, 1.0]) {
         assert!((planned - 0.1..planned + 1.5).contains(gap), "{gaps:?}");
     }
-    // Every attempt sends the same body with the same event.
     assert!(received.iter().all(|one| one.body == received[0].body));
     assert_eq!(get(&client, &failing).await["consecutive_failures"], 1);
 

@@ -233,7 +233,6 @@ async fn dump_and_deployment_key_restore_everything() {
     for table in DURABLE_TABLES {
         assert!(there[&format!("public.{table}")].0 > 0, "nothing in {table}");
     }
-    // From here on the service uses the restored database.
     let first = std::mem::replace(&mut scene.app.database, restored);
     first.drop().await;
     scene.app.start(Role::Up);

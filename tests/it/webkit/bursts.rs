@@ -85,7 +85,6 @@ async fn number_of_warm_browsers_follows_recent_bursts() {
     .await;
     until_hot(&app, 3, 0).await;
 
-    // Sessions have precedence over warm browsers and can take all slots.
     let sessions = burst(&client, 4).await;
     client.post("/v1/sessions", json!({})).await.problem(503, "capacity-exhausted");
     until_hot(&app, 0, 4).await;

@@ -153,7 +153,6 @@ async fn pause_ends_when_the_challenge_is_answered_or_removed() {
     let answered =
         widget.clone() + "<script>setTimeout(() => document.querySelector('input').value = 'token', 2500)</script>";
     let removed = widget.clone() + "<script>setTimeout(() => w.remove(), 2500)</script>";
-    // Element names that shadow properties of the document do not prevent detection.
     let clobbered =
         widget.clone() + "<img name=scripts><img name=title><img name=cookie><form name=getElementById></form>";
     for page in [answered, removed] {

@@ -59,7 +59,6 @@ async fn chord_presses_its_modifiers_around_the_key() {
     assert!(log.ends_with("keyup F5 AM, keyup Meta A, keyup Alt ,"), "{log}");
     assert!(!log.contains('!'), "{log}");
 
-    // Shift moves the focus back, and types a capital.
     press(&scene, "Tab").await;
     press(&scene, "Shift+Tab").await;
     press(&scene, "End").await;
@@ -91,7 +90,6 @@ async fn shortcut_has_the_effect_of_a_phone() {
         ("Meta+k", "one two/[]"),
         ("Meta+z", "one two/[]"),
         ("Meta+Delete", "one two/[]"),
-        // A plain key is not a shortcut.
         ("a", "one two/a[]"),
         ("x", "one two/ax[]"),
         ("Meta+a", "[one two/ax]"),

@@ -171,7 +171,6 @@ async fn response_is_found_since_the_previous_operation() {
     scene.not_met(response("^(blob|data):")).await;
     tap("#frame").await;
     scene.met(response(r"^http://localhost:\d+/list\?inner$")).await;
-    // The document of a navigation is a response too.
     scene.visit("/status?code=404").await;
     assert_eq!(scene.met(response("/status")).await["response"]["status"], 404);
     scene.wait(response("(")).await.invalid("condition.url_pattern");
@@ -193,7 +192,6 @@ async fn load_of_the_page_is_waited_for() {
     let idle = scene.met(load_state("networkidle")).await;
     assert_eq!(idle["url"], heavy);
 
-    // A tap on a link begins a load.
     scene.show("<a id=slow href='/slow?ms=700'>slow</a>").await;
     scene.act(json!({"kind": "tap", "selector": "#slow"})).await.expect(200);
     assert_eq!(scene.met(load_state("load")).await["url"], scene.site.url("/slow?ms=700"));

@@ -84,7 +84,6 @@ async fn browser_processes_see_only_their_own_files() {
             assert!(!loaded.contains("libflite_cmu_time_awb.so"), "{name} has loaded an unused voice");
         }
     }
-    // Each browser has its own folder.
     let hosts = scene.app.processes("kitfleet-host");
     for host in &hosts {
         let mounts = fs::read_to_string(format!("/proc/{host}/mountinfo")).expect("it runs");

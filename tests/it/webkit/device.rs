@@ -38,7 +38,6 @@ async fn page_sees_the_device_of_the_catalogue() {
         });
         assert_eq!(seen, expected, "{id}");
 
-        // Every request has the same user agent.
         let agents = site.user_agents().split_off(seen_before);
         assert!(!agents.is_empty());
         assert!(agents.iter().all(|agent| *agent == device.user_agent), "{id}: {agents:?}");

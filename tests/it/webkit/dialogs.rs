@@ -56,7 +56,6 @@ async fn policy_answers_the_dialogs_of_a_page() {
         assert_eq!((&asked["ok"], &asked["dialogs"]), (&json!(true), &expected));
         assert!(asked.get("dialog").is_none(), "{asked}");
         assert_eq!(scene.text("#answers").await, answers);
-        // A page can always be left.
         scene.show(STAYS).await;
         scene.act(json!({"kind": "tap", "selector": "#touch"})).await.expect(200);
         assert_eq!(scene.visit("/").await.body["status"], 200);

@@ -29,7 +29,6 @@ async fn search_types_and_submits_the_query() {
     assert_eq!(found, json!({"submitted": true, "query_truncated": false, "results_visible": true}));
     assert_eq!(scene.text("#q").await, query);
 
-    // A missing results element is not an error.
     let chosen = json!({"query": "x", "search_selector": "input[name=q]", "wait_for_results_selector": "#nowhere", "timeout_seconds": 1});
     let found = search(chosen).await;
     assert_eq!(found, json!({"submitted": true, "query_truncated": false, "results_visible": false}));

@@ -63,7 +63,6 @@ async fn back_undoes_navigation_within_a_page() {
     scene.wait(json!({"kind": "url_matches", "pattern": "/pushed$"})).await.expect(200);
     assert_eq!(back().await, here);
     scene.wait(json!({"kind": "selector", "target": {"text": "popped"}})).await.expect(200);
-    // Navigations of a frame are part of the history as well.
     scene.act(json!({"kind": "tap", "selector": "#inner"})).await.expect(200);
     scene.wait(json!({"kind": "selector", "selector": "iframe >>> #title"})).await.expect(200);
     assert_eq!(back().await, here);

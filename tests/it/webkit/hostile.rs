@@ -190,7 +190,6 @@ async fn page_cannot_prevent_navigation() {
         let arrived = attack.scene.visit("/redirect?to=/list").await.body;
         assert_eq!((&arrived["status"], &arrived["final_url"]), (&json!(200), &json!(attack.scene.site.url("/list"))));
         assert_eq!(attack.scene.text("#price").await, "Price: $1,234.50", "the navigation away from {page} failed");
-        // The interrupted loads do not affect the next pages.
         assert_eq!(attack.scene.visit("/").await.body["status"], 200);
         attack.scene.act(json!({"kind": "tap", "selector": "#button"})).await.expect(200);
         assert_eq!(attack.scene.text("#button").await, "trusted");

@@ -45,7 +45,6 @@ async fn typed_text_arrives_unchanged() {
     let text = "first line\nsecond: 日本語 한국어 Ελλάδα\nthird: 🙂 👩‍🚀 \u{1F1E9}\u{1F1EA}";
     let secret = "correct-horse-battery-staple-§5";
 
-    // Keys are trusted as well, with the requested delay.
     scene.visit("/form").await;
     let slow = json!({"kind": "type", "selector": "#name", "text": "abcdef", "delay_ms": 100, "sensitive": true});
     let typed = scene.act(slow).await.expect(200).body;

@@ -84,7 +84,6 @@ async fn captures_do_not_change_while_watched() {
     assert!(before.is_string() && capture().await == before);
     drop(viewer);
     assert!(capture().await == before);
-    // A later viewer sees the same picture.
     let mut viewer = Viewer::watch(&scene.app, &scene.client, &scene.session).await;
     viewer.until("green", |viewer| viewer.shows((80, 100), GREEN).then_some(())).await;
     scene.app.stop().await;
@@ -106,7 +105,6 @@ async fn stalled_viewer_does_not_slow_others() {
     viewer.until("twenty pictures", |viewer| (viewer.pictures >= 20).then_some(())).await;
     stalled.read_for(Duration::from_millis(200)).await;
     assert_eq!(stalled.pictures, 2);
-    // The next picture after an acknowledgement is a new one.
     stalled.acknowledges = true;
     let last = stalled.last.expect("a picture").0.seq;
     stalled.send(json!({"type": "ack", "seq": last})).await;
@@ -126,7 +124,6 @@ async fn view_ends_with_its_session() {
     scene.client.delete(&format!("/v1/sessions/{}", scene.session)).await.expect(204);
     assert_eq!(viewer.until_closed().await, Some(4000));
 
-    // A view also ends when its browser is killed.
     scene.session = scene.client.session().await;
     scene.show(BOX).await;
     let mut viewer = Viewer::watch(&scene.app, &scene.client, &scene.session).await;
