@@ -49,7 +49,7 @@ async fn cookies_are_set_and_deleted() {
     let all = cookies(&client, &session).await;
     assert_eq!(names(&all), ["a", "a", "b", "c"]);
     assert!(all.contains(&full), "{all:?}");
-    // What is read can be set.
+    // Cookies that were read can be set.
     set(&client, &session, Value::from(all.clone())).await.expect(204);
     assert_eq!(cookies(&client, &session).await.len(), 4);
 

@@ -447,8 +447,8 @@ async fn clone_is_independent_of_its_source() {
     app.stop().await;
 }
 
-/// Contract: profiles 7; authorization 10. A member can read and an admin can change. What an admin creates belongs to the
-/// owner. An export requires an admin.
+/// Contract: profiles 7; authorization 10. A member can read and an admin can change. Profiles that an admin creates belong to
+/// the owner. An export requires an admin.
 #[tokio::test]
 async fn team_roles_limit_access_to_the_owners_profiles() {
     let app = App::simulated().start().await;

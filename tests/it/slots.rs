@@ -216,8 +216,8 @@ fn with_wait_timeout() -> Value {
     json!({"wait_timeout_ms": 60_000})
 }
 
-/// Contract: sessions 23; errors 7; limits 1. A create that breaks another rule receives that rule's error. Contract: operators
-/// 5. The metrics count these rejections.
+/// Contract: sessions 23; errors 7; limits 1. Contract: operators 5. A create that breaks another rule receives that rule's
+/// error. The metrics count these rejections.
 #[tokio::test]
 async fn create_without_free_slot_is_503_after_its_wait() {
     let app = App::simulated().set("worker.max_sessions", "1").set("metrics.scrape_token", KEY).start().await;

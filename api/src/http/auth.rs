@@ -248,8 +248,8 @@ async fn judge(app: &App, headers: &HeaderMap, rule: Rule, bearer: Bearer) -> Re
     Ok(Authorized { bearer, account_id, role: team_role })
 }
 
-/// Through the account header a key can do what its maker can do, on that account only. It opens no other routes, except those
-/// that show its own account.
+/// A key has the rights that its maker has through the account header, on that account only. It opens no other routes, except
+/// those that show its own account.
 fn check_maker(bearer: &Bearer, maker: TeamMaker, rule: Rule, headers: &HeaderMap) -> Result<(), Refused> {
     let Some(team) = rule.team else {
         if rule.open_to_members_keys {

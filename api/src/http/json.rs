@@ -199,7 +199,7 @@ fn body_limit(parts: &Parts, config: &ApiConfig) -> usize {
 
 const LARGE_BODY: usize = 24 * 1024 * 1024;
 
-/// Of its size: the text, its values and what they are parsed into.
+/// Of its size: the text, its values and the parsed type.
 const LARGE_BODY_FACTOR: u64 = 3;
 
 /// On a route that also takes files. A body beyond the size of other routes reserves memory as a large response of the account

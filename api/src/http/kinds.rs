@@ -167,7 +167,7 @@ pub static FEATURE_UNAVAILABLE: Kind = Kind {
     remedy: "With a Retry-After header: repeat the request after that many seconds. With status 403: delete unused resources, or \
              upgrade the account. Otherwise ask the operator.",
 };
-/// Has another status than [`FORBIDDEN`]. It has no page of its own, because a page belongs to a slug.
+/// [`FEATURE_UNAVAILABLE`] with another status. It has no page of its own, because a page belongs to a slug.
 pub static PROFILE_LIMIT: Kind = Kind {
     slug: FEATURE_UNAVAILABLE.slug,
     title: FEATURE_UNAVAILABLE.title,

@@ -1,7 +1,7 @@
 //! Sign-up, sign-in and sign-out (contract: sign-ins).
 //!
 //! These routes need no credential, and none reveals whether an address has an account. The worker alone checks whether a mail
-//! has a recipient.
+//! has a recipient. A password for an unknown address is checked against a dummy hash.
 
 use std::time::Duration;
 

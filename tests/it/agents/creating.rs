@@ -400,7 +400,7 @@ async fn list_is_paged_newest_first_and_filterable() {
     app.stop().await;
 }
 
-/// Contract: agents 14; authorization 10. What an admin creates uses the owner's slots.
+/// Contract: agents 14; authorization 10. An admin's agent sessions use the owner's slots.
 #[tokio::test]
 async fn agent_sessions_of_an_owner_require_the_admin_role() {
     let app = App::simulated().start().await;

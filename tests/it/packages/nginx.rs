@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::{judge, read};
 use crate::support::{App, eventually, live, live_socket};
 
-/// The service does not read a body of this size into a profile.
+/// Largest body that the service accepts without reading it into a profile.
 const UPLOAD: usize = 2 * 1024 * 1024;
 
 /// Killed on drop.

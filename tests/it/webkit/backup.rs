@@ -107,8 +107,8 @@ async fn read_everything(client: &Client) -> BTreeMap<String, Value> {
     read
 }
 
-/// One of every durable resource in an account, and in others what the account does not need itself. Returns its webhook
-/// endpoint and the client of an account with purchases.
+/// One of every durable resource in an account, and further resources in other accounts. Returns its webhook endpoint and the
+/// client of an account with purchases.
 async fn create_everything(app: &App, client: &Client, sink: &Sink) -> (Value, Client) {
     let hook = json!({"url": sink.url("/kept"), "events": ["session.failed"]});
     let hook = client.post("/v1/webhooks", hook).await.expect(201).body;

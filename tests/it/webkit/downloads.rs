@@ -116,7 +116,7 @@ async fn navigation_to_a_download_has_a_safe_name() {
 async fn download_without_an_end_does_not_harm_the_session() {
     let scene = Scene::start().await;
     let large = (65 * 1024 * 1024).to_string();
-    // A browser reads the first 512 bytes before it decides what a response is.
+    // A browser reads the first 512 bytes before it decides how to handle a response.
     for size in [[("announced", "10000000000"), ("bytes", "1024")], [("bytes", large.as_str()), ("unused", "")]] {
         let query = [size[0], size[1], ("type", "application/zip")];
         scene.client.navigate(&scene.session, &scene.attachment(&query)).await;

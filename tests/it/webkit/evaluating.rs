@@ -55,7 +55,7 @@ async fn value_is_the_json_of_the_returned_value() {
     let evaluated = scene.operate("evaluate", json!({"script": script, "args": args})).await.expect(200).body;
     assert_eq!(evaluated["value"], json!([true, 2, true, args]));
     assert!(evaluated["url"].as_str().is_some_and(|url| url.starts_with("http")), "{evaluated}");
-    // What a script leaves is there for the page and the next script.
+    // Changes by a script are visible to the page and the next script.
     scene.value_of("window.left = 1; it.textContent = 'changed'").await;
     assert_eq!((scene.value_of("return left").await, scene.text("#it").await), (json!(1), json!("changed")));
     scene.assert_ready().await;

@@ -116,7 +116,7 @@ async fn network_is_idle_beside_a_stream() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 3. With `on_timeout: return` the response has what is known.
+/// Contract: operations 3. With `on_timeout: return` the response has the state so far.
 #[tokio::test]
 async fn navigation_that_times_out_can_keep_the_session() {
     let scene = Scene::start().await;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::eventually;
 use crate::webkit::Scene;
 
-/// Records what was tapped in `#log`.
+/// Records the tapped elements in `#log`.
 const LOG: &str = "<pre id=log style='position:fixed;bottom:0;margin:0;pointer-events:none'></pre>
 <script>function say(x) { log.textContent += x + ' ' }</script>";
 

@@ -43,7 +43,7 @@ impl Downloads {
         self.entries.borrow().clone()
     }
 
-    /// The status tells whether the download may go on. Failed entries beyond twice the number of files are dropped, the oldest
+    /// The status says whether the download may go on. Failed entries beyond twice the number of files are dropped, the oldest
     /// first.
     fn add(&self, uri: String, created_us: u64) -> DownloadEntry {
         let id = self.last_id.get() + 1;

@@ -1,4 +1,4 @@
-//! Emulation of a session: sizes, and what pages and requests are told.
+//! Emulation of a session: sizes, and properties that pages and requests show.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;

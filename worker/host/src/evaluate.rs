@@ -1,7 +1,7 @@
 //! Scripts of the customer, which run in the page's own world.
 //!
-//! The isolated world starts the scripts by a function of the extension (`extension/evaluation.rs`), and converts what they
-//! return, so that a page that has replaced `JSON` or `Promise` cannot change or stop the answer.
+//! The isolated world starts the scripts by a function of the extension (`extension/evaluation.rs`), and converts their values,
+//! so that a page that has replaced `JSON` or `Promise` cannot change or stop the answer.
 
 use std::rc::Rc;
 

@@ -3,8 +3,8 @@
 //! A phone fires pointer events of the type `touch` before each touch event, and mouse events after it. WebKitGTK fires pointer
 //! events for mouse events only, so a mouse accompanies the first finger. Its events are marked by their place on the screen,
 //! and the listeners in the isolated world hide the mouse events and clicks that carry the mark from pages
-//! (`acknowledgement.rs`). Pages see neither the mark nor the mouse: the getters of `screenX` and `pointerType` return what a
-//! touch has (`browser.rs`).
+//! (`acknowledgement.rs`). Pages see neither the mark nor the mouse: the getters of `screenX` and `pointerType` return the
+//! values of a touch (`browser.rs`).
 
 use std::cell::Cell;
 use std::rc::Rc;

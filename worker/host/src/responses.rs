@@ -1,7 +1,7 @@
 //! Responses that pages have received. The newest are kept for waits of the worker.
 //!
-//! WebKit reports the requests of a page, its frames and its workers, also those that become a download. A page can cause responses
-//! without limit, so that both their number and their size are limited.
+//! WebKit reports the requests of a page, its frames and its workers, also those that become a download. A page can cause
+//! responses without limit, so that both their number and their size are limited.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

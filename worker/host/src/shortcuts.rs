@@ -1,8 +1,8 @@
 //! Shortcuts for editing text that a keyboard has on iOS. GTK has only those of `Control`.
 //!
-//! WebKit asks GTK which bindings of a text view an event has, and runs them as editing commands. A binding of `Meta` alone would
-//! also match the plain key, because the display has no such modifier. `keys.rs` therefore sends the fourth modifier with it, which
-//! GTK calls `Super`.
+//! WebKit asks GTK which bindings of a text view an event has, and runs them as editing commands. A binding of `Meta` alone
+//! would also match the plain key, because the display has no such modifier. `keys.rs` therefore sends the fourth modifier with
+//! it, which GTK calls `Super`.
 
 use std::ffi::CStr;
 

@@ -227,7 +227,7 @@ impl RunningTurn<'_> {
         let (mut them, mut origin) = (Vec::new(), String::new());
         for sought in sought_before(step) {
             match self.find_one(sought).await? {
-                // The elements of a drag are told apart by their order.
+                // The order distinguishes the elements of a drag.
                 LocatedElement::Them(found, _) if found.is_empty() && matches!(step.wish, Command::Drag { .. }) => {
                     return Ok(unclear(format!("nothing on the page is {}.", sought.description())));
                 }

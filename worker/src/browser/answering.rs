@@ -13,8 +13,8 @@ use super::webkit::Webkit;
 const CONTINUES_WITHIN: Duration = Duration::from_secs(1);
 
 impl Webkit {
-    /// The rule for submissions stays that of the interaction that led to the dialog. An approval of the answer covers what the
-    /// page sends after it.
+    /// The rule for submissions stays that of the interaction that led to the dialog. An approval of the answer covers the
+    /// requests that the page sends after it.
     pub(super) async fn answer(
         &mut self,
         interact: &Interact,

@@ -4,8 +4,8 @@
 //! ratio or time zone start cold.
 //!
 //! A browser that is taken is replaced at once. Several start in parallel, but not while a session is opening, which needs the
-//! processors. A session without a warm browser takes either a permit to start one or the next warm browser, whichever comes
-//! first.
+//! processors. A session without a warm browser takes either a permit to start one or the next warm browser, as soon as one of
+//! them is available.
 
 use std::path::PathBuf;
 use std::sync::Arc;

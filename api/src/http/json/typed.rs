@@ -9,7 +9,7 @@
 //! rejects.
 //!
 //! Types that serde buffers first (`flatten`, `tag`, `untagged`) deserialize from the buffer, which has no paths and no JSON
-//! types.
+//! types. Request bodies use none; unions with a `kind` are parsed by hand.
 
 use std::cell::RefCell;
 use std::collections::HashSet;

@@ -63,7 +63,7 @@ pub enum HostCommand {
         uri: String,
         until: WaitUntil,
     },
-    /// The load continues. Replies with what is known of it, a [`Navigated`].
+    /// The load continues. Replies with its state so far, a [`Navigated`].
     EndNavigation,
     /// Replies with a [`Navigated`] after the load.
     GoInHistory(Direction),
