@@ -10,7 +10,6 @@ use std::path::Path;
 
 type Rooms = BTreeMap<String, BTreeSet<String>>;
 
-/// With the rooms that each uses.
 fn rooms() -> Rooms {
     let mut rooms = Rooms::new();
     look(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &[], &mut rooms);

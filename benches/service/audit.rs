@@ -114,7 +114,6 @@ async fn deep(conn: &mut PgConnection, account: AccountId, action: Option<&str>)
     Ok(places.into_iter().map(|place| signer.sign(scope, place)).collect())
 }
 
-/// Since the last reset.
 fn peak_kib(pid: u32) -> Result<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no peak")?;

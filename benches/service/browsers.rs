@@ -11,9 +11,7 @@ use crate::report::{self, Samples};
 use crate::service::{Client, Service};
 use crate::{site, webdriver};
 
-/// Of each operation.
 const ROUNDS: usize = 20;
-/// Of each kind of flow.
 const FLOWS: Duration = Duration::from_secs(20);
 /// Concurrent flows.
 const AT_ONCE: [usize; 4] = [1, 2, 4, 8];

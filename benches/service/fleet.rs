@@ -34,7 +34,7 @@ const KILLS: usize = 5;
 const OF_WORKERS: usize = 4;
 const STEADY: usize = 16;
 const EVERY: Duration = Duration::from_millis(50);
-/// Before a kill, and after it.
+/// Measuring time before a kill, and after it.
 const MEASURED: Duration = Duration::from_secs(10);
 
 /// Under a steady load. Measurements before and after alternate, so that a drift of the machine's speed cancels out.
@@ -60,7 +60,7 @@ pub async fn kill() -> Result<()> {
 }
 
 struct Kill {
-    /// On sessions of the other workers.
+    /// Operations on sessions of the other workers, before and after the kill.
     before: Samples,
     after: Samples,
     /// Sessions of the killed worker, and of other workers.
@@ -242,7 +242,6 @@ async fn comes_and_goes(client: Arc<Client>, until: Instant) -> Result<()> {
     Ok(())
 }
 
-/// With live sessions.
 async fn used(conn: &mut PgConnection) -> Result<usize> {
     let used: i64 =
         sqlx::query_scalar("select count(distinct worker_id) from sessions where live").fetch_one(conn).await?;

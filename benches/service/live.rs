@@ -32,13 +32,13 @@ use crate::site;
 const TOUCHES: usize = 100;
 /// Pictures are counted meanwhile.
 const SPAN: Duration = Duration::from_secs(6);
-/// On an idle page.
+/// Measuring time of an idle page.
 const REST: Duration = Duration::from_secs(10);
 /// Of one session.
 const MANY: usize = 20;
 /// 2 Mbit/s.
 const SLOW: usize = 250_000;
-/// Of the slow connection.
+/// Chunk size of the slow connection.
 const CHUNK: usize = 2_500;
 
 /// Its colour changes on a touch.
@@ -217,7 +217,6 @@ impl Bench {
 
 struct Viewer {
     socket: WebSocketStream<TcpStream>,
-    /// Of the latest picture.
     sharp: bool,
 }
 

@@ -13,7 +13,6 @@ pub fn time(ticks: u64) -> Duration {
     TICK * u32::try_from(ticks).unwrap_or(u32::MAX)
 }
 
-/// Without its children.
 pub fn own(process: &Stat) -> Duration {
     time(process.utime + process.stime)
 }

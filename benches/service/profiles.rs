@@ -77,7 +77,6 @@ pub async fn run() -> Result<()> {
     Ok(())
 }
 
-/// The page stores data, and has finished afterwards.
 async fn keep(client: &Client, session: &str, url: &str) -> Result<()> {
     client.operate(session, "navigate", json!({"url": url})).await?;
     let kept = json!({"condition": {"kind": "selector", "selector": "#kept"}});

@@ -36,7 +36,6 @@ impl Service {
         Ok(service)
     }
 
-    /// On the database in the settings.
     pub async fn of_roles(settings: &[(&str, &str)], apis: usize, workers: usize) -> Result<Self> {
         let mut service = Self::new(settings)?;
         service.run(&["migrate"])?;
@@ -86,7 +85,6 @@ impl Service {
         command
     }
 
-    /// On its own port.
     fn serve(&mut self, role: &'static str) -> Result<()> {
         let address = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
         self.base_urls.push(format!("http://{address}"));
@@ -174,7 +172,6 @@ impl Service {
         self.folder.path().join("data")
     }
 
-    /// Of `kitfleet up` and the workers.
     pub fn pids(&self) -> Vec<u32> {
         self.processes.iter().map(|(_, process)| process.id()).collect()
     }
@@ -321,7 +318,6 @@ impl Client {
         Ok(self.call(Method::POST, "/v1/auth/login", Some(body)).await?.total)
     }
 
-    /// With a web session instead of the key.
     pub async fn signed_in(&self, email: &str, password: &str) -> Result<Self> {
         let body = serde_json::json!({"email": email, "password": password});
         let answer = self.call(Method::POST, "/v1/auth/login", Some(body)).await?;

@@ -22,7 +22,7 @@ use crate::Result;
 use crate::report::{self, Samples};
 use crate::service::Service;
 
-/// In a flood.
+/// Number of connections that write events concurrently in a flood.
 const WRITERS: usize = 8;
 /// Events per second, and duration in seconds.
 const OPEN_LOAD: (u32, u32) = (200, 30);

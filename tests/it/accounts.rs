@@ -61,7 +61,6 @@ impl App {
         }
     }
 
-    /// At least this many.
     async fn wait_for_blocked_statements(&self, statements: i64) {
         let query = "select count(*) from pg_stat_activity
                      where datname = current_database() and wait_event_type = 'Lock'";

@@ -39,7 +39,7 @@ struct Needs {
     team: Option<(&'static str, TeamRole)>,
     person: bool,
     step_up: bool,
-    /// A device's key works on the free tier.
+    /// True when a device's key works on the free tier.
     free_device: bool,
     /// A key of a team member works although the route ignores the account header.
     members_key: bool,
@@ -256,7 +256,6 @@ enum Kind {
     Device,
     OauthToken,
     WebSession,
-    /// With the member's present role.
     TeamsKey(TeamRole),
 }
 

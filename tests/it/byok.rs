@@ -37,7 +37,6 @@ impl Client {
         self.send(self.request(Method::POST, &format!("{}/test", route(provider)))).await
     }
 
-    /// Of a test of the key.
     async fn outcome(&self, provider: &str) -> String {
         let tested = self.test_key(provider).await.expect(200);
         assert_eq!(tested.body.as_object().map(serde_json::Map::len), Some(1), "{}", tested.body);

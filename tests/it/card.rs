@@ -49,7 +49,6 @@ impl App {
         moves.iter().map(|row| (word(&row.payload["from"]), word(&row.payload["to"]))).collect()
     }
 
-    /// As an unpaid checkout does.
     async fn bind(&self, customer: &str, account: AccountId) {
         let bind = sqlx::query("insert into card_customers (id, account_id, bound_at) values ($1, $2, now())");
         bind.bind(customer).bind(account.as_uuid()).execute(&self.database.pool).await.expect("a statement");

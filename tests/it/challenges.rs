@@ -47,7 +47,7 @@ pub async fn challenge_events(app: &App, session: &str) -> Vec<Value> {
     .expect("the events")
 }
 
-/// At least one more check.
+/// Waits for at least one more check of the page.
 async fn wait_for_a_check() {
     tokio::time::sleep(Duration::from_millis(1_500)).await;
 }

@@ -42,7 +42,6 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a pattern")
 }
 
-/// With the number of rules of each.
 fn contract() -> BTreeMap<String, u32> {
     let pages = fs::read_dir(Path::new(REPOSITORY).join("docs/contract")).expect("the contract");
     let pages = pages.map(|page| page.expect("a page").path()).filter(|page| !page.ends_with("README.md"));

@@ -37,7 +37,6 @@ async fn idle_from(app: &App, addresses: impl Iterator<Item = Ipv4Addr>) -> Vec<
     idle
 }
 
-/// For a new connection.
 async fn health_from(app: &App, address: Ipv4Addr) -> Option<u16> {
     let http = plain_http().local_address(IpAddr::from(address)).timeout(Duration::from_secs(20));
     let answer = http.build().expect("a client").get(format!("{}/healthz", app.base_url)).send().await;

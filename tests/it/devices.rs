@@ -50,7 +50,7 @@ impl App {
         answer.body
     }
 
-    /// The app is bound.
+    /// Exchanges the code of a bound app and returns a client with its key.
     async fn key_client(&self, desktop: &Desktop) -> Client {
         let bound = self.exchange(desktop).await;
         assert_eq!(members(&bound), BTreeSet::from(["account_id", "api_key", "status"]));

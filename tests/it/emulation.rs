@@ -208,7 +208,7 @@ async fn change_claims_the_session_and_is_not_counted() {
     app.stop().await;
 }
 
-/// From their insertion to their end.
+/// Records what intents hold from their insertion to their end.
 const HELD: &str = "
     create table held (intent uuid, request text, sealed bytea, status text);
     create function note_held() returns trigger language plpgsql as $$

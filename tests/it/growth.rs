@@ -20,7 +20,8 @@ impl App {
     }
 }
 
-/// Nor more pages than the result needs.
+/// No scheduled job, heartbeat, check for dead workers, scrape or list reads a large table in full, or more pages than its result
+/// needs.
 #[tokio::test]
 async fn loops_and_lists_read_no_large_table_in_full() {
     let app = App::simulated().counting_statements().set("metrics.scrape_token", "scrape").start().await;
@@ -43,7 +44,7 @@ async fn loops_and_lists_read_no_large_table_in_full() {
     app.stop().await;
 }
 
-/// Also checks the statistics of the database.
+/// Runs every recurring job, requests the lists and checks the statistics of the database.
 async fn exercise_and_check(app: &App, client: &Client, scraper: &Client, session: &str, endpoint: &str) {
     // An idle backend reports its statistics within 10 s.
     tokio::time::sleep(Duration::from_secs(11)).await;

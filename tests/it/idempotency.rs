@@ -14,7 +14,6 @@ use crate::support::{Answer, App, Client};
 /// 32 bytes in base64.
 const KEY: &str = "a2V5IGtleSBrZXkga2V5IGtleSBrZXkga2V5IGtleSE=";
 
-/// With a second body.
 struct Request {
     operation: &'static str,
     path: String,
@@ -65,7 +64,7 @@ fn requests(agent: &str) -> [Request; 4] {
     ]
 }
 
-/// By operation id.
+/// The `x-idempotency` rules in the OpenAPI document, by operation id.
 async fn rules(app: &App) -> BTreeMap<String, Value> {
     let document = app.stranger().get("/openapi.json").await.expect(200).body;
     let paths = document["paths"].as_object().expect("paths").values();

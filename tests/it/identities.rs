@@ -163,7 +163,7 @@ async fn known_address_requires_confirmation() {
     app.stop().await;
 }
 
-/// A stranger may have set it.
+/// A password set before the address was verified stops working after the confirmation, because a stranger may have set it.
 #[tokio::test]
 async fn password_set_before_verification_is_removed() {
     let (app, provider) = service().await;

@@ -31,7 +31,6 @@ const RESCUE: Duration = Duration::from_secs(15);
 /// A request in a socket may arrive this long after its worker's death.
 const IN_TRANSIT: Duration = Duration::from_millis(500);
 
-/// A worker or the database was dead.
 #[derive(Debug, Clone, Copy)]
 struct Fault {
     began: Instant,
@@ -220,11 +219,10 @@ struct Flood {
     db: PgPool,
     accounts: Vec<Uuid>,
     chance: RefCell<StdRng>,
-    /// Of committed transactions.
+    /// Events of committed transactions.
     kept: RefCell<HashSet<Uuid>>,
-    /// Of rolled-back transactions.
+    /// Events of rolled-back transactions.
     undone: RefCell<HashSet<Uuid>>,
-    /// The API acknowledged the deletion.
     ended: RefCell<Vec<String>>,
 }
 
@@ -277,7 +275,7 @@ impl Flood {
         if keep { tx.commit().await } else { tx.rollback().await }
     }
 
-    /// Only while a worker can open them.
+    /// Creates and deletes sessions while a worker can open them.
     async fn end_sessions(&self, client: &Client, over: &Cell<bool>) {
         while !over.get() {
             let ended = timeout(Duration::from_secs(2), async {

@@ -25,7 +25,7 @@ const CHALLENGE: &str = "/v1/auth/mfa/challenge";
 const STEP_UP: &str = "/v1/auth/mfa/step-up";
 const ME: &str = "/v1/account/me";
 
-/// With its form in the configuration.
+/// An earlier key of the deployment, and its form in the configuration.
 const OLD_KEY: [u8; 32] = *b"an old key of thirty-two bytes..";
 const OLD_KEY_TEXT: &str = "YW4gb2xkIGtleSBvZiB0aGlydHktdHdvIGJ5dGVzLi4=";
 
@@ -33,7 +33,7 @@ const OLD_KEY_TEXT: &str = "YW4gb2xkIGtleSBvZiB0aGlydHktdHdvIGJ5dGVzLi4=";
 const ELSEWHERE: &str = "aaaaa-bbbbb";
 
 impl App {
-    /// As after a login from this machine.
+    /// A challenge of an enrolled account, as after a login from this machine.
     async fn challenge(&self, person: &Person) -> String {
         let mut conn = self.database.pool.acquire().await.expect("a connection");
         let origin = Origin { ip_address: Some("127.0.0.1".to_owned()), user_agent: None };

@@ -24,7 +24,6 @@ const BEFORE_TEAMS: i64 = 20_261_121_000_002;
 /// Counted a worker's sessions when it placed one.
 const BEFORE_SLOTS: i64 = 20_261_122_000_007;
 
-/// Of an earlier version.
 const KEY: &str = "svc_live_6276f0e8496d9ea42537bca82c8b72d8d75c73365227d6f7b8f3d199e87e5ba6495e1410";
 
 const INSERT_KEY: &str =
@@ -33,7 +32,7 @@ const INSERT_KEY: &str =
 const INSERT_AUDIT_ROW: &str = "insert into audit_log (id, account_id, actor_type, action, payload)
      values ($1, $2, 'system', 'api_key.minted', '{}')";
 
-/// The service is stopped.
+/// An empty database, with the service stopped.
 async fn emptied(schemas: &str) -> App {
     let mut app = App::simulated().in_processes().start().await;
     app.signal(0, Signal::SIGTERM).await;
@@ -42,7 +41,7 @@ async fn emptied(schemas: &str) -> App {
     app
 }
 
-/// The service is stopped.
+/// A database with the schema of an earlier version, with the service stopped.
 async fn at_version(version: i64) -> App {
     assert!(MIGRATIONS.iter().any(|migration| migration.version == version));
     let app = emptied("public").await;

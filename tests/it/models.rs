@@ -19,7 +19,7 @@ use crate::support::model_provider::{
 use crate::support::{eventually, plain_http};
 
 const KEY: &str = "sk-ant-api03-in-a-header-only";
-/// Than the timeouts of these tests.
+/// Longer than the timeouts of these tests.
 const LONG: Duration = Duration::from_mins(1);
 const PROVIDERS: [Provider; 2] = [Provider::Anthropic, Provider::Openai];
 const PAGE: Page<'static> = Page {
@@ -48,7 +48,6 @@ fn call(provider: Provider, input: &Value) -> Reply {
     Reply::Json(200, if provider == Provider::Anthropic { anthropic_call(input) } else { openai_call(input) })
 }
 
-/// With the number of requests.
 async fn asked(provider: Provider, reply: Reply) -> (ModelCall, usize) {
     let double = ModelProvider::start().await;
     double.answer(reply);

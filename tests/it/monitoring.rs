@@ -57,7 +57,7 @@ fn chart_expressions() -> Vec<String> {
     queries.map(|query| values.replace_all(query, "fleet").into_owned()).collect()
 }
 
-/// A label must have one of these values.
+/// A metric of an expression, with the values its labels must have one of.
 #[derive(Debug)]
 struct Selector {
     metric: String,
@@ -95,7 +95,6 @@ fn selectors(expression: &str) -> Vec<Selector> {
         .collect()
 }
 
-/// Of alerts, dashboards and the chart.
 fn watched_selectors() -> Vec<Selector> {
     let expressions = alert_expressions().into_iter().chain(dashboard_expressions()).chain(chart_expressions());
     let found: Vec<_> = expressions.flat_map(|expression| selectors(&expression)).collect();

@@ -15,7 +15,6 @@ const STREAM: &str = "/v1/account/notifications/stream";
 /// For a notification or the end of a stream, on a busy machine.
 const SOON: Duration = Duration::from_secs(15);
 
-/// With the text read so far.
 struct Stream {
     response: Response,
     text: String,

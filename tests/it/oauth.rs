@@ -32,7 +32,7 @@ async fn request(app: &App, basic: Option<&Credentials>, form: &[(&str, &str)]) 
     stranger.send(request).await
 }
 
-/// For all scopes.
+/// A client with an access token of all scopes.
 pub async fn token(app: &App, client: &Credentials) -> Client {
     let answer = request(app, Some(client), &[("grant_type", "client_credentials")]).await.expect(200);
     Client::new(&app.base_url, answer.body["access_token"].as_str())

@@ -210,7 +210,7 @@ async fn operation_runs_after_a_lost_wake_up() {
     app.stop().await;
 }
 
-/// The process dies before it sends the wake-up.
+/// Claims a session like an API process that dies before it sends the wake-up.
 async fn claim(conn: &mut PgConnection, account: AccountId, session: &str) -> IntentId {
     let condition = Condition::Time { ms: 1 };
     let operation = Operation::Wait(Wait { condition, timeout: Duration::from_secs(1), on_timeout: OnTimeout::Fail });

@@ -172,7 +172,7 @@ async fn disconnected_clients_leave_nothing_pending() {
     app.stop().await;
 }
 
-/// Its creator disconnected; may be an unknown id.
+/// Id of a session whose creator disconnected, or an unknown id.
 async fn abandoned(app: &App) -> String {
     let query = "select 'ses_' || id from sessions where label = 'gone' and status = 'ready' order by id limit 1";
     let found: Option<String> =

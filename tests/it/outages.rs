@@ -23,7 +23,7 @@ fn tap() -> Value {
     json!({"action": {"kind": "tap", "selector": "#button"}})
 }
 
-/// Of an open or an interact.
+/// Makes the database reject the successful outcome of an open or an interact.
 async fn refuse(app: &App) {
     let trigger = "
         create function refuse() returns trigger language plpgsql as $$

@@ -78,7 +78,6 @@ fn output(command: &mut Command) -> String {
     out
 }
 
-/// With Helm's own library.
 fn render(values: &str, release: &str) -> Output {
     let folder = TempDir::new().expect("a folder");
     let file = folder.path().join("values.yaml");
@@ -107,7 +106,6 @@ fn pod<'a>(documents: &'a [Value], component: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("no pod of {component}"))
 }
 
-/// Of a component's container.
 #[track_caller]
 fn environment(documents: &[Value], component: &str) -> BTreeMap<String, String> {
     let variables = pod(documents, component)["spec"]["containers"][0]["env"].as_array().expect("variables");

@@ -41,7 +41,6 @@ fn wireguard(host: &str) -> (String, String) {
     (config, key)
 }
 
-/// As OpenVPN servers provide it.
 fn openvpn(host: &str) -> String {
     let signed = rcgen::generate_simple_self_signed(["vpn.example.com".to_owned()]).expect("a certificate");
     let (certificate, key) = (signed.cert.pem(), signed.signing_key.serialize_pem());

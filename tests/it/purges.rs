@@ -37,7 +37,6 @@ async fn purges(app: &App, arm: &str, outcome: &str) -> i64 {
     count
 }
 
-/// The account was deleted two days ago.
 async fn insert_expired_secrets(app: &App, account: AccountId, proxies: i32) {
     sqlx::query("insert into byok_keys (account_id, provider, sealed_key, lost_at) values ($1, 'openai', '', now() - interval '2 days')")
         .bind(account.as_uuid())
@@ -154,9 +153,9 @@ async fn purged_rows_and_failures_are_counted() {
 struct LargeTable {
     table: &'static str,
     fill: &'static str,
-    /// The purge deletes them next.
+    /// Updates rows that the purge deletes next.
     touch: &'static str,
-    /// The row is kept.
+    /// Inserts a row that is kept.
     insert: &'static str,
 }
 

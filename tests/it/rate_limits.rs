@@ -197,7 +197,6 @@ async fn mails_to_unverified_addresses_are_limited_by_network() {
     app.stop().await;
 }
 
-/// With the template of the mail.
 const LINKS: [(&str, Template); 3] = [
     ("/v1/auth/resend-verification", Template::VerifyEmail),
     ("/v1/auth/magic-link/request", Template::MagicLink),

@@ -16,11 +16,9 @@ use crate::support::people::ENCRYPTION_KEY;
 use crate::support::records::uuid_of;
 use crate::support::{Answer, App, Client, assert_timestamp, at_once, members, unknown_id};
 
-/// As a worker stores it.
 struct StepRow {
     wish: Value,
     status: &'static str,
-    /// Of the matched elements.
     shown: Vec<(String, String)>,
 }
 

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::support::records::uuid_of;
 use crate::support::{App, eventually};
 
-/// They belong to no area.
+/// Tables that belong to no area, and the reason that no purge by age exists for them.
 const LIBRARY_TABLES: [(&str, &str); 4] = [
     ("_sqlx_migrations", "one row per migration"),
     ("apalis._sqlx_migrations", "one row per migration"),

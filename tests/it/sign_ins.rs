@@ -385,7 +385,7 @@ async fn failed_login_does_not_reveal_accounts() {
     app.stop().await;
 }
 
-/// A trusted proxy reports the address.
+/// Logs in from another address, as reported by a trusted proxy.
 async fn log_in_from(app: &App, address: &str, email: &str, password: &str) -> Answer {
     let stranger = app.stranger();
     let request = stranger.request(Method::POST, LOGIN).header("x-forwarded-for", address);

@@ -112,13 +112,11 @@ async fn staff_routes_are_404_for_customers() {
 }
 
 impl App {
-    /// With this prefix.
     async fn audit_count(&self, prefix: &str) -> u64 {
         let counted = value(self, &format!("service_admin_audit_emit_total{{prefix=\"{prefix}\"}}")).await;
         format!("{counted}").parse().expect("a whole number")
     }
 
-    /// In the account's log.
     async fn written_by_staff(&self, account: AccountId, action: &str) -> Vec<Value> {
         let mut rows = self.audited(account, action).await;
         rows.retain(|row| row.actor_type == "staff");
@@ -255,7 +253,6 @@ async fn staff_change_tiers_and_record_notes_and_refunds() {
 }
 
 impl App {
-    /// Of an endpoint, with this age in hours.
     async fn dead_letters(&self, endpoint: &str, count: i32, hours: i32) {
         sqlx::query(
             "with event as (

@@ -60,7 +60,7 @@ impl App {
         self.mail_to(address, Template::StatusSubscribed).await
     }
 
-    /// As a worker does.
+    /// Writes the mails for pending incident notices now, as a worker does.
     async fn write_notices(&self) {
         let mut conn = self.database.pool.acquire().await.expect("a connection");
         while go_on_telling(&mut conn, HOUR, 500).await.expect("a statement") {}

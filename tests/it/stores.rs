@@ -422,7 +422,7 @@ fn about(profile: &Profile) -> DocumentInfo {
     }
 }
 
-/// The document arrives in pieces.
+/// Reads a document that arrives in pieces of this size.
 async fn read(stores: &Stores, document: Bytes, piece: usize) -> Result<Document, DocumentError> {
     let pieces: Vec<_> = document.chunks(piece).map(|piece| Ok::<_, String>(document.slice_ref(piece))).collect();
     stores.read_document(AccountId::generate(), stream::iter(pieces), &mut Vec::new()).await
@@ -465,7 +465,7 @@ async fn exported_profile_can_be_imported_elsewhere() {
     }
 }
 
-/// It refers to this blob file.
+/// Creates an `IndexedDB` file of a browser that refers to this blob file.
 fn indexed_database(path: &Path, blob: &str) {
     fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
     let database = rusqlite::Connection::open(path).expect("a database");

@@ -39,7 +39,7 @@ const MEMBERSHIP: [&str; 8] = [
 ];
 
 impl Client {
-    /// With `X-Service-Account`.
+    /// The same client with `X-Service-Account`.
     pub fn on(&self, owner: impl Display) -> Self {
         let mut headers = HeaderMap::new();
         headers.insert("x-service-account", owner.to_string().parse().expect("a header"));
@@ -94,7 +94,6 @@ impl App {
         accepted["membership"]["id"].as_str().expect("an id").to_owned()
     }
 
-    /// On the owner's account.
     async fn live_keys(&self, owner: AccountId, maker: AccountId) -> i64 {
         let live = "select count(*) from api_keys
                     where account_id = $1 and created_by_account_id = $2 and revoked_at is null";
@@ -121,7 +120,7 @@ impl App {
     }
 }
 
-/// Without the parts that vary between runs.
+/// Parts of an audit row that do not vary between runs.
 fn row(row: &AuditRow) -> (&str, Option<Uuid>, &str, Option<&str>, Value) {
     let AuditRow { actor_type, actor_account_id, action, target_resource_id, payload, .. } = row;
     (actor_type, *actor_account_id, action, target_resource_id.as_deref(), payload.clone())

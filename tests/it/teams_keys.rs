@@ -12,7 +12,6 @@ use crate::teams::delete_me;
 
 const AUDIT_LOG: &str = "/v1/account/audit-log";
 
-/// With the id of the admin's membership.
 struct Team {
     app: App,
     ada: Person,
@@ -28,7 +27,6 @@ impl Team {
         Self { app, ada, bob, membership }
     }
 
-    /// On the owner's account.
     async fn key(&self, scopes: &[&str]) -> (Minted, Client) {
         let key = mint(&self.bob.client.on(self.ada.account), scopes).await;
         let client = key.client(&self.app.base_url);
@@ -47,7 +45,6 @@ impl Team {
     }
 }
 
-/// To the owner's personal routes.
 async fn assert_no_owner(client: &Client, owner: &Person) {
     let me = "/v1/account/me";
     let answers = [

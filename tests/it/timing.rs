@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::support::{App, Client};
 
-/// With known addresses, and with unknown ones.
+/// Number of requests with known addresses, and of those with unknown ones.
 const REQUESTS: usize = 200;
 
 /// Of two samples (1947).
@@ -75,7 +75,7 @@ async fn addresses(app: &App) -> [Vec<String>; 2] {
     [known, unknown]
 }
 
-/// In random order. Returns the durations in seconds.
+/// Sends requests with known and unknown addresses in random order. Returns the durations in seconds.
 async fn measure(client: &Client, addresses: &[Vec<String>; 2], requests: usize, ask: &RequestCase) -> [Vec<f64>; 2] {
     let mut order: Vec<_> = (0..2 * requests).map(|n| (Uuid::now_v7().as_u128() & 0xffff_ffff, n % 2, n)).collect();
     order.sort_unstable();

@@ -63,7 +63,7 @@ impl App {
             .expect("a date")
     }
 
-    /// Without those of live sessions.
+    /// Recorded session minutes, without those of live sessions.
     async fn minutes_recorded(&self, account: AccountId) -> i64 {
         sqlx::query_scalar(
             "select coalesce(sum(count), 0)::bigint from usage_counts where account_id = $1 and record = 'session_minute'",

@@ -19,7 +19,6 @@ pub const DEVICES: &str = "/v1/account/web-sessions";
 const OTHERS: &str = "/v1/account/web-sessions?keep=current";
 
 impl Client {
-    /// In list order.
     async fn devices(&self) -> Vec<Value> {
         let list = self.get(DEVICES).await.expect(200).body;
         assert_eq!(members(&list), BTreeSet::from(["data", "has_more", "next_cursor"]));

@@ -89,7 +89,6 @@ async fn in_python(asked: &[VerifierInput]) -> Vec<String> {
     judged(command, asked).await
 }
 
-/// With type checks.
 async fn in_typescript(asked: &[VerifierInput]) -> Vec<String> {
     let (folder, out) = (in_project("tests/verifiers"), TempDir::new().expect("a folder"));
     let compiler = folder.join("node_modules/typescript/bin/tsc");

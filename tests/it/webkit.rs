@@ -58,12 +58,10 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// On the default archetype.
     pub async fn start() -> Self {
         Self::of(App::webkit().start().await).await
     }
 
-    /// With a configured service.
     pub async fn of(app: App) -> Self {
         let (site, client) = (Site::start().await, app.client().await);
         let session = client.session().await;

@@ -76,7 +76,6 @@ async fn run(id: TurnId, context: Arc<Context>) -> sqlx::Result<()> {
     turn.answer().instrument(span).await
 }
 
-/// Without a model.
 fn decompose(context: &Context, message: &str) -> ParsedMessage {
     let rules = Rules {
         destinations: &context.config.destinations,
@@ -141,7 +140,7 @@ impl RunningTurn<'_> {
         self.carry_out(steps, shown, None, Some((Decomposer::Deterministic, TurnKind::Plan))).await
     }
 
-    /// Only if the message approves its first step.
+    /// Continues the waiting plan, if the message approves its first step.
     async fn go_on(&self) -> sqlx::Result<Option<TurnEnding>> {
         let request = &self.waiting.request;
         let shown = hiding::unread(&request.message);

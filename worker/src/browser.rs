@@ -133,7 +133,10 @@ impl Browser {
         }
     }
 
-    /// The browser has not loaded a page yet.
+    /// Restores a profile's data. The browser has not loaded a page yet.
+    ///
+    /// # Errors
+    /// When the data cannot be read, or the browser rejects it.
     pub async fn restore(&mut self, stores: &Stores, held: &HeldProfile) -> Result<(), Failure> {
         match &mut self.0 {
             Engine::Webkit(browser, _) => browser.restore(stores, held).await,

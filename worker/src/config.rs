@@ -50,13 +50,13 @@ pub struct WorkerConfig {
     /// 0 to 1.
     pub challenge_confidence: f64,
     pub open_timeout: Duration,
-    /// For live sessions.
+    /// Maximum time to wait for live sessions when the worker stops.
     pub drain_timeout: Duration,
     pub session_ages: SessionAgeLimits,
-    /// After the response to the caller.
+    /// Time an operation's result is kept after the response to its caller.
     pub result_retention: Duration,
     pub outbox_retention: Duration,
-    /// For all other ended items.
+    /// Retention of all other ended items.
     pub retention: Terms,
     pub stores: StoresConfig,
     /// In the recycle bin.
@@ -89,7 +89,6 @@ pub enum WarmPool {
 /// In bytes. A browser that exceeds one is ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Of all processes of the browser.
     pub memory: u64,
     /// Site storage and the browser's cache.
     pub disk: u64,
@@ -110,12 +109,12 @@ pub(crate) fn bytes(count: u64) -> f64 {
     count as f64
 }
 
-/// When browsers cannot be confined.
+/// Behavior when browsers cannot be confined to their own folder and egress route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sandbox {
     Required,
-    /// The worker logs a warning.
+    /// Browsers run without confinement, and the worker logs a warning.
     Preferred,
 }
 
@@ -126,10 +125,9 @@ pub struct WebhookConfig {
     pub at_once: usize,
     /// Loopback, link-local or private addresses.
     pub allow_private_targets: bool,
-    /// Of a secret.
     pub secret_reminder_after: Duration,
     pub extra_roots: ExtraRoots,
-    /// The deployment's own, if any.
+    /// Keys that seal secrets, if the deployment has its own.
     pub vault: Option<Vault>,
 }
 

@@ -18,7 +18,7 @@ use crate::Context;
 /// For live sessions.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// For recording the end of the remaining sessions.
+/// Maximum time for recording the end of the remaining sessions.
 const ENDED_WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, Default)]

@@ -82,7 +82,7 @@ pub(crate) async fn report(context: &Context, session: SessionId, measured: &Mea
     Ok(persist("record the measurement of a session's proxy", report).await?)
 }
 
-/// Until the future is dropped.
+/// Measures a session's proxy at each interval until the future is dropped.
 pub(crate) async fn keep_measuring(context: Arc<Context>, session: SessionId, way: Arc<EgressRoute>) {
     let Some(probing) = &context.config.probing else { return };
     let mut ticks = interval_at(Instant::now() + probing.interval, probing.interval);

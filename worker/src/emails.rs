@@ -51,7 +51,7 @@ pub(crate) struct Mailer {
     base_url: String,
     transport: Transport,
     permits: Semaphore,
-    /// For unsubscribe links, loaded when first needed.
+    /// Signing key for unsubscribe links, loaded when first needed.
     unsubscriber: OnceCell<Unsubscriber>,
     /// Between two updates of an incident to a subscriber.
     update_interval: Duration,
@@ -148,7 +148,6 @@ pub(crate) async fn handle(job: EmailJob, context: Arc<Context>) -> Result<(), B
     if outcome == Outcome::Ok { Ok(()) } else { Err(told(outcome, attempt.number).into()) }
 }
 
-/// For the job's error.
 fn told(outcome: Outcome, number: i32) -> String {
     let next = if outcome.is_transient() {
         "the mail is retried unless it expires first"

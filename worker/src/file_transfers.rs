@@ -93,7 +93,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// It stays with the session.
+    /// Receives a file that stays with the session.
     async fn receive_attachment(&self, stream: &mut Box<dyn Stream>) -> io::Result<()> {
         let reply = match self.receive(UploadId::generate(), stream).await {
             Ok(guard) if self.files.attach(&guard) => FileReply::Received,

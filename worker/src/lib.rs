@@ -94,16 +94,14 @@ const DISK_FLOOR: Gauge = Gauge::new(
     [],
 );
 
-/// For the browsers, when the worker stops.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 
-/// After a failed heartbeat.
+/// Pause between a failed heartbeat and the next one.
 const MISSED: Duration = Duration::from_millis(500);
 
 /// One read of the ended sessions serves a burst of wake-ups.
 const GATHERED_FOR: Duration = Duration::from_millis(5);
 
-/// For recording that the worker has stopped.
 const RETIRE_LIMIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
@@ -148,7 +146,7 @@ pub(crate) struct Context {
     /// Fetched for the first transfer.
     pub(crate) file_tickets: OnceCell<AccessTickets>,
     pub(crate) mailer: Mailer,
-    /// The worker must not start new work.
+    /// Cancelled when the worker must not start new work.
     pub(crate) stopping: CancellationToken,
 }
 

@@ -54,7 +54,7 @@ impl Live {
         self.hubs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A later viewer gets a new hub.
+    /// Removes a hub without viewers. A later viewer gets a new hub.
     fn forget_if_empty(&self, hub: &Arc<Hub>) -> bool {
         let mut hubs = self.hubs();
         let is_empty = hub.seats.is_empty();

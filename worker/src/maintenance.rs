@@ -273,7 +273,7 @@ pub async fn remind_byok_keys(db: &PgPool, age: Duration) -> sqlx::Result<usize>
 pub struct Purged {
     pub profiles: u64,
     pub snapshots: u64,
-    /// For any reason.
+    /// Removed stores that had no references, for any reason.
     pub stores: u64,
     /// Of each [`PurgeGroup`].
     pub rows: BTreeMap<&'static str, u64>,
@@ -389,7 +389,7 @@ fn count_purge(arm: &'static str, outcome: PurgeOutcome, count: u64) {
     purges.with([arm, outcome.name()]).increment(count);
 }
 
-/// Includes stores of failed saves. Returns their number.
+/// Removes stores without references, including those of failed saves. Returns the number of stores.
 async fn remove_stores(stores: &Stores) -> sqlx::Result<u64> {
     let removed = until_none(|| stores.sweep(BATCH)).await?;
     if removed > 0 {

@@ -272,7 +272,7 @@ struct Actor {
     close: CancellationToken,
     last: Option<IntentId>,
     has_profile: bool,
-    /// When the session leased it.
+    /// State of the profile when the session leased it.
     held: Option<HeldProfile>,
     /// Repeated measurement of the session's proxy, if it has one.
     measuring: Option<AbortOnDropHandle<()>>,
@@ -283,7 +283,7 @@ struct Actor {
 
 enum NextAction {
     GoOn,
-    /// Its browser may still be alive.
+    /// Close, because the session has ended. Its browser may still be alive.
     Close,
     Fail,
 }
@@ -648,7 +648,7 @@ impl Actor {
     }
 }
 
-/// Never resolves without a watch.
+/// Checks for challenges at the next due time. Never resolves without a watch.
 async fn look_out(watch: Option<&mut Watch>, browser: &Browser) -> Option<ChallengeScan> {
     match watch {
         Some(watch) => watch.look(browser).await,
@@ -692,7 +692,7 @@ enum WriteOutcome {
     AsItIs,
     /// The operation is recorded as failed instead, unless the database rejects that too.
     AsFailure,
-    /// A destroy, or recovery, ended the intent first.
+    /// A destroy, or the recovery of a lost worker, ended the intent first.
     TooLate,
 }
 

@@ -61,7 +61,6 @@ pub(crate) async fn deliver((wakeups, context): QueueInputs, due: Receiver<()>) 
 
 struct Sender {
     target: Target,
-    /// For endpoints that do not answer.
     slow_target: Target,
     vault: Vault,
 }

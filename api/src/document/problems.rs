@@ -120,7 +120,6 @@ fn schema(kind: &'static Kind) -> Value {
     })
 }
 
-/// Of some kinds of problems.
 struct Member {
     of: Vec<&'static Kind>,
     name: &'static str,

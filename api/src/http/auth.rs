@@ -208,12 +208,15 @@ async fn authorize(app: &App, headers: &HeaderMap, rule: Rule) -> Result<Authori
     judge(app, headers, rule, bearer).await
 }
 
-/// For slow responses; true when the database fails.
+/// Returns whether an admitted request would still be admitted. Checked for slow responses; true when the database fails.
 pub async fn still_admits(app: &App, headers: &HeaderMap, rule: Rule) -> bool {
     judge_again(app, headers, rule).await.is_ok()
 }
 
-/// The request stays admitted when the database fails.
+/// Checks an admitted request again. The request stays admitted when the database fails.
+///
+/// # Errors
+/// The problem that the same request would get now.
 async fn judge_again(app: &App, headers: &HeaderMap, rule: Rule) -> Result<()> {
     let judged = match authenticate(app, headers).await {
         Ok(bearer) => judge(app, headers, rule, bearer).await,

@@ -117,7 +117,6 @@ impl Bucket {
         Self::Credential,
     ];
 
-    /// In metrics and in Redis.
     pub fn label(self) -> &'static str {
         match self {
             Self::SendVerification => "send_verification",

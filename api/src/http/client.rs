@@ -29,7 +29,6 @@ impl ClientInfo {
         Self { ip: address(parts, &app.config.trusted_proxies), user_agent: user_agent(&parts.headers) }
     }
 
-    /// As the audit log records it.
     pub fn origin(&self) -> Origin {
         Origin { ip_address: self.ip.map(|ip| ip.to_string()), user_agent: self.user_agent.clone() }
     }

@@ -11,7 +11,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub struct ClientDisconnect(CancellationToken);
 
 impl ClientDisconnect {
-    /// The signal fires when the guard is dropped.
+    /// Creates a signal that fires when the guard is dropped.
     pub fn watch() -> (Self, DropGuard) {
         let token = CancellationToken::new();
         (Self(token.clone()), token.drop_guard())

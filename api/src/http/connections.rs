@@ -69,14 +69,14 @@ struct Address {
 }
 
 struct ActivityState {
-    /// Also connections that were upgraded.
+    /// Requests, and connections that were upgraded.
     under_way: usize,
     idle_since: Instant,
 }
 
 pub struct Activity {
     busy: Mutex<ActivityState>,
-    /// A response waits for a slow reader.
+    /// True while a response waits for a slow reader.
     is_sending: AtomicBool,
     end: CancellationToken,
 }

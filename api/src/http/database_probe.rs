@@ -21,7 +21,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// Most responses need no database, or have used it already.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The last probe had no answer.
+/// True when the last probe had no answer.
 #[derive(Clone, Default)]
 pub struct DatabaseProbe(watch::Sender<bool>);
 
@@ -45,7 +45,7 @@ impl DatabaseProbe {
         }
     }
 
-    /// The caller has waited long enough.
+    /// Resolves when the database does not respond and the caller has waited long enough.
     async fn lost(&self) {
         sleep(PATIENCE).await;
         // The sender is never dropped.

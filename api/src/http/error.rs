@@ -51,7 +51,7 @@ impl Problem {
         self
     }
 
-    /// The same request may succeed later.
+    /// Returns whether the same request may succeed later.
     pub fn is_transient(&self) -> bool {
         self.0.headers.contains_key(RETRY_AFTER)
     }
@@ -113,7 +113,7 @@ impl Problem {
         Invalid::field(field, message).into()
     }
 
-    /// The link is a mailed one.
+    /// The token of a mailed link is invalid.
     pub fn bad_link() -> Self {
         Self::invalid("token", "is not valid; the link may have expired or been used")
     }

@@ -51,7 +51,7 @@ pub struct Rule {
     pub kept: IdempotencyRecord,
 }
 
-/// The key was used before.
+/// Effect of a different body with a key that was used before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnotherBody {

@@ -61,7 +61,10 @@ impl<T: DeserializeOwned> FromRequest<App> for OpenJson<T> {
     }
 }
 
-/// Also if it is null.
+/// Deserializes a member that is present, even if it is null.
+///
+/// # Errors
+/// The member has the wrong type.
 pub fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }

@@ -261,7 +261,6 @@ static NAMES: [(&Kind, &str); 7] = [
 ];
 
 impl Kind {
-    /// For programs.
     pub fn name(&self) -> &'static str {
         NAMES.into_iter().find(|(kind, _)| ptr::eq(*kind, self)).map_or(self.title, |(_, name)| name)
     }

@@ -53,7 +53,6 @@ impl LastUsed {
         }
     }
 
-    /// Before times of use are shown.
     pub async fn write_now(&self, db: &PgPool) -> sqlx::Result<()> {
         let used = mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         if used.keys.is_empty() && used.web_sessions.is_empty() {

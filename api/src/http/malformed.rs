@@ -26,7 +26,6 @@ pub struct RejectionRewriter<S> {
     explained: Option<RewrittenRejection>,
 }
 
-/// For a bare rejection of `bare_len` bytes.
 struct RewrittenRejection {
     answer: Vec<u8>,
     written: usize,

@@ -175,7 +175,7 @@ const CREATES_REFUSED: Counter<1> = Counter::new(
 )
 .starting_with(|| Refusal::ALL.map(|refusal| [refusal.label()]).into());
 
-/// All browsers were in use.
+/// Reason a session creation got no browser while all were in use.
 #[derive(Debug, Clone, Copy)]
 pub enum Refusal {
     /// The request did not want to wait.

@@ -169,7 +169,7 @@ fn problem(kind: &'static Kind) -> (String, RefOr<Response>) {
     (problem_key(kind), RefOr::T(Response::new("")))
 }
 
-/// Its status and its name.
+/// Key of a problem among the responses of a route: its status and its name.
 pub fn problem_key(kind: &Kind) -> String {
     format!("{} {}", kind.status.as_u16(), kind.name())
 }

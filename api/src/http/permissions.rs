@@ -13,11 +13,9 @@ pub struct Route {
     pub access: Access,
     /// Set if the route is deprecated.
     pub deprecation: Option<Deprecation>,
-    /// For routes with such a metric.
     pub on_refusal: Option<OnRefusal>,
 }
 
-/// The caller is rejected before the handler runs.
 pub type OnRefusal = fn(&Uri, StatusCode);
 
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +66,6 @@ pub struct Rule {
 
 #[derive(Debug, Clone, Copy)]
 pub struct TeamRule {
-    /// Of the caller's own credential.
     pub scope: Scope,
     pub role: Role,
 }

@@ -38,7 +38,7 @@ pub async fn render(State(app): State<App>, request: Request, next: Next) -> Res
     response
 }
 
-/// The framework answered with an error.
+/// Problem for an error that the framework answered.
 fn of_framework(status: StatusCode) -> Problem {
     let kind = kinds::of_status(status);
     match status {

@@ -28,7 +28,7 @@ use crate::http::error::{Problem, Result};
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 const BELIEVED_FOR: Duration = Duration::from_hours(1);
-/// After a provider did not respond.
+/// Pause after a provider did not respond.
 const LEFT_ALONE_FOR: Duration = Duration::from_secs(2);
 
 /// Not `Debug`, because it holds a secret.
@@ -77,7 +77,6 @@ struct Memory {
     failed_at: Option<Instant>,
 }
 
-/// With the client built from it.
 struct ProviderMetadata {
     client: Client,
     http: reqwest::Client,
@@ -114,7 +113,7 @@ enum Failure {
 }
 
 impl Failure {
-    /// The caller did not cause it.
+    /// An error that the caller did not cause.
     fn provider(error: &dyn std::error::Error) -> Self {
         let mut text = error.to_string();
         let mut source = error.source();
@@ -127,7 +126,7 @@ impl Failure {
 }
 
 impl Provider {
-    /// The browser returns with `state`.
+    /// URL to redirect the browser to; the browser returns with `state`.
     pub async fn departure(&self, state: &Token) -> Result<ProviderRedirect> {
         let known = self.known().await.map_err(|failure| self.problem(&failure))?;
         let (challenge, pkce_verifier) = PkceCodeChallenge::new_random_sha256();

@@ -17,7 +17,6 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use crate::http::permissions::{Access, Deprecation, OnRefusal, Route, Rule};
 use crate::http::state::App;
 
-/// Of one area or of all areas.
 #[derive(Default)]
 pub struct Routes {
     router: OpenApiRouter<App>,
@@ -59,7 +58,6 @@ impl Routes {
         self
     }
 
-    /// For the routes registered last.
     pub fn on_refusal(mut self, count: OnRefusal) -> Self {
         self.rows[self.older..].iter_mut().for_each(|route| route.on_refusal = Some(count));
         self
@@ -118,7 +116,6 @@ async fn forbid_storing(mut response: Response) -> Response {
     response
 }
 
-/// By path and method.
 #[derive(Debug, Clone)]
 pub struct Rows(Arc<HashMap<String, HashMap<Method, Route>>>);
 

@@ -84,7 +84,7 @@ pub struct ApiConfig {
     /// A connection that is idle for longer is closed.
     pub header_timeout: Duration,
     pub body_timeout: Duration,
-    /// For 64 KiB, or the rest.
+    /// Time a client has to read 64 KiB, or the rest, of its response.
     pub write_timeout: Duration,
     pub connections: ConnectionLimits,
     /// Without free space this process cannot serve.
@@ -98,7 +98,7 @@ pub struct ApiConfig {
     pub rate_limits: RateLimits,
     /// Without it each replica counts rate limits separately.
     pub redis: Option<redis::Client>,
-    /// The previous secret signs for as long.
+    /// Time the previous secret of a webhook endpoint keeps signing.
     pub webhook_secret_grace: Duration,
     pub stores: StoresConfig,
     pub models: kitfleet_models::Settings,
@@ -248,7 +248,6 @@ pub struct App(Arc<Shared>);
 pub struct Shared {
     pub config: ApiConfig,
     pub db: PgPool,
-    /// Sent after the commit.
     pub wakeups: Wakeups,
     pub replies: Replies,
     pub rate_limits: RateLimiter,
@@ -256,7 +255,6 @@ pub struct Shared {
     pub patterns: Patterns,
     pub providers: Providers,
     pub models: Models,
-    /// For tests of keys.
     pub byok_tests: AccountSemaphore,
     pub card: CardProvider,
     pub crypto: CryptoProcessor,
@@ -275,7 +273,7 @@ pub struct Shared {
     pub pulse: DatabaseProbe,
     /// Cached service status.
     pub board: Arc<StatusCache>,
-    /// The process must not end before them.
+    /// Requests in progress: the process must not end before them.
     pub handlers: TaskTracker,
     /// Slots for viewers in this process.
     pub views: Arc<Semaphore>,

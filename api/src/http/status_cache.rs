@@ -20,15 +20,15 @@ use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
 const GOOD_FOR: Duration = Duration::from_secs(3);
-/// For a query.
+/// Maximum time a reader waits for a query.
 const PATIENCE: Duration = Duration::from_millis(700);
-/// The reader has stopped waiting before.
+/// Timeout of a query, after its reader has stopped waiting.
 const GIVEN_UP: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 pub struct StatusCache {
     seen: Mutex<Option<(Instant, CachedStatus)>>,
-    /// Held by the reader that queries.
+    /// Lock of the reader that queries.
     turn: tokio::sync::Mutex<()>,
     /// A query that still waits for the database holds it.
     conn: Arc<tokio::sync::Mutex<Option<PgConnection>>>,
@@ -38,7 +38,6 @@ pub struct StatusCache {
     failed: AtomicI64,
 }
 
-/// As far as it is known.
 #[derive(Clone, Default)]
 pub struct CachedStatus {
     /// The database responds.
@@ -66,7 +65,6 @@ impl CachedStatus {
     }
 }
 
-/// The database does not respond.
 fn without(component: Component) -> Option<Condition> {
     match component {
         Component::Database => Some(Condition::MajorOutage),

@@ -59,7 +59,7 @@ pub struct StreamHandle {
     id: NotificationStreamId,
     /// Of the account's notifications.
     pub highest: watch::Receiver<i64>,
-    /// This process ends its streams.
+    /// Cancelled when this process ends its streams.
     pub ended: CancellationToken,
 }
 
@@ -92,7 +92,7 @@ impl Streams {
         StreamHandle { here: Arc::clone(&self.here), account, id, highest, ended: self.ended.clone() }
     }
 
-    /// Also those opened later.
+    /// Ends all streams, and those opened later.
     pub fn end(&self) {
         self.ended.cancel();
     }
@@ -120,7 +120,7 @@ impl StreamRegistry {
         table.accounts.is_empty() && table.closed.is_empty()
     }
 
-    /// Until no stream is open, or `end`.
+    /// Serves the open streams and closes them, until none is left or `end`.
     async fn serve(&self, db: &PgPool, settings: Settings, end: &CancellationToken) {
         static FAILED: LogThrottle = LogThrottle::new();
         let mut look = interval(LOOK);
@@ -183,7 +183,7 @@ impl StreamRegistry {
         Ok(())
     }
 
-    /// Of marked accounts.
+    /// Assigns numbers to the notifications of marked accounts.
     async fn number(&self, db: &PgPool) {
         static FAILED: LogThrottle = LogThrottle::new();
         let told = |(account, followed): (&AccountId, &mut FollowedAccount)| {

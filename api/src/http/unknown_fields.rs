@@ -17,7 +17,7 @@ const HEADER: HeaderName = HeaderName::from_static("x-service-unknown-fields");
 /// They would break the header or its list. The percent sign makes decoding exact.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b',');
 
-/// Set where the body is read.
+/// Value of the header, set where the body is read.
 #[derive(Clone)]
 struct UnknownFieldNames {
     app: App,
@@ -34,7 +34,6 @@ pub async fn report(State(app): State<App>, mut request: Request, next: Next) ->
     response
 }
 
-/// In the order of the body.
 pub fn note<'a>(request: &Extensions, names: impl Iterator<Item = &'a str>) {
     let mut names = names.peekable();
     if let Some(noted) = request.get::<UnknownFieldNames>()

@@ -17,7 +17,7 @@ use crate::http::client_disconnect::ClientDisconnect;
 use crate::http::error::{Problem, Result};
 use crate::http::metrics::{self, Refusal};
 
-/// Of the first in the queue.
+/// Interval at which the first in the queue checks for a slot.
 const LOOK: Duration = Duration::from_millis(250);
 
 pub struct WaitQueue {

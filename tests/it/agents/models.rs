@@ -21,7 +21,6 @@ use crate::support::records::uuid_of;
 use crate::support::{Answer, App, Client, Role, eventually};
 
 const KEY: &str = "sk-ant-api03-for-agents-alone";
-/// Of each response of the double.
 const TOKENS: i64 = 3_633;
 const CENTS: f64 = 1.0738;
 
@@ -29,7 +28,6 @@ fn asking(provider: &ModelProvider) -> Builder {
     App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY).set("metrics.scrape_token", "scrape").asking(provider)
 }
 
-/// The key is one of Anthropic.
 struct Scene {
     provider: ModelProvider,
     app: App,
@@ -78,7 +76,6 @@ impl Scene {
         self.client.operate(&driver_of(&self.made), "snapshot", json!({})).await.expect(200).body["url"].clone()
     }
 
-    /// Of the audit rows for model requests.
     async fn rows(&self) -> Vec<Value> {
         let rows = self.app.audited(self.account, "agent.decompose.claude").await.into_iter();
         rows.map(|row| {
@@ -93,7 +90,6 @@ impl Scene {
         self.client.see(&self.agent).await["tokens_used"].as_i64().expect("a number")
     }
 
-    /// With the messages before it in the conversation.
     fn last_request(&self) -> (String, Vec<Value>) {
         let last = self.provider.asked().pop().expect("a request");
         let mut messages = last.body["messages"].as_array().expect("messages").clone();

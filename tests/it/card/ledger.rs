@@ -55,7 +55,6 @@ impl Message {
         Self { path: "/v1/billing/card-webhook".to_owned(), body: event.to_string(), proof: Proof::Card }
     }
 
-    /// The sender then stops repeating the request.
     fn is_accepted(&self, status: u16) -> bool {
         status == 200 || status == 409 && matches!(self.proof, Proof::Staff(_))
     }
@@ -66,7 +65,7 @@ struct Record {
     messages: Vec<Message>,
     /// Sent after staff changed the tier, if they did.
     later: Option<Vec<Message>>,
-    /// In the end.
+    /// Expected tier in the end.
     tier: String,
     receipts: i64,
     failures: i64,
@@ -229,7 +228,6 @@ impl Shop {
         }
     }
 
-    /// One to three times each.
     async fn deliver_shuffled(&self, messages: &[Message], chance: &mut StdRng) {
         let mut copies: Vec<_> =
             messages.iter().flat_map(|one| std::iter::repeat_n(one, chance.random_range(1..=3))).collect();

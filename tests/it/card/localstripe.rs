@@ -116,7 +116,7 @@ async fn localstripe_events_give_and_remove_the_tier() {
     app.stop().await;
 }
 
-/// Of docs/billing.md: the start, then each step.
+/// Shell commands of the walkthrough in docs/billing.md: the start, then each step.
 fn walkthrough() -> Vec<String> {
     let document = include_str!("../../../docs/billing.md");
     let section = document.split("\n## ").find(|section| section.starts_with("Try a subscription with localstripe"));
@@ -124,7 +124,6 @@ fn walkthrough() -> Vec<String> {
     blocks.map(|block| block.split("```").next().unwrap_or_default().to_owned()).collect()
 }
 
-/// With the variables set so far.
 async fn run_commands(folder: &Path, before: &str, commands: &str) -> String {
     let mut shell = Command::new("bash");
     shell.args(["-c", &format!("{before}\n{commands}")]).current_dir(folder);

@@ -114,7 +114,6 @@ impl App {
         .await
     }
 
-    /// The next run is in one hour.
     async fn set_job_status(&self, job: &str, status: &str) {
         sqlx::query("update apalis.jobs set status = initcap($2), run_at = now() + interval '1 hour' where id = $1")
             .bind(job)
@@ -258,7 +257,6 @@ async fn dead_letters_can_be_requeued() {
     app.stop().await;
 }
 
-/// In the operator's list.
 async fn wait_for_delivery(app: &App, delivery: &str, status: &str) -> Value {
     eventually(Duration::from_secs(20), &format!("the delivery is {status}"), async || {
         let listed = app.run(&["deliveries", "list", "--status", status, "--json"]).await.code(0).json();

@@ -28,7 +28,6 @@ impl Client {
         self.post("/v1/agent-sessions", json!({"proxy_id": saved["id"]})).await
     }
 
-    /// Of a new agent session with this proxy.
     pub async fn session_through(&self, proxy: &Value) -> String {
         let agent = self.leave_through(proxy).await.expect(201).body;
         agent["session_id"].as_str().expect("an id").to_owned()

@@ -28,7 +28,6 @@ enum Server {
 }
 
 impl Server {
-    /// Also routes the public address.
     async fn start(scheme: &str) -> Self {
         let server = match scheme {
             "wireguard" => Self::WireGuard(Box::new(wireguard::Server::start().await)),
@@ -177,7 +176,7 @@ async fn tunnel_overhead() {
     in_a_network_of_its_own("egress::servers::tunnel_overhead_inside_network_namespace").await;
 }
 
-/// The measurement excludes the browser's start.
+/// Waits for a warm browser, so that the measurement excludes its start.
 async fn until_hot(app: &App) {
     let scraper = Client::new(&app.base_url, Some("scrape"));
     eventually(Duration::from_secs(10), "a warm browser", async || {

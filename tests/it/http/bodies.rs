@@ -374,7 +374,6 @@ async fn unknown_fields_are_listed_on_every_write() {
 /// Contract: requests 18. Values take far more memory than their text, so they are not allocated.
 #[tokio::test]
 async fn body_with_too_many_values_is_rejected_early() {
-    /// Takes a body of 1 MiB.
     const OPEN: &str = "/v1/status/subscribers";
     let app = App::simulated().in_processes().start().await;
     let (client, stranger) = (app.client().await, Client::new(&app.base_url, None));

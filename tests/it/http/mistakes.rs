@@ -10,7 +10,6 @@ use serde_json::{Map, Value, json};
 use crate::support::routes::sample;
 use crate::support::{Answer, App};
 
-/// Each field may occur once.
 fn fields(answer: Answer) -> BTreeSet<String> {
     let answer = answer.problem(400, "validation-failed");
     let errors = answer.body["errors"].as_array().expect("errors");
@@ -76,7 +75,6 @@ async fn every_route_reports_all_errors_of_its_body() {
     app.stop().await;
 }
 
-/// Of the same kind.
 fn with_ids(path: &str, ids: &[&str]) -> String {
     let segments = path.split('/').map(|segment| {
         let kind = |id: &str| id.split_once('_').map(|(kind, _)| kind.to_owned());

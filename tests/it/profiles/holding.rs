@@ -45,7 +45,7 @@ impl App {
             .expect("the profile")
     }
 
-    /// As the end of a session does.
+    /// Writes a cookie and a file to a profile, as the end of a session does.
     async fn save_contents(&self, profile: &str, text: &str) {
         let folder = self.data_dir.path().join(Uuid::now_v7().to_string());
         storage::write(&folder.join(FILE), [("login".to_owned(), text.to_owned())]);
@@ -74,7 +74,7 @@ impl App {
         .expect("a statement");
     }
 
-    /// As a session would read it.
+    /// The text that [`App::save_contents`] wrote to the profile, read as a session would.
     async fn read_contents(&self, profile: &str) -> Option<String> {
         let (key, store) = self.key_and_store(profile).await;
         let folder = self.data_dir.path().join(Uuid::now_v7().to_string());

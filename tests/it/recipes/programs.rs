@@ -55,7 +55,6 @@ const LANGUAGES: [Language; 3] = [
     },
 ];
 
-/// In its own folder.
 struct Program {
     text: String,
     language: &'static Language,
@@ -78,7 +77,7 @@ impl Program {
         Self { text, language, folder }
     }
 
-    /// In the order of the steps.
+    /// Environment variables for the typed text, in the order of their steps.
     fn variables(&self) -> Vec<String> {
         let line = Regex::new(r"(?m)^(?:#|//)     (RECIPE_[A-Z0-9_]+): ").expect("an expression");
         line.captures_iter(&self.text).map(|found| found[1].to_owned()).collect()
@@ -146,7 +145,7 @@ const HOSTILE: [&str; 16] = [
     " leading and trailing \t",
 ];
 
-/// The server accepts everything.
+/// Requests that programs sent to a server which accepts everything.
 #[derive(Default)]
 struct ReceivedRequests(Mutex<Vec<(String, String, Value)>>);
 
@@ -294,7 +293,6 @@ async fn failed_program_leaves_no_session() {
 
 const NAME: &str = "Zoë & \"friends\" $(touch hacked) `touch hacked` it's \\ 鍵 🦀";
 
-/// With hostile selectors and descriptions of the elements.
 fn filling_in(site: &Site) -> Vec<StepRow> {
     let hostile = "'; touch hacked; $(touch hacked) `touch hacked` */ \"\"\"";
     let selector = |of: &str| format!("{of}, [title=\"\\27  $(touch hacked) `touch hacked` */ ' \u{2028}\"]");

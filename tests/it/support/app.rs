@@ -102,7 +102,7 @@ enum KeptIn {
     Shared,
     /// Like `Shared`, through a pooler, except for connections that listen.
     Pooled,
-    /// A server of the test, which counts statements.
+    /// A server for this test, which counts statements.
     Counting,
     Embedded,
 }
@@ -172,7 +172,6 @@ impl App {
         Client::new(&self.base_url, None)
     }
 
-    /// With the database and settings of this service.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = match self.files {
             None => Command::new(&self.program),
@@ -207,7 +206,7 @@ impl App {
         self.postgres.as_mut().expect("a server of the test's own")
     }
 
-    /// Also migrates the schema.
+    /// Switches to the version under test: migrates the schema and uses its program for further processes.
     pub async fn upgrade(&mut self) {
         self.program = PROGRAM.into();
         self.settings.insert("worker.drain_timeout".to_owned(), "10s".to_owned());
@@ -459,7 +458,7 @@ impl Builder {
         self
     }
 
-    /// A test can inspect and end the processes.
+    /// Runs the service in separate processes, which a test can inspect or end.
     pub fn in_processes(mut self) -> Self {
         self.in_processes = true;
         self
@@ -502,7 +501,7 @@ impl Builder {
         self.in_processes()
     }
 
-    /// Except for connections that listen.
+    /// Connects the service to its database through a pooler, except for connections that listen.
     pub fn pooled(mut self) -> Self {
         self.kept_in = KeptIn::Pooled;
         self

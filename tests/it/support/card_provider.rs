@@ -39,7 +39,6 @@ pub struct CardProvider {
 struct Seen {
     asked: Mutex<Vec<Asked>>,
     replies: Mutex<VecDeque<Reply>>,
-    /// For each idempotency key.
     remembered: Mutex<HashMap<String, (Form, Value)>>,
     forgets: AtomicBool,
 }
@@ -69,7 +68,6 @@ impl Asked {
         self.headers.get(name).map(|value| value.to_str().expect("text")).unwrap_or_default()
     }
 
-    /// Set if the request is invalid.
     fn complaint(&self) -> Option<(u16, Value)> {
         let refuse = |message: String| Some((400, error("invalid_request_error", &message)));
         if self.header("authorization") != format!("Bearer {SECRET_KEY}") {
@@ -165,7 +163,6 @@ impl Builder {
     }
 }
 
-/// For a body at this time.
 pub fn signature(body: &str, secret: &str, at: i64) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("any key");
     mac.update(format!("{at}.{body}").as_bytes());

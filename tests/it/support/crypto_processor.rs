@@ -29,11 +29,9 @@ pub struct CryptoProcessor {
 struct Seen {
     asked: Mutex<Vec<Value>>,
     replies: Mutex<VecDeque<Reply>>,
-    /// By id, as the processor returns them.
     payments: Mutex<HashMap<String, Value>>,
 }
 
-/// In place of a payment.
 #[derive(Debug, Clone)]
 pub enum Reply {
     Json(u16, Value),
@@ -56,7 +54,7 @@ impl CryptoProcessor {
         self.seen.asked.lock().expect("no panic").clone()
     }
 
-    /// The processor returns it from now on.
+    /// Sets the state of a payment that it returns from now on.
     pub fn stands(&self, notice: &Value) {
         let id = notice["payment_id"].as_str().map_or_else(|| notice["payment_id"].to_string(), ToOwned::to_owned);
         self.seen.payments.lock().expect("no panic").insert(id, notice.clone());

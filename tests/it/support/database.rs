@@ -68,7 +68,7 @@ impl Database {
         self.server.clone().database(&self.name).to_url_lossy().to_string()
     }
 
-    /// Also when connections to it are open.
+    /// Drops the database, also when connections to it are open.
     pub async fn drop(&self) {
         self.pool.close().await;
         let mut admin = self.server.connect().await.expect("the test database server runs");

@@ -9,10 +9,8 @@ use super::App;
 
 const CONTRACT: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json"));
 
-/// For the schema compiler.
 const PLACE: &str = "https://kitfleet.test/openapi.json";
 
-/// A test inserts it.
 pub fn failed() -> Value {
     json!({
         "session_id": "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e", "operation": "unknown",
@@ -21,7 +19,6 @@ pub fn failed() -> Value {
 }
 
 impl App {
-    /// In the database.
     pub async fn assert_events_are_promised(&self) {
         let events: Vec<(Uuid, String, Timestamp, Value)> =
             sqlx::query_as("select id, type, created_at, data from events")
@@ -58,7 +55,7 @@ impl Promises {
         Self { compiler, schemas: Schemas::new() }
     }
 
-    /// As it is delivered.
+    /// Validates an event, as it is delivered, against the schema of its type.
     pub fn check(&mut self, event: &Value) -> Result<(), String> {
         let kind = event["type"].as_str().expect("a type");
         let place = format!("{PLACE}#/webhooks/{kind}/post/requestBody/content/application~1json/schema");

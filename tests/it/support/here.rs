@@ -55,7 +55,7 @@ impl Service {
         self.up.is_finished()
     }
 
-    /// As a signal does.
+    /// Starts the shutdown, as a signal does.
     pub fn tell_to_stop(&self) {
         self.stop.drain.cancel();
     }

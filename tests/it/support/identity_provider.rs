@@ -72,7 +72,7 @@ impl IdentityProvider {
         self.process = Some(process);
     }
 
-    /// Like an outage.
+    /// Stops the provider, like an outage.
     pub fn stop(&mut self) {
         if let Some(mut process) = self.process.take() {
             let _ = process.kill();

@@ -29,7 +29,6 @@ pub struct Viewer {
     /// One pixel for each CSS pixel.
     canvas: Vec<[u8; 3]>,
     size: [u16; 2],
-    /// With its size in bytes.
     pub last: Option<(Picture, usize)>,
     pub pictures: usize,
     /// Except for pictures.
@@ -45,7 +44,6 @@ pub async fn ports(app: &App) -> HashSet<SocketAddr> {
     [app.base_url.trim_start_matches("http://"), &live].map(|address| address.parse().expect("an address")).into()
 }
 
-/// Of the worker that runs the session's browser.
 pub async fn end_of(app: &App, session: &str) -> LiveEnd {
     let query = "select live_address, live_fingerprint from workers w join sessions s on s.worker_id = w.id
                  where 'ses_' || s.id = $1";
@@ -83,7 +81,6 @@ impl Viewer {
         Self::over(stream).await
     }
 
-    /// As client programs do.
     pub async fn through_the_api(app: &App, session: &str, ticket: &str) -> Self {
         let host = app.base_url.trim_start_matches("http://");
         let stream = TcpStream::connect(host).await.expect("a connection");
@@ -91,7 +88,6 @@ impl Viewer {
         Self::over(Box::new(stream)).await
     }
 
-    /// The connection was admitted.
     pub async fn over(stream: Box<dyn Stream>) -> Self {
         let socket = WebSocketStream::from_raw_socket(stream, Part::Client, None).await;
         let (canvas, size) = (Vec::new(), [0, 0]);

@@ -19,7 +19,6 @@ pub struct Mail {
     pub subject: String,
     pub text: String,
     pub html: String,
-    /// Of the link, or empty.
     pub token: String,
 }
 
@@ -56,7 +55,7 @@ fn address(addresses: Option<&mail_parser::Address<'_>>) -> String {
 }
 
 impl App {
-    /// The newest one. Waits until there is one.
+    /// The newest mail of this template to this address. Waits until there is one.
     pub async fn mail_to(&self, address: &str, template: Template) -> Mail {
         self.mail_number(1, address, template).await
     }

@@ -81,7 +81,6 @@ pub async fn in_a_network_of_its_own(test: &str) {
     drop(relay);
 }
 
-/// The server listens on a port.
 async fn relay_to_database(server: PgConnectOptions, sockets: UnixListener) {
     while let Ok((mut inside, _)) = sockets.accept().await {
         let address = (server.get_host().to_owned(), server.get_port());

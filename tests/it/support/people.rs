@@ -46,7 +46,7 @@ impl Authenticator {
         self.totp.generate_current().to_string()
     }
 
-    /// Nor shortly before or after.
+    /// A six-digit code that is not valid now, nor shortly before or after.
     pub fn wrong_code(&self) -> String {
         let sound = |code: &String| self.totp.check_current(code).is_none();
         (0..9).map(|n| format!("{:06}", 111_111 * n)).find(sound).expect("most codes are wrong")
@@ -93,7 +93,7 @@ impl App {
         Client::new(&self.base_url, Some(begun.expect("a web session").token.reveal()))
     }
 
-    /// The web session has no second-factor proof afterwards.
+    /// Enrolls a second factor. The web session has no second-factor proof afterwards.
     pub async fn enroll(&self, person: &Person) -> Authenticator {
         let enrollment = person.client.post("/v1/account/mfa/enroll", json!({})).await.expect(200).body;
         let uri = enrollment["otpauth_uri"].as_str().expect("a URI");
@@ -141,7 +141,6 @@ impl App {
         stranger.post("/v1/auth/verify-email", json!({"token": token})).await.expect(200)
     }
 
-    /// In the account's log, oldest first.
     pub async fn audited(&self, account: AccountId, action: &str) -> Vec<AuditRow> {
         self.audit(account).await.into_iter().filter(|row| row.action == action).collect()
     }

@@ -24,7 +24,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// In a temporary folder.
+    /// Creates a cluster in a temporary folder and starts it with these settings.
     pub async fn start(settings: &[&str]) -> Result<Self> {
         let (folder, user) = (TempDir::new()?, unprivileged()?);
         if let Some(user) = &user {
@@ -67,7 +67,7 @@ impl Postgres {
         self.until_ready().await
     }
 
-    /// For the default database of the cluster.
+    /// Options to connect to the default database of the cluster.
     pub fn options(&self) -> PgConnectOptions {
         PgConnectOptions::new_without_pgpass().socket(self.folder.path()).username("kitfleet").database("postgres")
     }
@@ -85,7 +85,6 @@ impl Drop for Postgres {
     }
 }
 
-/// With the data folder of this cluster.
 fn command(program: &str, folder: &TempDir, user: Option<&User>) -> Result<Command> {
     // The program ends when its parent process ends.
     let mut command = Command::new("setpriv");
@@ -103,7 +102,6 @@ fn unprivileged() -> Result<Option<User>> {
     if geteuid().is_root() { Ok(User::from_name("postgres")?.or(User::from_name("nobody")?)) } else { Ok(None) }
 }
 
-/// Of the newest installed PostgreSQL.
 pub fn programs() -> Result<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql")?.flatten().map(|version| version.path().join("bin"));
     let version = |path: &PathBuf| path.parent().and_then(Path::file_name)?.to_str()?.parse::<u32>().ok();

@@ -51,7 +51,7 @@ impl Proxy {
         Self::start_at(Ipv4Addr::LOCALHOST, scheme, manner, site).await
     }
 
-    /// The address is another one of this machine.
+    /// Starts a proxy at another address of this machine.
     pub async fn start_at(at: Ipv4Addr, scheme: &'static str, manner: Manner, site: SocketAddr) -> Self {
         let listener = TcpListener::bind((at, 0)).await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -82,12 +82,12 @@ impl Proxy {
         })
     }
 
-    /// To the proxy.
+    /// Number of connections to the proxy.
     pub fn visits(&self) -> usize {
         self.shared.visits.load(Ordering::SeqCst)
     }
 
-    /// From the proxy to its site.
+    /// Number of connections from the proxy to its site.
     pub fn connects(&self) -> usize {
         self.shared.connects.load(Ordering::SeqCst)
     }

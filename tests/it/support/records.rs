@@ -63,7 +63,6 @@ impl App {
             .expect("the intents")
     }
 
-    /// Of any account.
     pub async fn status_of(&self, session: &str) -> String {
         sqlx::query_scalar("select status from sessions where id = $1")
             .bind(uuid_of(session))
@@ -97,7 +96,6 @@ impl App {
         sqlx::query_scalar(query).fetch_one(&self.database.pool).await.expect("a count")
     }
 
-    /// The statement must change at least one row.
     pub async fn execute(&self, statement: &'static str, id: Uuid) {
         let done = sqlx::query(statement).bind(id).execute(&self.database.pool).await.expect("a statement");
         assert_ne!(done.rows_affected(), 0, "{statement} touched nothing");

@@ -42,7 +42,7 @@ impl Redis {
         self.limit_memory("1");
     }
 
-    /// Without a memory limit.
+    /// Removes the memory limit.
     pub fn make_room(&self) {
         self.limit_memory("0");
     }

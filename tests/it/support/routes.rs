@@ -134,7 +134,7 @@ pub fn operations(session: &str) -> Vec<Route> {
     ]
 }
 
-/// A real direct driver is required.
+/// Operations that require a real direct driver.
 pub fn direct_operations(session: &str) -> Vec<Route> {
     let at = |operation: &str| format!("/v1/sessions/{session}/{operation}");
     vec![

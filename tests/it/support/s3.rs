@@ -18,7 +18,7 @@ pub const SECRET: &str = "a secret that is long enough";
 /// In the configuration.
 pub const URL: &str = "s3://profiles/of/tests";
 
-/// With a bucket. Dropping it stops it.
+/// A server with a bucket. Dropping it stops it.
 pub struct S3 {
     pub endpoint: String,
     folder: TempDir,

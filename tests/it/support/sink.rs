@@ -50,7 +50,7 @@ struct Log {
 #[derive(Debug, Clone)]
 pub struct Received {
     pub at: Instant,
-    /// The same for requests over one connection.
+    /// Address of the client, which is the same for requests over one connection.
     pub from: SocketAddr,
     pub path: String,
     /// In the received order, with names in lower case.

@@ -40,7 +40,6 @@ struct Seen {
     hits: AtomicUsize,
     posts: AtomicUsize,
     user_agents: Mutex<Vec<String>>,
-    /// Of requests for `/then`.
     keys: Mutex<HashSet<String>>,
 }
 
@@ -129,12 +128,10 @@ impl Site {
         format!("{}{path}", self.base_url)
     }
 
-    /// Its server resets every connection.
     pub fn resetting(&self) -> String {
         format!("http://127.0.0.1:{}/", self.reset_port)
     }
 
-    /// Its server has an untrusted certificate.
     pub fn untrusted(&self) -> String {
         format!("https://127.0.0.1:{}/", self.tls_port)
     }
@@ -143,7 +140,6 @@ impl Site {
         reqwest::Url::parse_with_params(&self.url("/written"), [("html", html)]).expect("an address").into()
     }
 
-    /// The host name is one such as `localhost`.
     pub fn url_under(&self, host: &str, path: &str) -> String {
         let port = self.base_url.rsplit(':').next().expect("a port");
         format!("http://{host}:{port}{path}")
@@ -329,14 +325,14 @@ async fn sign_in(Query(Person { name, stuck }): Query<Person>) -> Response {
 const DATABASE: &str = "const database = () => new Promise((resolve, reject) => { const opening = indexedDB.open('site', 1);
 opening.onupgradeneeded = () => opening.result.createObjectStore('people'); opening.onsuccess = () => resolve(opening.result); opening.onerror = reject });";
 
-/// The cookies, and no other data.
+/// Deletes the cookies and no other data.
 async fn forget() -> Response {
     let cookies =
         [(header::SET_COOKIE, "visit=; Path=/; Max-Age=0"), (header::SET_COOKIE, "login=; Path=/; Max-Age=0")];
     (axum::response::AppendHeaders(cookies), Html("<title>Forgotten</title>")).into_response()
 }
 
-/// From cookies, local storage and `IndexedDB`.
+/// Shows the stored names: from cookies, local storage and `IndexedDB`.
 async fn remembered(request: Request) -> Html<String> {
     let cookies = request.headers().get(header::COOKIE).and_then(|cookies| cookies.to_str().ok()).unwrap_or_default();
     Html(format!(

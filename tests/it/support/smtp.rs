@@ -16,9 +16,8 @@ use super::mail::Mail;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mood {
     Takes,
-    /// For every recipient.
     Refuses(u16, &'static str),
-    /// A mail is accepted, but not confirmed.
+    /// Accepts a mail, but does not confirm it.
     FallsSilent,
 }
 

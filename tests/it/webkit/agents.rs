@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use crate::support::{App, Site, eventually};
 use crate::webkit::Scene;
 
-/// The driver session is that of the scene.
 pub struct Agent {
     pub scene: Scene,
     pub id: String,

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use crate::webkit::Scene;
 
 impl Scene {
-    /// By an extraction of this type.
     async fn read(&self, kind: &str, selector: &str) -> Value {
         let body = json!({"extractions": [{"name": "it", "selector": selector, "type": kind}]});
         self.operate("extract", body).await.expect(200).body["value"]["it"].clone()

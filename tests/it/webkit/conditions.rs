@@ -8,7 +8,7 @@ use super::interaction::assert_nowhere_in_clear;
 use crate::webkit::{Scene, assert_failed};
 
 impl Scene {
-    /// It becomes true. Returns the result.
+    /// Waits for a condition that becomes true, and returns the result.
     async fn met(&self, condition: Value) -> Value {
         let waited = self.wait(condition.clone()).await.expect(200).body;
         assert_eq!((&waited["matched"], &waited["kind"]), (&json!(true), &condition["kind"]), "{condition}");

@@ -14,7 +14,6 @@ const STAYS: &str = "<title>Stays</title><button id=touch>touch</button>
     <script>addEventListener('beforeunload', event => { event.preventDefault(); event.returnValue = 'stay' })</script>";
 
 impl Scene {
-    /// With another session, which has this policy.
     async fn with_dialogs(mut self, policy: &str) -> Self {
         self.session = self.client.session_with(json!({"dialogs": policy})).await;
         self

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::{App, Client, Site, eventually};
 use crate::webkit::text;
 
-/// As JSON.
+/// Page that shows what it reads as JSON.
 const SHOWN: &str = "<p id='it'></p><script>
     it.textContent = JSON.stringify({
         language: navigator.language, languages: navigator.languages,

@@ -29,7 +29,7 @@ impl AgentScene {
         Self { scene, other }
     }
 
-    /// Like a worker that acts for the customer.
+    /// Runs an operation like a worker that acts for the customer.
     async fn perform(&self, operation: &Operation) -> Result<StoredResult, Outcome> {
         let Self { scene, other } = self;
         let (session, database) = (uuid_of(&scene.session), &scene.app.database.pool);

@@ -48,7 +48,6 @@ impl Scene {
         messages.last().and_then(|message| message["content"].as_str()).expect("a text").to_owned()
     }
 
-    /// In the last message to the model.
     fn ref_of(&self, line: &str) -> String {
         let told = self.last_message();
         let rest = told.split_once(&format!("{line} [ref=")).unwrap_or_else(|| panic!("no {line} in {told}")).1;

@@ -45,7 +45,7 @@ impl Scene {
         self.client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
     }
 
-    /// In cookies, local storage and `IndexedDB`.
+    /// Makes the site store a name in cookies, local storage and `IndexedDB`.
     pub async fn sign_in(&self, session: &str, name: &str) {
         self.client.navigate(session, &self.site.url(&format!("/sign-in?name={name}"))).await;
         self.until_shown(session, "#done", name).await;
@@ -68,7 +68,6 @@ impl Scene {
         .await;
     }
 
-    /// The page stores one value of every kind.
     async fn until_stored(&self, session: &str, wanted: &str) {
         let told = eventually(Duration::from_secs(30), wanted, async || {
             let told = text(&self.client, session, "#result").await;

@@ -34,7 +34,6 @@ impl Scene {
         self.act(action).await
     }
 
-    /// The page shows the files.
     async fn assert_received(&self, input: &str, files: &[Value]) {
         let mut expected = vec![json!(input), json!(true)];
         expected.extend_from_slice(files);
@@ -149,7 +148,6 @@ async fn page_sees_safe_names() {
     scene.app.stop().await;
 }
 
-/// The content begins with this text.
 fn files_with(folder: &Path, beginning: &[u8]) -> usize {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let count = |path: &Path| match fs::symlink_metadata(path) {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::eventually;
 use crate::webkit::Scene;
 
-/// It posts to its opener, and closes itself.
+/// Page that a sign-in opens. It tells its opener, and closes itself.
 const SIGN_IN: &str = "<title>Sign in</title>
 <button id=sign-in onclick='opener.postMessage(\"signed in\", \"*\"); window.close()'>Sign in</button>";
 

@@ -24,7 +24,7 @@ thread_local! {
     static EXTENSION: Cell<*mut WebKitWebExtension> = const { Cell::new(null_mut()) };
 }
 
-/// The extension lives as long as the process.
+/// Remembers the extension, which lives as long as the process.
 pub fn set_extension(extension: *mut WebKitWebExtension) {
     EXTENSION.set(extension);
 }

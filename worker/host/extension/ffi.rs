@@ -8,7 +8,7 @@ use glib::gobject_ffi::{GCallback, GObject, g_signal_connect_data};
 use javascriptcore_rs_sys::JSCContext;
 use webkit2gtk_sys::WebKitUserMessage;
 
-/// Only pointers to these types are used.
+/// Declares types of which only pointers are used.
 macro_rules! opaque {
     ($($name:ident),*) => {$(
         #[repr(C)]

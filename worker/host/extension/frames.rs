@@ -22,7 +22,7 @@ use crate::ffi::{
 
 const SHARE: &CStr = c"globalThis[Symbol.for('kitfleet.shared')] ??= { documents: new WeakMap() }";
 
-/// Also registers the frame's document.
+/// Function that stores the shared object in a frame, and registers the frame's document.
 const JOIN: &CStr = c"(shared) => {
   globalThis[Symbol.for('kitfleet.shared')] = shared;
   shared.documents.set(globalThis, document);

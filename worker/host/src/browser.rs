@@ -35,7 +35,6 @@ const NOWHERE: &str = "socks5://127.0.0.1:1";
 /// Outside of the screen, in pixels of either scale.
 pub const BESIDE: i32 = 1_000;
 
-/// For a page to get its new size.
 const LAYOUT_WITHIN: Duration = Duration::from_secs(2);
 
 /// Used on the main loop only.
@@ -120,7 +119,7 @@ impl Browser {
         Ok(browser)
     }
 
-    /// The process of the active page has ended.
+    /// Reports that the process of the active page has ended, and ends the host.
     pub fn end(&self, reason: &str) {
         self.output.send(&Message::WebProcessTerminated { reason: reason.to_owned() });
         gtk::main_quit();

@@ -12,7 +12,6 @@ use crate::browser::Browser;
 use crate::pages::Page;
 use crate::{failure, script};
 
-/// For a chooser.
 const OPEN_FOR: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
@@ -51,7 +50,6 @@ pub fn close(browser: &Browser) {
     }
 }
 
-/// The page has ended.
 pub fn forget(page: &Page) {
     let is_its = page.browser.choosers.open.borrow().as_ref().is_some_and(|chooser| chooser.page.id == page.id);
     if is_its {
@@ -59,7 +57,7 @@ pub fn forget(page: &Page) {
     }
 }
 
-/// Of the last input.
+/// The open chooser of the last input.
 pub async fn find(browser: &Rc<Browser>) -> Option<OpenChooser> {
     if browser.choosers.open.borrow().is_none() {
         // The page opens it after it has reported the input. It answers this later.

@@ -40,7 +40,7 @@ impl Console {
         self.dropped.set(all_dropped);
     }
 
-    /// Also removes them.
+    /// Returns the kept lines and removes them.
     pub fn take(&self) -> ConsoleLines {
         self.bytes.set(0);
         ConsoleLines { lines: self.lines.take().into(), dropped: self.dropped.take() }

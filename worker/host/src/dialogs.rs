@@ -17,7 +17,7 @@ use crate::pages::Page;
 #[derive(Default)]
 pub struct Dialogs {
     policy: Cell<DialogPolicy>,
-    /// A person then answers dialogs.
+    /// True while a person sends input, and answers dialogs.
     person: Cell<bool>,
     /// Nothing is held any more.
     leaving: Cell<bool>,
@@ -38,7 +38,6 @@ impl Dialogs {
         self.policy.set(policy);
     }
 
-    /// For the worker or a viewer.
     pub fn open(&self) -> Option<Dialog> {
         self.held.borrow().as_ref().map(|held| held.description.clone())
     }
@@ -95,7 +94,7 @@ pub fn open(page: &Rc<Page>, dialog: &ScriptDialog) {
     browser.live.asks_anew();
 }
 
-/// Also limits the time of the held dialog.
+/// Notifies the waiters, and limits the time of the held dialog.
 fn hold_for_worker(browser: &Rc<Browser>) {
     let dialogs = &browser.dialogs;
     dialogs.stop_timer();
@@ -150,7 +149,6 @@ pub fn answer(browser: &Rc<Browser>, accept: bool, text: Option<&str>) -> bool {
     true
 }
 
-/// The page has ended.
 pub fn forget(page: &Page) {
     let is_its = page.browser.dialogs.held.borrow().as_ref().is_some_and(|held| held.page.id == page.id);
     if is_its {
@@ -158,7 +156,7 @@ pub fn forget(page: &Page) {
     }
 }
 
-/// Each later dialog is answered too.
+/// Answers the held dialog, and each later one, because the pages are being left.
 pub fn leave(browser: &Rc<Browser>) {
     let dialogs = &browser.dialogs;
     dialogs.leaving.set(true);

@@ -206,7 +206,7 @@ async fn advance(page: &Rc<Page>, first: Point, at: Point, mark: f64) -> Result<
     Ok(())
 }
 
-/// The page answers before the drop.
+/// Moves GTK's drag to the last point, waits until the page has answered, and drops.
 async fn drop_at(page: &Rc<Page>, last: Point) -> Result<DragOutcome, HostError> {
     let last = whole(last);
     let given_up = Instant::now() + SETTLE_WITHIN;

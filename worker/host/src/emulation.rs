@@ -25,7 +25,6 @@ use crate::browser::Browser;
 use crate::pages::Page;
 use crate::{extension, failure, screen, script};
 
-/// For a page to get its new size.
 const LAYOUT_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
@@ -62,7 +61,7 @@ fn position_of(at: Geolocation) -> GeolocationPosition {
     GeolocationPosition::new(at.latitude, at.longitude, at.accuracy)
 }
 
-/// Also for the current pages.
+/// Puts the emulation in force, for the current pages too.
 pub async fn apply(browser: &Rc<Browser>, emulation: &Emulation) -> Result<(), HostError> {
     extension::set_headers(browser, emulation.extra_headers.clone())?;
     browser.extension.set_offline(emulation.offline);
@@ -122,7 +121,6 @@ pub fn filter_requests(page: &Page) {
     }
 }
 
-/// In the format of WebKit's content blockers.
 fn rules_of(block: &Block) -> Vec<Value> {
     let rule = |trigger: Value| json!({ "trigger": trigger, "action": { "type": "block" } });
     let kind = |kind: &ResourceType| match kind {
@@ -144,7 +142,7 @@ fn rules_of(block: &Block) -> Vec<Value> {
     by_kind.into_iter().chain(block.hosts.iter().map(host)).collect()
 }
 
-/// The caller owns the returned reference.
+/// Compiles a content filter. The caller owns the returned reference.
 async fn compile_filter(folder: &Path, name: &str, rules: &[u8]) -> Result<*mut WebKitUserContentFilter, HostError> {
     type Reply = oneshot::Sender<Result<*mut WebKitUserContentFilter, String>>;
 

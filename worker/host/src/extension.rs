@@ -28,7 +28,7 @@ type Header = (String, String, Vec<String>);
 pub struct Extension {
     context: WebContext,
     is_ready: Rc<Cell<bool>>,
-    /// The first page was loaded without the extension.
+    /// True when the first page was loaded without the extension.
     pub is_missing: Cell<bool>,
     holds: Cell<bool>,
     is_offline: Cell<bool>,
@@ -123,7 +123,7 @@ pub async fn settle(browser: &Rc<Browser>) {
     select(answers, glib::timeout_future(SETTLES_WITHIN)).await;
 }
 
-/// They replace the previous ones.
+/// Sets the headers of all later requests. They replace the previous ones.
 pub fn set_headers(browser: &Rc<Browser>, headers: Vec<ExtraHeader>) -> Result<(), HostError> {
     let bytes: usize = headers.iter().map(|header| header.name.len() + header.value.len()).sum();
     if headers.len() > MOST_HEADERS || bytes > MOST_HEADER_BYTES {

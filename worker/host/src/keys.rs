@@ -24,11 +24,10 @@ const PHRASE: usize = 128;
 /// Inserted as text, because its key moves the focus.
 const TAB: char = '\t';
 
-/// With the modifiers that are held.
 struct KeyPress {
     held: Vec<Key>,
     key: Key,
-    /// Set if the key has no other effect.
+    /// Character that the key types, if it has no other effect.
     text: Option<char>,
 }
 

@@ -38,9 +38,9 @@ const SMALL: u32 = 8;
 
 #[derive(Default)]
 pub struct Live {
-    /// There is a viewer.
+    /// True while there is a viewer.
     watched: Cell<bool>,
-    /// The view draws for [`paint`].
+    /// True while the view draws for [`paint`].
     painting: Cell<bool>,
     /// Changed since it was painted.
     damage: Cell<Option<Rect>>,
@@ -180,7 +180,7 @@ fn shown(browser: &Browser) -> PageInfo {
     PageInfo { uri: page.uri().0, title: page.title() }
 }
 
-/// They are suspended without viewers.
+/// Enables GTK's draw signals, which are suspended without viewers.
 fn begin(browser: &Rc<Browser>) {
     let live = &browser.live;
     if live.watched.replace(true) {
@@ -209,7 +209,7 @@ pub fn unwatch(browser: &Browser, watcher: u64) {
     live.surface.clear();
 }
 
-/// The page has become the active one.
+/// Shows viewers another page, which has become the active one.
 pub fn show(page: &Page) {
     let live = &page.browser.live;
     live.page_is_new.set(true);

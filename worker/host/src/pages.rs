@@ -37,10 +37,8 @@ const WINDOW: Duration = Duration::from_secs(2);
 
 const SCRIPT: &str = "javascript:";
 
-/// For a page to return its title.
 const TITLE_WITHIN: Duration = Duration::from_millis(100);
 
-/// For a page to handle its end.
 const CLOSE_WITHIN: Duration = Duration::from_millis(500);
 
 const BLANK_WITHIN: Duration = Duration::from_secs(10);
@@ -58,7 +56,7 @@ pub struct Pages {
     open: RefCell<Vec<Rc<Page>>>,
     active: RefCell<Option<Rc<Page>>>,
     last_id: Cell<u32>,
-    /// Within [`WINDOW`].
+    /// Times at which pages have opened windows, within [`WINDOW`].
     windows: RefCell<VecDeque<Instant>>,
 }
 

@@ -96,7 +96,7 @@ enum Companion {
     Leave,
 }
 
-/// Also whether the listeners report the events.
+/// Returns the events that accompany a step, and whether the listeners report them.
 fn events(page: &Page, finger: usize, phase: TouchPhase) -> &'static [(Companion, bool)] {
     let accompanied = &page.pointer.finger;
     if phase == TouchPhase::Begin && accompanied.get().is_none() {

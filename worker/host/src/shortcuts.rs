@@ -6,7 +6,6 @@
 
 use std::ffi::CStr;
 
-/// In the syntax of GTK.
 const BINDINGS: [&CStr; 20] = [
     c"bind \"<Super><Meta>a\" { \"select-all\" (1) }",
     c"bind \"<Super><Meta>c\" { \"copy-clipboard\" () }",

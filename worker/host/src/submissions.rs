@@ -249,7 +249,7 @@ async fn tell_pages(browser: Rc<Browser>, hold: bool) {
     select(Box::pin(told), limit).await;
 }
 
-/// Called before each input of an operation.
+/// Begins to hold requests of scripts, if the rule says so. Called before each input of an operation.
 pub fn begin_input(browser: &Rc<Browser>) {
     let requests = &browser.submissions.requests;
     if requests.get() == RequestHold::Armed {

@@ -74,7 +74,7 @@ pub fn send(page: &Rc<Page>, finger: usize, phase: TouchPhase, at: (f64, f64)) -
     send_touch(page, finger, phase, at)
 }
 
-/// Without the mouse that accompanies the finger.
+/// Sends one touch event to the view, without the mouse that accompanies the finger.
 pub fn send_touch(page: &Rc<Page>, finger: usize, phase: TouchPhase, (x, y): (f64, f64)) -> Result<(), HostError> {
     if page.is_closed() {
         // The page has closed itself. It has received what came before.

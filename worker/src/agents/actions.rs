@@ -77,7 +77,6 @@ pub(super) fn meant(sought: &ElementQuery, shown: Option<&ShownElement>, approve
     element_of(sought, shown.filter(|_| approved || !matches!(sought, ElementQuery::Ref(_))))
 }
 
-/// The located element, or else the query itself.
 pub(super) fn element_of(sought: &ElementQuery, shown: Option<&ShownElement>) -> Element {
     match (sought, shown) {
         (ElementQuery::Css(selector), _) => Element::Selector(selector.clone()),

@@ -21,7 +21,6 @@ use crate::browser::OperationEnd;
 
 /// Dialogs, and downloads, that a turn lists.
 const MOST_LISTED: usize = 20;
-/// Of a page's text.
 const SHOWN_CHARS: usize = 200;
 
 #[derive(Debug, Default)]
@@ -158,7 +157,6 @@ impl RunningTurn<'_> {
     }
 }
 
-/// In the title or the address.
 fn is_called(page: &BrowserPage, words: &str) -> bool {
     let words = words.trim().to_lowercase();
     let title = page.title.as_deref().unwrap_or_default().to_lowercase();

@@ -28,7 +28,6 @@ use super::{PlanOutcome, RunningTurn};
 
 /// Earlier turns in a request.
 const REMEMBERED_TURNS: i64 = 20;
-/// Of an extraction's result in a request.
 const TOLD_CHARS: usize = 2_000;
 /// No page was loaded.
 const BLANK: &str = "about:blank";
@@ -42,7 +41,7 @@ pub(super) struct ModelClient {
 /// The text completes a sentence that begins with "because".
 enum ModelFailure {
     Failed(String),
-    /// Of tokens or cents.
+    /// The request exceeds the budget of tokens or cents.
     Budget(String),
     Stopped(String),
 }
@@ -52,7 +51,7 @@ struct Progress {
     taken: ModelUsage,
     history: Vec<TurnTexts>,
     sources: TextSources,
-    /// When the model was last asked.
+    /// Pages of the browser when the model was last asked.
     pages: Vec<PageId>,
 }
 
@@ -184,7 +183,7 @@ impl RunningTurn<'_> {
         persist("record a model's plan", write).await
     }
 
-    /// If the session's state and budget allow it.
+    /// Sends one model request, if the session's state and budget allow it.
     async fn hear(
         &self,
         means: Option<ModelClient>,
@@ -364,7 +363,6 @@ fn history(said: &[TurnTexts]) -> Vec<models::ConversationTurn<'_>> {
     said.map(|(by, text)| models::ConversationTurn { by, text }).collect()
 }
 
-/// For a model request.
 fn told(step: &Step) -> String {
     let what = steps::kind(&step.wish);
     let about = match (&step.wish, step.shown.first()) {

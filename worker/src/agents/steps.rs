@@ -30,7 +30,6 @@ use super::actions::{action_of, element_of, meant};
 use super::dialogs::{describe_dialog, quoted};
 use crate::browser::OperationEnd;
 
-/// For the customer's own operation to end.
 pub(super) const CLAIMS_WITHIN: Duration = Duration::from_secs(5);
 const MOST_ALERTS: usize = 20;
 /// In meters.
@@ -520,7 +519,7 @@ fn paused(challenge: &ChallengeState) -> String {
     format!("the session is paused by a challenge ({}): resolve it, or have a person resolve it", challenge.kind.name())
 }
 
-/// The browser does not answer.
+/// Outcome of a step whose element cannot be located because the browser does not answer.
 fn not_begun(error: &str) -> StepOutcome {
     tracing::info!(error, "agent step was not started: the page cannot be read");
     StepOutcome::Stopped("the page cannot be read: its browser has failed, is busy, or is gone")

@@ -9,7 +9,6 @@ use super::OperationEnd;
 use super::page::PageQuery;
 use super::webkit::Webkit;
 
-/// For the page, after the answer.
 const CONTINUES_WITHIN: Duration = Duration::from_secs(1);
 
 impl Webkit {
@@ -42,7 +41,7 @@ impl Webkit {
         Ok(interacted)
     }
 
-    /// The page continues or shows another dialog afterwards.
+    /// Gives the answer, and waits until the page continues or shows another dialog.
     async fn give_answer(&mut self, accept: bool, text: Option<String>) -> Result<(), OperationEnd> {
         let was_open: bool = self.ask_host(HostCommand::AnswerDialog { accept, text }).await?;
         if !was_open {

@@ -98,7 +98,7 @@ impl Watchdog {
         Self { bounds, watched: Mutex::default(), measured_at: Mutex::default() }
     }
 
-    /// Takes the leader of the browser's family.
+    /// Starts to measure a browser, given the leader of its family and its folder.
     pub fn watch(&self, leader: Pid, folder: PathBuf) -> Arc<Verdict> {
         let verdict = Arc::<Verdict>::default();
         self.with(|watched| watched.push(WatchedBrowser { leader, folder, verdict: Arc::downgrade(&verdict) }));

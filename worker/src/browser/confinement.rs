@@ -294,7 +294,7 @@ fn unused_voices() -> impl Iterator<Item = (PathBuf, PathBuf)> {
     })
 }
 
-/// In the folder of the host.
+/// Path of the keeper, which is in the same folder as the host.
 fn keeper_of(host: &Path) -> PathBuf {
     host.with_file_name("kitfleet-keeper")
 }

@@ -11,7 +11,7 @@ use crate::config::WarmPool;
 /// A machine can start few replacements in this time.
 const BURST: Duration = Duration::from_secs(2);
 
-/// A burst counts for as long.
+/// Time a burst counts.
 const REMEMBERED: Duration = Duration::from_mins(5);
 
 /// In bytes. The first warm browser of a machine takes 204 MiB, and each further one 65 to 90 MiB, because they share
@@ -42,7 +42,7 @@ impl DemandHistory {
         self.largest.push_back((now, size));
     }
 
-    /// At least 1, for the next request.
+    /// Size of the largest recent burst, at least 1 for the next request.
     pub fn most(&mut self, now: Instant) -> usize {
         drop_while(&mut self.largest, |(then, _)| now.duration_since(*then) >= REMEMBERED);
         self.largest.front().map_or(1, |(_, size)| *size)
@@ -58,7 +58,7 @@ fn drop_while<T>(queue: &mut VecDeque<T>, is_old: impl Fn(&T) -> bool) {
 #[derive(Debug, Clone, Copy)]
 pub struct WorkerLoad {
     pub hot: usize,
-    /// The worker can still accept these.
+    /// Number of sessions that the worker can still accept.
     pub sessions_left: usize,
     /// `None` when it cannot be read.
     pub memory: Option<Memory>,
@@ -117,7 +117,7 @@ mod tests {
             prop_assert!(demand.largest.len() <= expected, "one for each size");
         }
 
-        /// Nor the reserved memory.
+        /// Warm browsers never take a session's slot or the reserved memory.
         #[test]
         fn warm_browsers_stay_within_sessions_and_memory(
             hot in 0_usize..40, sessions_left in 0_usize..40, most in 1_usize..40, left in 0_u64..32_768, all in 256_u64..32_768,

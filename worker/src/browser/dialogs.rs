@@ -96,7 +96,6 @@ impl Shared {
     }
 }
 
-/// When the caller is cancelled.
 struct KeptOpening<'a> {
     shared: &'a Shared,
     opening: Option<Opening>,

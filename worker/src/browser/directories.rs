@@ -40,7 +40,7 @@ impl BrowserDirectory {
         self.path.join("incoming")
     }
 
-    /// The browser must have ended.
+    /// Removes the folder with its contents. The browser must have ended.
     pub async fn remove(&self) {
         if let Err(error) = tokio::fs::remove_dir_all(&self.path).await {
             tracing::warn!(%error, path = %self.path.display(), "cannot remove a browser's data");

@@ -15,12 +15,10 @@ pub struct DeviceSizes {
 }
 
 impl DeviceSizes {
-    /// Of the upright device.
     pub fn of(archetype: &Archetype) -> Self {
         Self { viewport: archetype.viewport, screen: archetype.screen }
     }
 
-    /// Of the device.
     pub fn in_orientation(self, orientation: Orientation) -> Self {
         let turned = |Size { width, height }: Size| Size { width: height, height: width };
         match orientation {

@@ -44,7 +44,6 @@ impl Webkit {
         }
     }
 
-    /// After a script has reached its time limit.
     pub(super) async fn page_answers(&self) -> bool {
         let asked = self.host.call::<Value>(HostCommand::Evaluate { script: "return null".to_owned() });
         // A page that was replaced meanwhile answers as well.

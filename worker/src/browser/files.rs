@@ -55,7 +55,7 @@ pub struct Files(Arc<Shared>);
 
 struct Shared {
     source: Source,
-    /// By their number in the browser.
+    /// IDs of the downloads, by their number in the browser.
     ids: Mutex<Vec<(u32, DownloadId)>>,
     /// Complete, not taken by an operation.
     waiting: Mutex<HashMap<UploadId, Upload>>,
@@ -146,7 +146,6 @@ impl Files {
         }
     }
 
-    /// The path is in the browser's folder.
     async fn find(&self, id: DownloadId) -> Result<(Download, String), NotOpened> {
         let found = match &self.0.source {
             Source::Host(line, _) => {
@@ -332,7 +331,6 @@ pub(super) struct HandedUpload {
     bytes: u64,
 }
 
-/// In a browser's folder, oldest first.
 #[derive(Default)]
 pub(super) struct HandedUploads(Vec<HandedUpload>);
 

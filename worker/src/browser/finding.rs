@@ -20,7 +20,7 @@ struct SnapshotAnswer {
     nodes: u64,
     truncated: bool,
     links: Vec<String>,
-    /// Of frames of other origins.
+    /// Lines of frames of other origins.
     foreign: String,
     /// Assigned in total.
     given: u64,

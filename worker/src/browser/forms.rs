@@ -24,7 +24,6 @@ enum Typing {
 }
 
 struct Form {
-    /// For each field.
     step: Duration,
     typing_ends: Instant,
 }
@@ -141,7 +140,7 @@ impl Webkit {
         Ok(Some(if typed.is_some() { Typing::Done } else { Typing::Truncated }))
     }
 
-    /// The caller's button, a detected button, or Enter.
+    /// Submits a login form with the caller's button, with a detected button, or with Enter.
     async fn submit(&mut self, login: &Login) -> Result<(), OperationEnd> {
         let button = PageQuery::chosen(login.submit_selector.as_deref(), "submit_selector", Use::Submit);
         let is_chosen = login.submit_selector.is_some();

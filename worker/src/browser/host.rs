@@ -50,9 +50,9 @@ pub struct HostLaunch<'a> {
     pub directory: BrowserDirectory,
     pub watchdog: &'a Watchdog,
     pub spawner: &'a Spawner,
-    /// Also while the host is in use.
+    /// Ends the host even while it is in use.
     pub stopping: &'a CancellationToken,
-    /// Until all of the host is gone.
+    /// Tracks the host until all of it is gone.
     pub tasks: &'a TaskTracker,
 }
 
@@ -78,9 +78,9 @@ pub struct HostHandle {
     death: watch::Receiver<Option<Death>>,
 }
 
-/// For an orderly exit.
+/// Request to the task that ends a host, for an orderly exit.
 struct ExitRequest {
-    /// Sent when no process is left.
+    /// Receives a message when no process is left.
     ended: oneshot::Sender<()>,
     /// The folder is kept until the sender is dropped.
     kept: oneshot::Receiver<Infallible>,
@@ -175,7 +175,7 @@ impl Host {
         self.line.clone()
     }
 
-    /// Also the web process or the network process.
+    /// Waits until the host, its web process or its network process has ended by itself.
     pub async fn died(&self) -> Failure {
         wait_for_death(&mut self.line.death.clone()).await
     }
@@ -193,7 +193,7 @@ impl Host {
         self.line.death()
     }
 
-    /// The whole family and its folder.
+    /// Kills the whole family, waits until it is gone, and removes its folder.
     pub async fn end(self) {
         let Self { in_use, burial, .. } = self;
         drop(in_use);
@@ -245,7 +245,7 @@ impl HostHandle {
         }
     }
 
-    /// By itself or by its owner.
+    /// Waits until the host has ended, by itself or by its owner.
     pub fn death(&self) -> impl Future<Output = Failure> + use<> {
         let mut death = self.death.clone();
         async move { wait_for_death(&mut death).await }
@@ -357,7 +357,7 @@ async fn write(mut stdin: ChildStdin, mut lines: mpsc::UnboundedReceiver<String>
     }
 }
 
-/// The end of the host ends its output.
+/// Dispatches replies until the host ends, which ends its output.
 async fn read(
     stdout: ChildStdout,
     leader: Pid,

@@ -82,7 +82,7 @@ struct ElementPosition {
 enum InputKind {
     Text,
     Choice,
-    /// The value has a form of its own.
+    /// A picker sets the value, which has a form of its own.
     Value,
     Nothing,
 }
@@ -586,7 +586,7 @@ impl Webkit {
         self.fill_value(target, value, "action.value").await
     }
 
-    /// Only if the text was not inserted.
+    /// Sets the value of a field, if its text was not inserted, and fires the events of a change.
     async fn fill_value(&mut self, target: PageQuery<'_>, value: &str, field: &str) -> Result<(), OperationEnd> {
         let input = self.input(json!({ "target": target, "value": value, "field": field }));
         loop {
@@ -778,10 +778,10 @@ fn too_many_files() -> OperationEnd {
 struct Search<'a> {
     at: Option<Point>,
     path: &'a [Point],
-    /// A touch follows that must reach the element.
+    /// True when a touch follows that must reach the element.
     aims: bool,
     scrolls: bool,
-    /// A covered point is good too.
+    /// True when a point that something covers is good too.
     covered_too: bool,
 }
 

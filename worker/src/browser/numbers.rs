@@ -72,7 +72,6 @@ fn parse(text: &[char], language: &Separators) -> Option<Number> {
     Number::from_f64(number)
 }
 
-/// Without separators.
 struct Digits {
     whole: String,
     fraction: String,
@@ -83,7 +82,7 @@ struct Digits {
 /// Divided by single separators, such as `1 234,50`.
 struct Groups {
     first: (usize, usize),
-    /// Each group has the separator before it.
+    /// Separator before each further group, and the range of the group.
     rest: Vec<(char, usize, usize)>,
 }
 

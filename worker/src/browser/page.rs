@@ -77,7 +77,7 @@ pub const UPLOAD: Script = Script::of("upload", include_str!("scripts/upload.js"
 pub const FOCUS: Script = Script::of("focus", include_str!("scripts/focus.js"));
 pub const SCROLL: Script = Script::of("scroll", include_str!("scripts/scroll.js"));
 pub const VISIBLE: Script = Script::of("visible", include_str!("scripts/visible.js"));
-/// Also returns the element's box.
+/// Scrolls an element into view for a picture, and returns its box.
 pub const PICTURE: Script = Script::of("picture", include_str!("scripts/picture.js"));
 pub const STORAGE: Script = Script::of("storage", include_str!("scripts/storage.js"));
 pub const DOM: Script = Script::of("dom", include_str!("scripts/dom.js"));
@@ -121,7 +121,6 @@ impl<'a> PageQuery<'a> {
         selector.map_or(Self::Looks { looks }, |selector| Self::Selector { selector, field })
     }
 
-    /// In this field of the request.
     pub fn written(element: &'a Element, field: &'a str) -> Self {
         match element {
             Element::Selector(selector) => Self::Selector { selector, field },
@@ -156,7 +155,7 @@ enum Answer<T> {
 pub struct LoadedScripts(Mutex<HashSet<(&'static str, Library)>>);
 
 impl LoadedScripts {
-    /// Called before another page loads.
+    /// Clears the set before another page loads.
     pub fn forget(&self) {
         self.lock().clear();
     }

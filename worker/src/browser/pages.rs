@@ -15,9 +15,7 @@ const FIRST_PAGE: u32 = 1;
 
 /// At the begin of the last two operations, for a wait for a new page.
 pub struct NewestPages {
-    /// At the begin of the previous operation.
     before: u32,
-    /// At the begin of this operation.
     now: Arc<AtomicU32>,
 }
 

@@ -121,7 +121,7 @@ impl Pool {
         }
     }
 
-    /// To its own folder and egress route.
+    /// True when every browser is confined to its own folder and egress route.
     #[must_use]
     pub fn is_confined(&self) -> bool {
         match &self.kind {
@@ -203,7 +203,7 @@ struct Hosts {
     /// Each start keeps one processor busy, so more of them would only be slower.
     starts: Semaphore,
     stopping: CancellationToken,
-    /// Also the tasks that end each host.
+    /// The tasks that maintain warm browsers, and the task that ends each host.
     tasks: TaskTracker,
 }
 

@@ -78,7 +78,6 @@ impl Family {
         Ok(Self { leader, group: Pid::from_raw(group) })
     }
 
-    /// Of the leader and the group.
     pub fn id(&self) -> Pid {
         self.group
     }
@@ -129,7 +128,7 @@ impl Family {
         self.end().await;
     }
 
-    /// The leader must have ended.
+    /// Waits until no member is left. The leader must have ended.
     async fn is_gone_by(&self, deadline: Instant) -> bool {
         let members = Pid::from_raw(-self.group.as_raw());
         loop {

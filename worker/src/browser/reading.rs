@@ -54,18 +54,14 @@ struct Dom {
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum ReadMatch {
-    /// In the order of the extractions.
     Values(Vec<Answer>),
-    /// When the limit was exceeded.
     TooLarge { bytes: u64 },
-    /// Of one list.
     TooMany { matches: u64 },
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
-    /// Of the first match.
     One(Option<String>),
     List(Vec<Option<String>>),
     Number(Option<NumberText>),
@@ -90,7 +86,6 @@ struct Rectangle {
     height: Number,
 }
 
-/// With the separators of its language.
 #[derive(Deserialize)]
 struct NumberText {
     text: String,
@@ -364,7 +359,6 @@ fn question((i, item): (usize, &Extraction)) -> Value {
     })
 }
 
-/// With its colon and a comma.
 fn name_bytes(name: &str) -> usize {
     Value::from(name).to_string().len() + 2
 }
@@ -373,7 +367,7 @@ fn has_number(item: &Extraction) -> bool {
     item.transform == Some(Transform::Number) && matches!(item.take, Take::Text | Take::List) && item.extract.is_none()
 }
 
-/// Also converts numbers.
+/// Adds the names to the values, and converts numbers.
 fn shape(item: &Extraction, answer: Answer) -> Value {
     match answer {
         Answer::One(text) => text.into(),

@@ -19,7 +19,7 @@ pub struct WarmShelf {
     stock: Mutex<ShelfState>,
     /// The required number of warm browsers may have changed.
     changed: Notify,
-    /// A warm browser was added.
+    /// Notified when a warm browser is added.
     arrived: Notify,
 }
 

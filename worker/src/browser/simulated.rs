@@ -67,9 +67,9 @@ pub struct Simulated {
     /// At the begin of the previous operation, and of this one.
     newest_at_begin: (u32, u32),
     dialogs: DialogPolicy,
-    /// Since the last result.
+    /// Dialogs that were answered since the last result.
     answered: Vec<AnsweredDialog>,
-    /// With the time at which it is dismissed.
+    /// Dialog that is held open, and the time at which it is dismissed.
     open: Option<(OpenDialog, tokio::time::Instant)>,
     loads: u64,
     /// Checks of this page for challenges.
@@ -576,7 +576,6 @@ fn parameter(url: &Url, name: &str) -> Option<String> {
     url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
-/// Of a selector of [`Simulated::locate`].
 fn called(selector: &str) -> Option<(&str, &str)> {
     let (role, rest) = selector.split_once("[name=")?;
     Some((role, rest.split_once(']')?.0))

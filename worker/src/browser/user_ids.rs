@@ -65,7 +65,7 @@ impl UserIds {
 }
 
 impl UserId {
-    /// Also the group ID.
+    /// The user ID, which is also the group ID.
     pub fn get(&self) -> u32 {
         self.id
     }
@@ -77,7 +77,7 @@ impl Drop for UserId {
     }
 }
 
-/// The current user is shared with unrelated services.
+/// True when the current user is shared with unrelated services.
 pub fn is_shared() -> io::Result<bool> {
     let user = geteuid();
     Ok(user.as_raw() == NOBODY || User::from_uid(user)?.is_some_and(|user| user.name == "nobody"))

@@ -50,7 +50,6 @@ impl Webkit {
         }
     }
 
-    /// Since the previous operation began.
     pub(super) async fn wait_for_response(
         &self,
         url_pattern: &str,
@@ -73,7 +72,6 @@ impl Webkit {
         }
     }
 
-    /// Of the active page.
     pub(super) async fn wait_for_load(&mut self, state: operations::WaitUntil) -> Result<(), OperationEnd> {
         loop {
             let progress: LoadProgress = self.ask_host(HostCommand::LoadProgress).await?;

@@ -53,7 +53,7 @@ const ADDRESS_WITHIN: Duration = Duration::from_secs(2);
 const COOKIES_WITHIN: Duration = Duration::from_secs(15);
 /// For a page to store data as it is left.
 const LEAVE_WITHIN: Duration = Duration::from_millis(500);
-/// A wait for a download returns by then.
+/// Time after which a wait for a download returns although the download has not ended.
 const DOWNLOAD_WITHIN: Duration = Duration::from_secs(2);
 /// From the start of a download to its name.
 const NAMED_WITHIN: Duration = Duration::from_secs(1);
@@ -73,7 +73,7 @@ pub struct Webkit {
     /// Of the last run of a script that is waited for.
     pub(super) exception: Option<WaitException>,
     pub(super) touched: (f64, f64),
-    /// Set if the last interaction was a tap.
+    /// Element of the last interaction, if that was a tap.
     pub(super) tapped: Option<Element>,
     /// The page has received input of the current interaction.
     pub(super) delivered: bool,
@@ -88,7 +88,7 @@ pub struct Webkit {
     pub(super) emulation: Emulation,
     pub(super) dialogs: HeldDialogs,
     pub(super) newest_pages: NewestPages,
-    /// One at a time.
+    /// Evaluates regular expressions, one at a time.
     pub(super) patterns: Patterns,
     pub(super) guard: Guard,
     pub(super) confinement: Confinement,
@@ -324,7 +324,7 @@ impl Webkit {
         })
     }
 
-    /// The load continues.
+    /// Ends a navigation that has reached its time limit. Its load continues.
     async fn end_navigation(&self, navigate: &Navigate, started: Instant) -> Result<Navigated, OperationEnd> {
         let known: protocol::Navigated = self.ask_host(HostCommand::EndNavigation).await?;
         let returns_error = navigate.on_timeout == OnTimeout::Fail;

@@ -22,7 +22,6 @@ pub(super) struct Letter<'a> {
     link: Option<Link>,
     /// Smaller, below the link.
     notes: Vec<String>,
-    /// For this kind of mail.
     pub(super) unsubscribe: Option<String>,
     base_url: &'a str,
 }

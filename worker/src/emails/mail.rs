@@ -89,7 +89,7 @@ impl Mail {
         }
     }
 
-    /// In addition to the common ones.
+    /// Headers in addition to the common ones.
     pub(super) fn headers(&self) -> Vec<(&'static str, String)> {
         let mut headers = vec![("Auto-Submitted", "auto-generated".to_owned())];
         if let Some(url) = &self.unsubscribe {

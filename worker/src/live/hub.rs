@@ -37,7 +37,7 @@ pub struct Hub {
     pub ended: CancellationToken,
     view: View,
     look: Notify,
-    /// After each check of the viewers.
+    /// Notified after each check of the viewers.
     pub looked: Notify,
 }
 
@@ -47,7 +47,6 @@ pub struct Parts {
 }
 
 impl Hub {
-    /// With the parts for [`Hub::run`].
     pub fn new(session: SessionId, stage: &LiveHandle) -> (Arc<Self>, Parts) {
         let stage = LiveHandle { view: stage.view.for_another(), ..stage.clone() };
         let (deeds, waiting) = mpsc::channel(DEEDS);
@@ -69,7 +68,6 @@ impl Hub {
         self.view.size()
     }
 
-    /// Of the viewers and of the driver.
     pub fn look_again(&self) {
         self.look.notify_one();
     }

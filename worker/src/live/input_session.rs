@@ -114,7 +114,7 @@ impl<'a> InputSession<'a> {
         }
     }
 
-    /// The viewer has left or no longer drives.
+    /// Ends the input of a viewer who has left or no longer drives.
     async fn stop_who_may_not(&mut self) {
         if let Some(now) = self.now
             && !self.hub.seats.may_act(now.seat)

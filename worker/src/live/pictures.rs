@@ -23,7 +23,6 @@ pub struct Pictures {
     hunger: Mutex<FrameDemand>,
 }
 
-/// With the picture it requires.
 #[derive(Clone)]
 pub struct LatestFrame {
     pub seq: u32,
@@ -39,7 +38,7 @@ pub struct PageTexts {
     pub menu: Option<ToViewer>,
     /// For viewers who may act.
     pub dialog: Option<ToViewer>,
-    /// The page waits for an answer.
+    /// True when the page waits for an answer.
     pub asks: bool,
 }
 
@@ -125,7 +124,7 @@ impl Pictures {
         self.words.borrow().asks
     }
 
-    /// The viewer has no room yet.
+    /// Registers a viewer, which has no room yet.
     pub fn appetite_of_one(&self) -> FrameBudget<'_> {
         FrameBudget { pictures: self, has_room: false }
     }

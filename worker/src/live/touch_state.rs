@@ -19,7 +19,7 @@ const KEY_CHARS: usize = 20;
 const TEXT_CHARS: usize = 4_096;
 /// In one event, in CSS pixels.
 const TURN: f64 = 10_000.0;
-/// A finger without events is then lifted.
+/// Time without events after which a finger is lifted.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
 /// A wheel's finger is lifted this long after its last turn.
 const TURNED_AFTER: Duration = Duration::from_millis(80);

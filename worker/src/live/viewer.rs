@@ -25,7 +25,6 @@ use super::viewers::{Control, ViewerHandle};
 const PING_EVERY: Duration = Duration::from_secs(10);
 /// Without a message from the viewer, and for sending one message.
 const SILENCE: Duration = Duration::from_secs(30);
-/// For the closing handshake.
 const GOODBYE: Duration = Duration::from_secs(1);
 /// Contract: live 14.
 const EVENTS_A_SECOND: NonZeroU32 = NonZeroU32::new(1_000).expect("not zero");
@@ -263,7 +262,7 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    /// The viewer receives the reason of a refusal.
+    /// Forwards input, or tells the viewer why it is refused.
     async fn take(&mut self, what: InputRight) -> Result<(), ViewEnd> {
         match self.hand_on(what) {
             Ok(()) => Ok(()),

@@ -16,7 +16,7 @@ const REFUSALS: usize = 16;
 /// Viewers who may only watch cannot exclude a person who may act.
 const KEPT_FOR_CONTROLLERS: usize = 4;
 
-/// Within its hub.
+/// Number of a viewer within its hub.
 pub type SeatId = u64;
 
 #[derive(Default)]
@@ -45,11 +45,10 @@ struct ViewerSlot {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Control {
-    /// As seen by this viewer.
     pub driver: Driver,
-    /// While no other person does.
+    /// True when this viewer may act while no other person does.
     pub may_act: bool,
-    /// This viewer may make the change.
+    /// Change of the driver that this viewer may make.
     pub offers: Option<Change>,
 }
 
@@ -60,7 +59,7 @@ pub struct ViewerHandle {
     /// `None` before the first check.
     pub control: watch::Receiver<Option<Control>>,
     pub refusals: mpsc::Receiver<(Refusal, &'static str)>,
-    /// The viewer may no longer watch.
+    /// Cancelled when the viewer may no longer watch.
     pub withdrawn: CancellationToken,
     taken: Arc<OccupiedSlots>,
 }
@@ -97,7 +96,7 @@ impl Viewers {
         Some(ViewerHandle { id, admission, control: controlled, refusals: refused, withdrawn, taken })
     }
 
-    /// Even for a controller.
+    /// True when no slot is left, even for a controller.
     pub fn are_taken(&self) -> bool {
         self.taken.everybody().seats.len() >= MOST_VIEWERS + KEPT_FOR_CONTROLLERS
     }
@@ -110,7 +109,7 @@ impl Viewers {
         self.taken.everybody().seats.contains_key(&id)
     }
 
-    /// Since the last call.
+    /// Waits until a viewer has left since the last call.
     pub async fn somebody_left(&self) {
         self.taken.left.notified().await;
     }
@@ -149,7 +148,7 @@ impl Viewers {
 }
 
 impl Control {
-    /// The viewer's client has the lane.
+    /// True when this viewer's client has the lane.
     pub fn drives(admission: &Admission, standing: Option<&LaneState>) -> bool {
         let driver = standing.and_then(|standing| standing.driver.as_ref());
         admission.role == Role::Controller && driver.is_some() && admission.client_id.as_ref() == driver

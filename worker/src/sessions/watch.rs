@@ -15,9 +15,9 @@ use crate::Context;
 use crate::browser::{Browser, ChallengeScan};
 
 const EVERY: Duration = Duration::from_secs(1);
-/// For a page that does not answer.
+/// Longest pause between two checks of a page that does not answer.
 const SELDOM: Duration = Duration::from_secs(30);
-/// For a page.
+/// Maximum time for a page's answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 /// Reported challenges of one session.
 const MOST: u32 = 100;
@@ -30,9 +30,9 @@ pub(super) struct Watch {
     /// `None` until a page is loaded.
     due: Option<Instant>,
     pause: Duration,
-    /// Of the last check.
+    /// Document of the last check.
     document: Option<u64>,
-    /// For that document.
+    /// Challenge types already reported for that document.
     told: Vec<ChallengeType>,
     /// Still shown. The row says whether it still pauses the session.
     shown: Option<(ChallengeId, ChallengeType)>,
@@ -40,13 +40,11 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// The browser has not loaded a page.
     pub(super) fn new(session: SessionId, confidence: f64) -> Self {
         let (due, document, told, shown) = (None, None, Vec::new(), None);
         Self { session, confidence, due, pause: EVERY, document, told, shown, left: MOST }
     }
 
-    /// The operation may have loaded a page.
     pub(super) fn after(&mut self, done: &Operation) {
         if done.spec().may_load {
             (self.due, self.pause) = (Some(Instant::now()), EVERY);

@@ -36,7 +36,7 @@ const ERROR_CHARS: usize = 500;
 const IDLE_CONNECTIONS: usize = 8;
 const IDLE_FOR: Duration = Duration::from_secs(20);
 
-/// In addition to the public ones.
+/// Root certificates that are trusted in addition to the public ones.
 #[derive(Debug, Clone, Default)]
 pub struct ExtraRoots(Vec<Certificate>);
 
@@ -96,7 +96,6 @@ impl Target {
         ended(attempt, took, answered)
     }
 
-    /// The status and the headers have arrived.
     async fn ask(&self, attempt: &Attempt, secrets: &[SigningSecret]) -> Result<Response, NotAnswered> {
         let url = Url::parse(&attempt.url).map_err(|error| NotAnswered::transport(&error))?;
         if let Some(literal) = literal_address(&url)
@@ -115,7 +114,7 @@ const TIMEOUT: &str = "timeout";
 const REFUSED: &str = "refused: the target's address is not in the public internet";
 const UNKNOWN_NAME: &str = "the target's name does not resolve";
 
-/// Also counts the result.
+/// Converts the response, or the failure, into the result of an attempt, and counts it.
 pub(super) fn ended(attempt: &Attempt, took: Duration, answered: Result<Answered, NotAnswered>) -> AttemptResult {
     let (outcome, response_status, response_excerpt, error) = match answered {
         Ok(Answered { status, excerpt }) => {
@@ -164,7 +163,7 @@ impl NotAnswered {
         Self { outcome: Outcome::TransportError, told: kept(&error.to_string(), ERROR_CHARS) }
     }
 
-    /// The request could not be signed.
+    /// The request was not sent because it could not be signed.
     pub(super) fn unsigned() -> Self {
         Self { outcome: Outcome::Unsigned, told: UNSIGNED.to_owned() }
     }

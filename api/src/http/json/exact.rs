@@ -34,7 +34,7 @@ pub fn rounded(object: &[u8], known: &[&str]) -> Vec<String> {
     found
 }
 
-/// Or is not an integer.
+/// Returns whether a number is in the 64-bit range, or is not an integer.
 fn holds(number: &[u8]) -> bool {
     let is_integer = !number.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
     let fits = |number: &str| number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok();

@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 
 #[derive(Debug, Default)]
 pub struct Members {
-    /// In the order of the text.
     pub known: Map<String, Value>,
     /// In the order of the text, each once; only the first ones.
     pub unknown: Vec<String>,

@@ -57,7 +57,7 @@ pub fn mistakes<T: DeserializeOwned>(body: &Value) -> (Option<T>, Vec<FieldError
 pub struct MemberError {
     pub field: String,
     pub message: String,
-    /// Set if that is the error.
+    /// The missing required member, if that is the error.
     missing: Option<&'static str>,
     learnt: bool,
 }
@@ -175,7 +175,7 @@ type Struct = (&'static str, &'static [&'static str]);
 struct Refused {
     path: String,
     error: FieldError,
-    /// The type also rejects a substitute.
+    /// True when the type also rejects a substitute.
     is_left_out: bool,
 }
 
@@ -516,7 +516,6 @@ mod tests {
 
     use super::*;
 
-    /// As path and message.
     fn mistake<T: DeserializeOwned>(value: Value) -> (String, String) {
         let body = Value::Object(Map::from_iter([("at".to_owned(), value)]));
         let Err(MemberError { field, message, .. }) = read::<BTreeMap<String, T>>(&body) else { panic!("a mistake") };

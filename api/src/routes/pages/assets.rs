@@ -13,7 +13,6 @@ use crate::http::error::{Problem, Result};
 use crate::http::kinds;
 use crate::http::routing::Routes;
 
-/// By name.
 const ASSETS: [(&str, &str); 10] = [
     ("page.css", include_str!("assets/page.css")),
     ("arrival.js", include_str!("assets/arrival.js")),

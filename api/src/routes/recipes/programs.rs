@@ -68,11 +68,11 @@ struct Program<'a> {
     label: String,
     variables: Vec<Variable>,
     calls: Vec<Call<'a>>,
-    /// A step answers a dialog.
+    /// True if the session must hold dialogs, because a step answers one.
     holds_dialogs: bool,
 }
 
-/// The user of the program supplies it.
+/// Text that one step types; the user of the program supplies it.
 struct Variable {
     name: String,
     /// For a comment.
@@ -360,7 +360,7 @@ fn answered() -> Element {
     Element { selector: String::new(), description: "the dialog \"answer\"".to_owned() }
 }
 
-/// A recipe has tenths of CSS pixels.
+/// Point of a path, which a recipe has in tenths of CSS pixels.
 fn point<'a>((x, y): &(i64, i64)) -> Json<'a> {
     let pixels = |tenths: i64| {
         let sign = if tenths < 0 { "-" } else { "" };

@@ -56,7 +56,7 @@ fn on_timeout() -> RefOr<Schema> {
     or_null(named("OnTimeout", one_of(&["fail", "return"], Some("fail"))))
 }
 
-/// It determines the other fields.
+/// The `kind` that determines the other fields.
 fn kind<'a>(fields: &'a Map<String, Value>, of: &str) -> Result<&'a str, Invalid> {
     let invalid = |message| Invalid::field(format!("{of}.kind"), message);
     let kind = fields.get("kind").ok_or_else(|| invalid("is required"))?;

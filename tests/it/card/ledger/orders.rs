@@ -28,7 +28,7 @@ enum Fate {
     ToppedUp,
     /// Underpaid, then paid in full by another payment.
     InParts,
-    /// The second payment completes it.
+    /// Underpaid by two payments, then completed by the second.
     BothShort,
     PaidTwice,
     OtherMoney,
@@ -40,7 +40,7 @@ enum Fate {
     /// Paid, then refunded.
     GivenBack,
     Expired,
-    /// While it is being paid.
+    /// Staff expire it while it is being paid.
     ExpiredLate,
     /// Staff expire it while it is being paid, and settle it.
     Disputed,
@@ -94,7 +94,7 @@ impl Fate {
         }
     }
 
-    /// When the course begins.
+    /// Age of the order when its course begins.
     fn age(self) -> &'static str {
         match self {
             Self::Expired | Self::ExpiredLate | Self::Disputed => "61 minutes",
@@ -273,7 +273,6 @@ impl Shop {
         sqlx::query(age).bind(id_of(order)).bind(by).execute(&self.pool).await.expect("a statement");
     }
 
-    /// Of the processor and of staff.
     fn messages(&self, order: &Value, fate: Fate, chance: &mut StdRng) -> Vec<Message> {
         let waits = [*WAITING.choose(chance).expect("some"), "waiting"].map(|status| (status, json!({})));
         let notices = fate.notices(order).into_iter().chain(waits);
@@ -286,7 +285,6 @@ impl Shop {
         notices.collect::<Vec<_>>().into_iter().chain(staff_actions).collect()
     }
 
-    /// After all notices, once no sweep is pending.
     async fn ended(&self, order: &Value, fate: Fate) -> String {
         eventually(Duration::from_mins(1), "no sweep is pending", async || {
             let status = sqlx::query_scalar("select status from crypto_orders where id = $1").bind(id_of(order));
@@ -383,7 +381,7 @@ impl Bought {
         reason.unwrap_or(status).to_owned()
     }
 
-    /// The payment completes the order.
+    /// Id of the payment that completes the order.
     fn paying(&self) -> String {
         let by_another = matches!(self.fate, Fate::InParts | Fate::BothShort);
         let more = if by_another { 4_000_000_000_000 } else { 0 };

@@ -9,7 +9,6 @@ use crate::support::live::Viewer;
 use crate::support::{App, eventually};
 use crate::webkit::{Scene, assert_failed, until_status};
 
-/// The button has a known position.
 const PAGE: &str = "<style>body { margin: 0 } body > * { position: absolute; left: 20px; width: 200px; height: 40px }
     button { top: 20px } input { top: 100px } select { top: 180px } p { top: 500px }</style>
     <button onclick=\"log.textContent += event.isTrusted ? 'tapped ' : 'forged '\">Tap</button><input id=name>

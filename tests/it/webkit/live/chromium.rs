@@ -14,11 +14,10 @@ use crate::support::app::free_port;
 use crate::support::{App, Site, eventually, plain_http};
 use crate::webkit::{Scene, until_status};
 
-/// In the encoding of `WebDriver`.
+/// Keys in the encoding of `WebDriver`.
 const TAB: &str = "\u{e004}";
 const ENTER: &str = "\u{e007}";
 const DOWN: &str = "\u{e015}";
-/// The view shows a picture.
 const SEEN: &str = "return document.querySelector('#view').width > 1 && document.querySelector('#message').hidden";
 const TITLE: &str = "return document.querySelector('#title').textContent";
 const DRIVER: &str = "return document.querySelector('#driver').textContent";

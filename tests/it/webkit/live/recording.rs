@@ -68,7 +68,7 @@ async fn records_pictures_of_a_takeover() {
     scene.app.stop().await;
 }
 
-/// The screen no longer changes.
+/// Waits until the screen no longer changes, and stores it as a picture with this name.
 async fn keep(client: &Client, session: &str, name: &str) {
     let screen = async || {
         let capture = client.operate(session, "capture", json!({"kind": "screenshot"})).await.expect(200).body;

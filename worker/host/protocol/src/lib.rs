@@ -140,7 +140,7 @@ pub enum HostCommand {
     /// Replies `null` when the file is complete.
     Pdf {
         layout: PdfLayout,
-        /// In the browser's folder.
+        /// File to write, in the browser's folder.
         file: String,
     },
     /// Replies with a list of [`Cookie`], including `HttpOnly` ones.
@@ -573,7 +573,7 @@ pub enum DownloadError {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TouchStep {
     pub phase: TouchPhase,
-    /// In the viewport.
+    /// CSS pixels from the viewport's left edge.
     pub x: f64,
     pub y: f64,
     /// Wait before this step.
@@ -668,9 +668,8 @@ impl fmt::Debug for ViewerAction {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveEvent {
     pub picture: Option<Picture>,
-    /// When one of them has changed.
+    /// Address and title, when one of them has changed.
     pub page: Option<PageInfo>,
-    /// When they have changed.
     pub asked: Option<DialogRequest>,
 }
 
@@ -798,7 +797,6 @@ pub struct Page {
     pub uri: String,
     /// Truncated. `None` when the document has none.
     pub title: Option<String>,
-    /// Of the address or the title.
     pub truncated: bool,
     /// Of the main document. `None` before the first navigation.
     pub lifecycle: Option<Lifecycle>,

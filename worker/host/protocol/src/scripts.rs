@@ -3,7 +3,6 @@ use serde_json::value::RawValue;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ScriptRun {
-    /// After the script, truncated.
     pub uri: String,
     pub end: ScriptEnd,
 }
@@ -13,12 +12,10 @@ pub struct ScriptRun {
 #[serde(rename_all = "snake_case")]
 pub enum ScriptEnd {
     Value(Box<RawValue>),
-    /// The size exceeds the limit.
     TooLarge(u64),
-    /// Or the value cannot be converted to JSON.
+    /// It has thrown an exception, or its value cannot be converted to JSON.
     Exception(ScriptException),
     SyntaxError(SyntaxError),
-    /// While the script ran.
     Replaced,
 }
 

@@ -10,7 +10,7 @@ pub struct LoadProgress {
     pub loaded: bool,
     /// Like `loaded`, and the network is idle as for [`super::WaitUntil::NetworkIdle`].
     pub network_idle: bool,
-    /// The load led to no document.
+    /// The last load failed, and led to no document.
     pub has_failed: bool,
 }
 

@@ -75,9 +75,7 @@ enum PictureFile {
 
 struct Shrinking {
     factor: usize,
-    /// In pixels.
     width: usize,
-    /// Of the pixels of each square.
     sums: Vec<u16>,
     /// Number of rows in the sums.
     rows: usize,
@@ -210,7 +208,6 @@ impl Shrinking {
         if self.rows == self.factor { self.take() } else { None }
     }
 
-    /// Of the rows that were added.
     fn take(&mut self) -> Option<Vec<u8>> {
         if self.rows == 0 {
             return None;

@@ -39,7 +39,7 @@ pub fn lend(browser: &Rc<Browser>, lend: bool) {
     dialogs::lend(browser, lend);
 }
 
-/// Without a person it is closed.
+/// Passes the options of a `<select>` to a person, or closes them.
 pub fn open_menu(browser: &Rc<Browser>, menu: OptionMenu) {
     let open = &browser.live.open;
     if !open.person.get() {

@@ -28,10 +28,10 @@ const MOST_WAITING: usize = 1_000;
 /// The page may still open a dialog while it has not handled all input.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The claim on the session is being released.
+/// The same limit when the claim on the session is released.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Between checks for an open dialog.
+/// Interval of the checks for an open dialog meanwhile.
 const GLANCE: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
@@ -45,7 +45,6 @@ pub struct InputQueue {
     touched: RefCell<HashMap<usize, Rc<Page>>>,
 }
 
-/// Sent in order.
 enum NextInput {
     Touch {
         finger: usize,
@@ -58,7 +57,6 @@ enum NextInput {
     Tell(oneshot::Sender<()>),
 }
 
-/// Of one kind.
 struct SentInput {
     page: Rc<Page>,
     kind: Kind,

@@ -109,7 +109,7 @@ pub struct Encoded {
 }
 
 impl Surface {
-    /// At the device's scale.
+    /// Paints a part of the view at the device's scale.
     pub fn paint(&self, view: &WebView, rect: Rect) -> Result<PaintedFrame, HostError> {
         let scale = view.scale_factor();
         let surface = self.take((view.allocated_width() * scale, view.allocated_height() * scale), scale)?;

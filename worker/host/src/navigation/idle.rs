@@ -55,7 +55,7 @@ impl Requests {
         counted.max(self.busy_until).is_none_or(|until| until + IDLE_AFTER <= now)
     }
 
-    /// Unless another request starts.
+    /// Time at which the network is idle, unless another request starts.
     fn idle_at(&self, now: Instant) -> Instant {
         let counted = self.in_flight.values().map(|start| *start + COUNTED_FOR).max();
         counted.max(self.busy_until).unwrap_or(now) + IDLE_AFTER

@@ -65,7 +65,7 @@ fn weigh_request(
     (!allowed).then_some("the page leads to an address that is neither http nor https")
 }
 
-/// The current page stays.
+/// Ends a command's load without leaving the current page.
 fn stay(page: &Rc<Page>) {
     let navigation = &page.navigation;
     if navigation.departure.take().is_some() {
@@ -96,7 +96,7 @@ fn is_attachment(decision: &ResponsePolicyDecision) -> bool {
     disposition.is_some_and(|disposition| disposition.trim_start().to_ascii_lowercase().starts_with("attachment"))
 }
 
-/// The response is not shown.
+/// Fate of a response that is not shown.
 enum Refusal {
     Download,
     Ignored(&'static str),
