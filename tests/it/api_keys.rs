@@ -323,7 +323,7 @@ async fn keys_are_listed_newest_first_in_pages() {
     app.stop().await;
 }
 
-/// Contract: api-keys 12; errors 5. Exactly as an unknown id, and unchanged.
+/// Contract: api-keys 12; errors 5. It is answered exactly as an unknown id.
 #[tokio::test]
 async fn key_of_another_account_is_404() {
     let app = App::simulated().start().await;

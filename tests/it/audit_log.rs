@@ -505,7 +505,7 @@ async fn database_rejects_changes_of_the_log() {
     app.stop().await;
 }
 
-/// Contract: audit-log 18. Also when clients stall or disconnect, even with a pool of 8.
+/// Contract: audit-log 18. Clients may stall or disconnect, even with a pool of 8.
 #[tokio::test]
 async fn stalled_export_holds_no_database_connection() {
     let app = App::simulated().set("database.max_connections", "8").start().await;

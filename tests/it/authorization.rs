@@ -731,7 +731,7 @@ async fn cursor_of_another_list_or_account_is_400() {
     app.stop().await;
 }
 
-/// Contract: authorization 15. Nor can the key learn which profiles exist.
+/// Contract: authorization 15. The key cannot learn which profiles exist.
 #[tokio::test]
 async fn create_with_a_profile_and_without_its_scope_is_403() {
     let app = App::simulated().start().await;
@@ -763,7 +763,7 @@ async fn create_with_a_profile_and_without_its_scope_is_403() {
     app.stop().await;
 }
 
-/// Contract: authorization 15; agents 3. Also those for the resources in the first body.
+/// Contract: authorization 15; agents 3. The scopes for the resources in the first body are required too.
 #[tokio::test]
 async fn replay_of_a_create_with_a_profile_requires_its_scope() {
     let app = App::simulated().start().await;

@@ -114,7 +114,7 @@ async fn stored_key_is_never_visible() {
     app.stop().await;
 }
 
-/// Contract: byok 2. Such a value could end a header.
+/// Contract: byok 2. A line break in a key could end a header.
 #[tokio::test]
 async fn invalid_key_is_rejected_and_not_repeated() {
     let app = sealing().start().await;

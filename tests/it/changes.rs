@@ -50,7 +50,7 @@ async fn change_beyond_the_limit_is_429_and_writes_no_row() {
     app.stop().await;
 }
 
-/// Contract: audit-log 22. Nor do rejected ones.
+/// Contract: audit-log 22. Rejected changes do not count either.
 #[tokio::test]
 async fn changes_without_effect_do_not_count() {
     let app = App::simulated().set("limits.audited_changes_per_hour", "4").start().await;

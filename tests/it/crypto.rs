@@ -233,7 +233,7 @@ async fn incomplete_order_is_completed_by_the_next_request() {
     app.stop().await;
 }
 
-/// Contract: billing 34, 36, 37; events. At once, for one period. For any number of notices.
+/// Contract: billing 34, 36, 37; events. The tier lasts one period, for any number of notices.
 #[tokio::test]
 async fn payment_changes_the_tier_once() {
     let (app, processor) = shop().await;
@@ -347,7 +347,7 @@ async fn failed_payment_ends_the_order() {
     app.stop().await;
 }
 
-/// Contract: billing 38, 40. In any order of the flags.
+/// Contract: billing 38, 40. The flags can be in any order.
 #[tokio::test]
 async fn payment_clears_only_its_own_flag() {
     let (app, _processor) = shop().await;

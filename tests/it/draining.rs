@@ -112,7 +112,7 @@ async fn rolling_restart_under_load_fails_no_operation() {
     app.stop().await;
 }
 
-/// Contract: workers 4, 11. Idle or busy.
+/// Contract: workers 4, 11.
 #[tokio::test]
 async fn killed_worker_fails_only_its_own_sessions() {
     let roles = [Role::Api, Role::Worker, Role::Worker, Role::Worker, Role::Worker];

@@ -130,8 +130,8 @@ async fn outcome(client: &Client, session: &str) -> String {
     .await
 }
 
-/// Contract: egress 3, 4. Neither by a redirect, by a public name that resolves to one, by its own requests, nor by the port of
-/// an idle WebDriver.
+/// Contract: egress 3, 4. It tries a redirect, a public name that resolves to one, its own requests, and the port of an idle
+/// WebDriver.
 #[tokio::test]
 async fn public_page_cannot_reach_private_addresses() {
     in_a_network_of_its_own("egress::public_page_inside_network_namespace").await;

@@ -64,7 +64,7 @@ async fn script_is_not_stored() {
     app.stop().await;
 }
 
-/// Contract: evaluate 12; operations 47. So is a script while a dialog is open.
+/// Contract: evaluate 12; operations 47. An open dialog refuses it as well.
 #[tokio::test]
 async fn script_is_refused_while_submissions_are_held() {
     let app = App::simulated().start().await;

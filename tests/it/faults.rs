@@ -362,7 +362,7 @@ async fn broken_connection_at_any_step_leaves_nothing_busy() {
     scene.app.stop().await;
 }
 
-/// Contract: workers 14. Idle or busy.
+/// Contract: workers 14.
 #[tokio::test]
 async fn killed_embedded_database_restarts() {
     let app = App::webkit().embedded().start().await;
@@ -439,7 +439,7 @@ async fn sigterm_drains_and_responds_to_callers() {
     }
 }
 
-/// Contract: requests 13. At any moment.
+/// Contract: requests 13.
 #[tokio::test]
 async fn disconnected_callers_cancel_nothing() {
     let scene = Scene::start().await;
@@ -508,7 +508,7 @@ async fn disconnected_callers_cancel_nothing() {
     scene.app.stop().await;
 }
 
-/// Contract: workers 13. Nor folders, sockets and file descriptors.
+/// Contract: workers 13. This includes folders, sockets and file descriptors.
 #[tokio::test]
 async fn ended_sessions_leave_no_resources() {
     let scene = Scene::of(App::webkit().set("worker.warm_pool", "1").start().await).await;

@@ -155,8 +155,8 @@ async fn until_disconnected(viewer: &mut Viewer) -> Option<u16> {
     code
 }
 
-/// Contract: live 6, 20. Within 5 s after the key is revoked, the user signs out, the membership is removed, the account is
-/// suspended, or the session ends.
+/// Contract: live 6, 20. This takes at most 5 s after the key is revoked, the user signs out, the membership is removed, the
+/// account is suspended, or the session ends.
 #[tokio::test]
 async fn viewer_is_disconnected_when_its_credential_ends() {
     let app = App::simulated().start().await;

@@ -272,7 +272,7 @@ async fn challenge_is_met_once_by_code_or_recovery_code() {
     app.stop().await;
 }
 
-/// Contract: mfa 5, 6; requests 10. Nor can it be met while the account is suspended.
+/// Contract: mfa 5, 6; requests 10. It cannot be met while the account is suspended.
 #[tokio::test]
 async fn challenge_is_bound_to_the_address_of_its_login() {
     let app = App::simulated().with_second_factors().set("server.trusted_proxies", "127.0.0.1").start().await;
@@ -391,7 +391,7 @@ async fn wrong_guesses_are_limited() {
     app.stop().await;
 }
 
-/// Contract: mfa 12, 13; errors 6. From the last 15 minutes in the same session.
+/// Contract: mfa 12, 13; errors 6. The proof is from the last 15 minutes in the same session.
 #[tokio::test]
 async fn gated_operations_require_a_recent_proof() {
     let app = App::simulated().with_second_factors().start().await;

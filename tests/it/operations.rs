@@ -592,7 +592,7 @@ async fn search_and_login_with_real_driver_validate_their_input() {
     app.stop().await;
 }
 
-/// Contract: operations 5. Nor is it returned, also while the operation is queued for its worker.
+/// Contract: operations 5. It is not returned either, also while the operation is queued for its worker.
 #[tokio::test]
 async fn typed_text_is_neither_logged_nor_stored_in_clear() {
     use crate::support::Role;

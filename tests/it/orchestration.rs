@@ -56,7 +56,7 @@ async fn operation_on_busy_session_is_409_and_delete_wins() {
     app.stop().await;
 }
 
-/// Contract: sessions 13. Of 64 concurrent operations.
+/// Contract: sessions 13.
 #[tokio::test]
 async fn concurrent_operations_never_overlap() {
     let app = App::simulated().start().await;
@@ -473,7 +473,7 @@ async fn requests_can_go_to_either_api_process() {
     app.stop().await;
 }
 
-/// Contract: workers 12. Also responses that are too long for a notification.
+/// Contract: workers 12. Responses may be too long for a notification.
 #[tokio::test]
 async fn concurrent_callers_receive_their_own_responses() {
     let app = App::simulated().set("worker.max_sessions", "100").start().await;

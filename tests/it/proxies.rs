@@ -306,7 +306,7 @@ async fn new_host_of_a_proxy_requires_the_password() {
     app.stop().await;
 }
 
-/// Contract: proxies 8. Also with concurrent creates.
+/// Contract: proxies 8. Concurrent creates do not exceed the limit.
 #[tokio::test]
 async fn number_of_proxies_per_account_is_limited() {
     let app = with_encryption_key().set("limits.proxies", "3").start().await;

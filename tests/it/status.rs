@@ -451,7 +451,7 @@ async fn unreachable_database_is_an_outage() {
     app.stop().await;
 }
 
-/// Contract: status 6. At most once in 3 s.
+/// Contract: status 6. The query runs at most once in 3 s.
 #[tokio::test]
 async fn status_requests_share_one_database_query() {
     let app = App::simulated().counting_statements().start().await;

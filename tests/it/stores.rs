@@ -266,7 +266,7 @@ async fn modified_store_is_rejected() {
     setting.database.drop().await;
 }
 
-/// Contract: profiles 15. In batches. Not those that are being read.
+/// Contract: profiles 15. Stores that are being read are not removed.
 #[tokio::test]
 async fn unreferenced_stores_are_removed() {
     let setting = Setting::new().await;
@@ -506,7 +506,7 @@ async fn database_with_paths_outside_its_folder_is_not_stored() {
     setting.database.drop().await;
 }
 
-/// Contract: profiles 20, 21. Also the store of another profile.
+/// Contract: profiles 20, 21. The store of another profile is rejected as well.
 #[tokio::test]
 async fn truncated_or_oversized_document_is_rejected() {
     let setting = Setting::new().await;

@@ -120,7 +120,7 @@ async fn trace_spans_request_turn_operation_and_browser() {
     app.stop().await;
 }
 
-/// Contract: operators 8. Nor does it delay the shutdown.
+/// Contract: operators 8. It does not delay the shutdown either.
 #[tokio::test]
 async fn hanging_collector_delays_no_request() {
     let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");

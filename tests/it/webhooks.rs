@@ -486,7 +486,7 @@ async fn failing_endpoint_is_disabled() {
     app.stop().await;
 }
 
-/// Contract: webhooks 14; lists 3. Newest first. A cursor is valid for its list only.
+/// Contract: webhooks 14; lists 3. A cursor is valid for its list only.
 #[tokio::test]
 async fn deliveries_are_listed_by_status_and_page() {
     let sink = Sink::start().await;

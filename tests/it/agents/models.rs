@@ -263,7 +263,7 @@ async fn outcomes_with_the_deployment_key_are_counted() {
     app.stop().await;
 }
 
-/// Contract: byok 27. Per account and month, also across deleted agent sessions.
+/// Contract: byok 27. The limit is per account and month, also across deleted agent sessions.
 #[tokio::test]
 async fn monthly_spending_of_the_deployment_key_is_limited() {
     let provider = ModelProvider::start().await;
@@ -555,7 +555,7 @@ async fn model_response_after_takeover_or_close_is_dropped() {
     scene.app.stop().await;
 }
 
-/// Contract: agents 24; byok 24. By the turn timeout at most.
+/// Contract: agents 24; byok 24. The turn ends by its timeout.
 #[tokio::test]
 async fn hanging_provider_delays_neither_turn_nor_shutdown() {
     let scene = Scene::start(|app| app.set("agents.turn_timeout", "1s"), json!({})).await;
@@ -599,7 +599,7 @@ async fn worker_death_during_model_request_is_recorded() {
     scene.app.stop().await;
 }
 
-/// Contract: agents 27; byok 17. Also after the account's key has changed.
+/// Contract: agents 27; byok 17. The account's key may have changed meanwhile.
 #[tokio::test]
 async fn repeated_message_sends_no_model_request() {
     let scene = Scene::start(|app| app, json!({})).await;

@@ -62,7 +62,7 @@ async fn delivery_is_shown_and_retried_as_a_job() {
     app.stop().await;
 }
 
-/// Contract: command-line 6. Newest first.
+/// Contract: command-line 6.
 #[tokio::test]
 async fn deliveries_are_listed_and_counted_as_jobs() {
     let sink = Sink::start().await;

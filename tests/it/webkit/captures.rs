@@ -65,7 +65,7 @@ impl Scene {
     }
 }
 
-/// Contract: operations 23. In physical pixels.
+/// Contract: operations 23. Sizes are in physical pixels.
 #[tokio::test]
 async fn screenshot_shows_viewport_or_whole_page() {
     let scene = Scene::start().await;

@@ -104,7 +104,7 @@ async fn shortcut_has_the_effect_of_a_phone() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 13. So is one with an unknown key.
+/// Contract: operations 13. A chord with an unknown key is rejected too.
 #[tokio::test]
 async fn impossible_chord_is_400() {
     let scene = Scene::start().await;

@@ -192,7 +192,7 @@ async fn launch_after_destroy_has_the_latest_state() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 17, 18, 20. Also an export that another account imports.
+/// Contract: profiles 17, 18, 20. An export that another account imports is a copy too.
 #[tokio::test]
 async fn copies_of_a_profile_contain_its_login() {
     let mut scene = Scene::start().await;
@@ -307,7 +307,7 @@ async fn profile_with_very_many_cookies_is_saved() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 11. At the free tier's time limit, and at the suspension of its account.
+/// Contract: profiles 11. The session reaches the free tier's time limit, or its account is suspended.
 #[tokio::test]
 async fn session_ended_by_the_service_is_saved() {
     let app = App::webkit().set("sessions.free_tier_cap", "1s").start().await;

@@ -160,7 +160,7 @@ async fn page_that_closes_during_an_operation_costs_no_session() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 44, 47. This is with `hold`.
+/// Contract: operations 44, 47. The session has the policy `hold`.
 #[tokio::test]
 async fn page_that_asks_is_closed_after_the_answer() {
     let mut scene = Scene::start().await;
