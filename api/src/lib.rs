@@ -3,8 +3,8 @@
 //! `http` has what every route uses, and knows no route. `routes` has one module for each area. `router` combines them, and
 //! `document` generates the OpenAPI document.
 //!
-//! A handler authenticates, parses, stores the request, enqueues the work, commits and answers. Layers apply to all routes,
-//! outermost first: `own_task`, `observe`, `cors`, `board`, `deprecation`, `problems`, `pulse`, `rate_limits`,
+//! A handler parses, stores the request, enqueues the work, commits and answers. Layers apply to all routes, outermost first:
+//! `own_task`, `observe`, `cors`, `page_headers`, `status_cache`, `deprecation`, `problems`, `database_probe`, `rate_limits`,
 //! `unknown_fields`, `auth`. Rules and SQL live in `kitfleet-domain`; nothing here touches a browser.
 
 mod document;
