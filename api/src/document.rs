@@ -1,5 +1,5 @@
-//! The contract (contract: versioning 1), generated from the descriptions of the routes: the OpenAPI document for programs and
-//! SDK generators. A part that several routes share occurs once, under a name that SDKs use, too.
+//! The OpenAPI document (contract: versioning 1), generated from the descriptions of the routes. A part that several routes
+//! share occurs once, under a name that SDKs use, too.
 //!
 //! The document is assembled as JSON in a fixed order, so that it is reproducible.
 
@@ -27,14 +27,13 @@ use crate::http::state::DocumentConfig;
 
 use problems::Answers;
 
-/// Builds the contract of a service from the `described` routes and their rows.
 pub fn contract(described: OpenApi, rows: &Rows, config: &DocumentConfig<'_>) -> Value {
     let mut document = assemble(described, rows, config.base_url);
     bounds::apply(&mut document["components"], config);
     document
 }
 
-/// The contract with the bounds that routes declare.
+/// With the bounds that routes declare.
 fn assemble(described: OpenApi, rows: &Rows, base_url: &str) -> Value {
     let mut described = serde_json::to_value(described).unwrap_or_default();
     let (mut paths, mut schemas) = (members(&mut described["paths"]), members(&mut described["components"]["schemas"]));
@@ -116,7 +115,7 @@ const TAGS: [(&str, &str); 21] = [
     ("Contract", "This document"),
 ];
 
-/// Headers of many responses, with their types and descriptions.
+/// With types and descriptions.
 const HEADERS: [(&str, &str, &str); 6] = [
     (REQUEST_ID, "string", "Request ID, to quote to the operator of the service"),
     (UNKNOWN_FIELDS, "string", "Unknown fields in the body of an authenticated write; absent if there are none"),
@@ -137,16 +136,16 @@ const HEADERS: [(&str, &str, &str); 6] = [
 const REQUEST_ID: &str = "X-Request-Id";
 const UNKNOWN_FIELDS: &str = "x-service-unknown-fields";
 const RETRY_AFTER: &str = "Retry-After";
-/// Every response of a rate-limited route has these headers. The contract says so once, because repeating them in all successes
-/// took a tenth of it.
+/// On every response of a rate-limited route. The contract says so once, because repeating them in all successes took a tenth
+/// of it.
 const RATE_LIMITS: [&str; 3] = ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"];
 
-/// True for pages, which are for browsers: no SDK has methods for them.
+/// Pages are for browsers: no SDK has methods for them.
 fn is_for_people(operation: &Value) -> bool {
     operation["tags"].as_array().is_some_and(|tags| tags.iter().any(|tag| tag == "Pages"))
 }
 
-/// Adds to an operation the access rule of its route, and the responses that every route can return.
+/// The access rule of the route, and the responses that every route can return.
 fn describe(path: &str, method: &str, operation: &mut Value, rows: &Rows, answers: &mut Answers) {
     let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes()).unwrap_or_default();
     let mut responses = members(&mut operation["responses"]);
@@ -246,7 +245,7 @@ fn account_header() -> Value {
     })
 }
 
-/// Moves parameters that routes share into the components and replaces them by references.
+/// References replace them.
 fn share_parameters(operation: &mut Value, shared: &mut Map<String, Value>) {
     for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
         let name = parameter.as_object_mut().and_then(|members| members.shift_remove(SHARED_AS));
@@ -261,7 +260,6 @@ fn header(kind: &str, what: &str) -> Value {
     json!({"description": what, "schema": {"type": kind}})
 }
 
-/// Adds references to these shared headers to a response.
 fn add_headers(response: &mut Value, names: &[&str]) {
     for name in names {
         response["headers"][name] = json!({"$ref": format!("#/components/headers/{name}")});
@@ -272,7 +270,6 @@ fn operations(paths: &mut Map<String, Value>) -> impl Iterator<Item = &mut Value
     paths.values_mut().filter_map(Value::as_object_mut).flat_map(Map::values_mut)
 }
 
-/// Takes the members out of an object.
 fn members(object: &mut Value) -> Map<String, Value> {
     match object.take() {
         Value::Object(members) => members,

@@ -1,4 +1,4 @@
-//! What every route uses, and what crosses them all. Nothing here knows a route.
+//! Modules that all routes use, and layers. Nothing here knows a route. Nothing here knows a route.
 
 pub mod auth;
 pub mod body;

@@ -1,11 +1,11 @@
-//! Kitfleet's HTTP interface: routes, wire types and who may call them.
+//! The HTTP API: routes, wire types and access rules.
 //!
-//! What every route uses is in `http`, which knows no route. What a customer calls is in `routes`, an area a module. Above both are
-//! `router`, which brings them together, and `document`, which makes the contract of them.
+//! `http` has what every route uses, and knows no route. `routes` has one module for each area. `router` combines them, and
+//! `document` generates the OpenAPI document.
 //!
-//! A handler authenticates, parses, stores what was asked for, enqueues what has to be done about it, commits and
-//! answers. What crosses all routes is a layer, outermost first: `own_task`, `observe`, `cors`, `board`, `deprecation`, `problems`, `pulse`,
-//! `rate_limits`, `unknown_fields`, `auth`. Rules and SQL live in `kitfleet-domain`; nothing here touches a browser.
+//! A handler parses, stores the request, enqueues the work, commits and answers. Layers apply to all routes, outermost first:
+//! `own_task`, `observe`, `cors`, `page_headers`, `status_cache`, `deprecation`, `problems`, `database_probe`, `rate_limits`,
+//! `unknown_fields`, `auth`. Rules and SQL live in `kitfleet-domain`; nothing here touches a browser.
 
 mod document;
 mod http;

@@ -1,4 +1,4 @@
-//! Who may do what: every route there is, for whoever holds the service against the contract.
+//! Access rules of all routes, for tests of the service against the contract.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,6 @@ use crate::router;
 
 pub use crate::http::permissions::{Access, Deprecation, OnRefusal, Route, Rule, TeamRule};
 
-/// Every route, with what it asks of its caller.
 pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| router::routes().into_rows());
 
 #[cfg(test)]
@@ -15,7 +14,7 @@ mod tests {
 
     use super::*;
 
-    /// Contract: versioning 4. At least 90 days between announcement and removal.
+    /// Contract: versioning 4. Announcement and removal are at least 90 days apart.
     fn is_fair(deprecation: &Deprecation) -> bool {
         deprecation.sunset - deprecation.since >= TimeDelta::days(90)
     }

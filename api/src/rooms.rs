@@ -1,7 +1,8 @@
-//! The rooms of this crate and who may enter which.
+//! Modules of this crate that may use each other.
 //!
 //! A room is a file directly in `http` or in `routes`, with the folder of its name, or a file beside those two. Inside a room
-//! everything may use everything; what one room says of another leads one way. Tests are no part of a room: they may use all of it.
+//! all modules may use each other; between two rooms, uses go in one direction. Tests are no part of a room: they may use all
+//! of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,7 +10,6 @@ use std::path::Path;
 
 type Rooms = BTreeMap<String, BTreeSet<String>>;
 
-/// Each room, and those that it uses.
 fn rooms() -> Rooms {
     let mut rooms = Rooms::new();
     look(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &[], &mut rooms);
@@ -39,7 +39,7 @@ fn room_of<S: AsRef<str>>(module: &[S]) -> String {
     module.iter().take(depth).map(AsRef::as_ref).collect::<Vec<_>>().join("::")
 }
 
-/// What of this crate the source of a module names, from the crate's root on.
+/// Paths from the crate's root that the source of a module names.
 fn used_by(source: &str, module: &[&str]) -> Vec<Vec<String>> {
     let (source, _) = source.split_once("#[cfg(test)]\nmod ").unwrap_or((source, ""));
     let code: Vec<_> = source.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
@@ -59,7 +59,7 @@ fn used_by(source: &str, module: &[&str]) -> Vec<Vec<String>> {
     used
 }
 
-/// Notes the paths that begin here, and answers what comes behind them.
+/// Notes the paths that begin here. Returns the rest of the text.
 fn follow<'a>(text: &'a str, mut path: Vec<String>, used: &mut Vec<Vec<String>>) -> &'a str {
     if let Some(mut rest) = text.strip_prefix('{') {
         loop {
@@ -68,7 +68,7 @@ fn follow<'a>(text: &'a str, mut path: Vec<String>, used: &mut Vec<Vec<String>>)
                 return rest.strip_prefix('}').unwrap_or_default();
             }
             rest = follow(rest, path.clone(), used);
-            // What it is called here, if anything, matters to nobody.
+            // A local name has no effect.
             rest = &rest[rest.find([',', '}']).unwrap_or(rest.len())..];
             rest = rest.strip_prefix(',').unwrap_or(rest);
         }
@@ -79,7 +79,7 @@ fn follow<'a>(text: &'a str, mut path: Vec<String>, used: &mut Vec<Vec<String>>)
         "super" => {
             path.pop();
         }
-        // A module itself, or all that is in it.
+        // A module itself, or all of its items.
         "self" | "" => {}
         name => path.push(name.to_owned()),
     }
@@ -90,7 +90,7 @@ fn follow<'a>(text: &'a str, mut path: Vec<String>, used: &mut Vec<Vec<String>>)
     rest
 }
 
-/// Those that use each other, or stand between such.
+/// Rooms that use each other, or stand between such.
 fn in_circles(mut rooms: Rooms) -> Rooms {
     loop {
         let all = rooms.clone();

@@ -1,4 +1,4 @@
-//! Every route, and what crosses them all.
+//! All routes, and the layers that apply to them.
 
 use std::sync::Arc;
 
@@ -196,7 +196,7 @@ mod tests {
             (Method::GET, "/nope", 404, "NotFound"),
             (Method::GET, "/errors/nope", 404, "NotFound"),
             (Method::PUT, "/v1/sessions", 405, "MethodNotAllowed"),
-            // Who calls is asked before what they want.
+            // The credential is checked before the request.
             (Method::POST, "/v1/sessions", 401, "Unauthorized"),
             (Method::POST, "/v1/sessions/x/search", 401, "Unauthorized"),
             (Method::GET, "/metrics", 503, "FeatureUnavailable"),

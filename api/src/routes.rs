@@ -1,4 +1,4 @@
-//! What a customer calls, an area a module: its routes, its wire types, its handlers.
+//! One module for each area, with its routes, wire types and handlers.
 
 pub mod accounts;
 pub mod agents;

@@ -1,8 +1,7 @@
 //! The audit log: pages at any position, and an export.
 //!
 //! The table has two million rows, half of them of the reading account, so its rows are scattered as on a busy deployment. A
-//! page costs an index walk from a point; ten million rows would add at most one level to the index. Here the rows fit into
-//! memory; with a cold cache, the first page of an old part of the log also costs disk reads.
+//! page costs an index walk from a point; ten million rows would add at most one level to the index.
 
 use std::fs;
 
@@ -16,7 +15,7 @@ use crate::Result;
 use crate::report::{self, Samples};
 use crate::service::{Client, Service};
 
-/// Rows of the reading account, and of all other accounts together.
+/// And of all other accounts together.
 const ROWS: i32 = 1_000_000;
 const REQUESTS: usize = 1_000;
 const EXPORTS: usize = 10;
@@ -66,7 +65,7 @@ pub async fn run() -> Result<()> {
     Ok(())
 }
 
-/// Inserts two million rows with ids spread over a year.
+/// Two million rows with ids spread over a year.
 async fn load(conn: &mut PgConnection, account: AccountId) -> Result<()> {
     let others = "insert into accounts (id, email, email_key, name)
                   select gen_random_uuid(), n || '@example.com', n || '@example.com', 'Ada' from generate_series(1, 100) n";
@@ -85,7 +84,6 @@ async fn load(conn: &mut PgConnection, account: AccountId) -> Result<()> {
                '203.0.113.9', 'Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X)', now() - interval '1 year'
         from others, generate_series(1, $2) n";
     sqlx::query(rows).bind(account.as_uuid()).bind(2 * ROWS).execute(&mut *conn).await?;
-    // Autovacuum would do the same later.
     sqlx::raw_sql("vacuum analyze audit_log").execute(conn).await?;
     Ok(())
 }
@@ -101,7 +99,7 @@ async fn pages(name: &str, client: &Client, path: impl Fn(usize) -> String) -> R
     Ok(())
 }
 
-/// Returns cursors to random positions in the log, signed as the service signs them.
+/// At random positions, signed as the service signs them.
 async fn deep(conn: &mut PgConnection, account: AccountId, action: Option<&str>) -> Result<Vec<String>> {
     let signer = CursorSigner::new(database::server_secret(&mut *conn, "cursors").await?);
     let scope = CursorScope { account, list: "audit_log", filters: &[action] };
@@ -116,7 +114,6 @@ async fn deep(conn: &mut PgConnection, account: AccountId, action: Option<&str>)
     Ok(places.into_iter().map(|place| signer.sign(scope, place)).collect())
 }
 
-/// Peak memory of a process since the last reset.
 fn peak_kib(pid: u32) -> Result<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no peak")?;

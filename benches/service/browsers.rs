@@ -1,4 +1,4 @@
-//! Real browsers: single operations, memory, and whole flows compared with bare `WebDriver`.
+//! Single operations, memory, and whole flows compared with bare `WebDriver`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,13 +11,11 @@ use crate::report::{self, Samples};
 use crate::service::{Client, Service};
 use crate::{site, webdriver};
 
-/// Number of measurements of each operation.
 const ROUNDS: usize = 20;
-/// Duration of each kind of flow.
 const FLOWS: Duration = Duration::from_secs(20);
-/// Numbers of concurrent flows.
+/// Concurrent flows.
 const AT_ONCE: [usize; 4] = [1, 2, 4, 8];
-/// Number of concurrent creates, and of repetitions.
+/// Concurrent creates, and repetitions.
 const BURST: (usize, usize) = (8, 5);
 
 pub async fn run() -> Result<()> {
@@ -99,7 +97,7 @@ async fn operations(client: &Client, url: &str) -> Result<()> {
     Ok(())
 }
 
-/// Overhead of the orchestrator for one client on one session, while no browser is being replaced.
+/// For one client on one session, while no browser is being replaced.
 async fn overhead(client: &Client, url: &str) -> Result<()> {
     let operations = [
         ("navigate", json!({"url": url})),
@@ -120,7 +118,7 @@ async fn overhead(client: &Client, url: &str) -> Result<()> {
     Ok(())
 }
 
-/// Snapshot of a page with a thousand controls on an otherwise idle session.
+/// Of a page with a thousand controls on an otherwise idle session.
 async fn snapshots(client: &Client, url: &str) -> Result<()> {
     let session = client.create().await?;
     client.operate(&session, "navigate", json!({"url": format!("{url}controls")})).await?;
@@ -134,7 +132,7 @@ async fn snapshots(client: &Client, url: &str) -> Result<()> {
     Ok(())
 }
 
-/// Resident memory per session (PSS) with ten sessions.
+/// PSS with ten sessions.
 async fn memory(service: &Service, client: &Client, url: &str) -> Result<()> {
     const SESSIONS: u32 = 10;
     let mut sessions = Vec::new();
@@ -153,7 +151,7 @@ async fn memory(service: &Service, client: &Client, url: &str) -> Result<()> {
     Ok(())
 }
 
-/// Proportional set size in MiB of all descendants except the database's, and the number of browsers among them.
+/// In MiB, of all descendants except the database's, with the number of browsers among them.
 fn browser_memory(roots: &[u32]) -> Result<(f64, usize)> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for entry in fs::read_dir("/proc")?.flatten() {
@@ -179,8 +177,7 @@ fn browser_memory(roots: &[u32]) -> Result<(f64, usize)> {
     Ok((f64::from(kib) / 1024.0, browsers))
 }
 
-/// Eight concurrent creates with the service's default number of hot browsers. The first burst comes before the pool has
-/// adapted.
+/// With the service's default number of hot browsers. The first burst comes before the pool has adapted.
 async fn bursts(client: &Client) -> Result<()> {
     report::heading("Eight creates at once, all ready, in milliseconds");
     for burst in 0..BURST.1 {
@@ -196,7 +193,7 @@ async fn bursts(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Rate of whole flows: create, navigate, tap, state, screenshot, delete.
+/// Create, navigate, tap, state, screenshot, delete.
 async fn flows(client: &Client, url: &str) -> Result<()> {
     report::heading("Whole flows: create, navigate, tap, state, screenshot, delete");
     for at_once in AT_ONCE {

@@ -17,9 +17,7 @@ use crate::report::{self, Samples};
 use crate::service::{Client, Service};
 use crate::site;
 
-/// Number of alternating measurements.
 const ROUNDS: usize = 40;
-/// Maximum ratio of page load times, without the proxy's own hop.
 const LONGER: f64 = 1.15;
 /// Maximum additional milliseconds of a create.
 const BEYOND: f64 = 60.0;
@@ -92,7 +90,7 @@ async fn pages(client: &Client, proxy: &str, (scheme, port): (&str, u16), site: 
     Ok(())
 }
 
-/// Fetches the page without a browser. Returns the time, including the connection.
+/// Without a browser. Returns the time, including the connection.
 async fn fetch(through: Option<(&str, u16)>, site: SocketAddr) -> Result<Duration> {
     let begun = Instant::now();
     let mut stream = match through {

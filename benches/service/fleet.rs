@@ -17,12 +17,11 @@ use crate::service::{Client, Service};
 
 const SESSIONS: usize = 10_000;
 const WORKERS: usize = 16;
-/// Number of concurrent creates.
 const AT_ONCE: usize = 32;
 const SCRAPES: usize = 50;
 const TOKEN: &str = "bench";
 
-/// Lifetime of the longest session in the falling load.
+/// In the falling load.
 const LONGEST: Duration = Duration::from_secs(4);
 
 pub async fn run() -> Result<()> {
@@ -31,15 +30,14 @@ pub async fn run() -> Result<()> {
 }
 
 const KILLS: usize = 5;
-/// Number of workers, one of which is killed; number of sessions on them; and interval of each session's operations.
+/// One of the workers is killed; then the number of sessions, and the interval of each session's operations.
 const OF_WORKERS: usize = 4;
 const STEADY: usize = 16;
 const EVERY: Duration = Duration::from_millis(50);
 /// Measuring time before a kill, and after it.
 const MEASURED: Duration = Duration::from_secs(10);
 
-/// Kills one of four workers repeatedly under a steady load. Measurements before and after alternate, so that a drift of the
-/// machine's speed cancels out.
+/// Under a steady load. Measurements before and after alternate, so that a drift of the machine's speed cancels out.
 pub async fn kill() -> Result<()> {
     report::heading(&format!("{KILLS} kills of one of {OF_WORKERS} workers with {STEADY} sessions under load"));
     let (mut before, mut after) = (Samples::default(), Samples::default());
@@ -65,7 +63,7 @@ struct Kill {
     /// Operations on sessions of the other workers, before and after the kill.
     before: Samples,
     after: Samples,
-    /// Failed sessions of the killed worker, and of other workers.
+    /// Sessions of the killed worker, and of other workers.
     own: usize,
     others: usize,
 }
@@ -111,7 +109,6 @@ async fn kill_one() -> Result<Kill> {
     Ok(kill)
 }
 
-/// Results of one session.
 struct Seen {
     on_first: bool,
     failed: bool,
@@ -119,7 +116,7 @@ struct Seen {
     after: Samples,
 }
 
-/// Runs operations on a session at a fixed interval until it fails. Records the durations before and after `fatal`.
+/// Until the session fails. Durations are from before and after `fatal`.
 async fn operated(client: Client, session: String, on_first: bool, fatal: Instant) -> Seen {
     let mut seen = Seen { on_first, failed: false, before: Samples::default(), after: Samples::default() };
     let mut ticks = interval(EVERY);
@@ -189,8 +186,7 @@ async fn many_sessions() -> Result<()> {
     Ok(())
 }
 
-/// Fills eight workers, then reduces the load to a fifth. With `pack`, six workers are empty as soon as their sessions have
-/// ended.
+/// The load falls to a fifth. With `pack`, six of eight workers are empty as soon as their sessions have ended.
 async fn scaling_down() -> Result<()> {
     let postgres = Postgres::start(&["max_connections=600"]).await?;
     let url = postgres.options().to_url_lossy().to_string();
@@ -234,7 +230,7 @@ async fn scaling_down() -> Result<()> {
     Ok(())
 }
 
-/// Creates and deletes sessions with different lifetimes, one after another, until the given time.
+/// With different lifetimes, one after another.
 async fn comes_and_goes(client: Arc<Client>, until: Instant) -> Result<()> {
     let mut lengths: VecDeque<_> = [1_000, 2_500, 1_700, 4_000, 600].map(Duration::from_millis).into();
     while Instant::now() < until {
@@ -246,7 +242,6 @@ async fn comes_and_goes(client: Arc<Client>, until: Instant) -> Result<()> {
     Ok(())
 }
 
-/// Number of workers with live sessions.
 async fn used(conn: &mut PgConnection) -> Result<usize> {
     let used: i64 =
         sqlx::query_scalar("select count(distinct worker_id) from sessions where live").fetch_one(conn).await?;

@@ -29,25 +29,24 @@ use crate::report::{self, Samples};
 use crate::service::{Client, Service};
 use crate::site;
 
-/// Number of touches whose latency is measured.
 const TOUCHES: usize = 100;
-/// Time during which pictures are counted.
+/// Pictures are counted meanwhile.
 const SPAN: Duration = Duration::from_secs(6);
 /// Measuring time of an idle page.
 const REST: Duration = Duration::from_secs(10);
-/// Number of concurrent viewers of one session.
+/// Of one session.
 const MANY: usize = 20;
-/// Bytes per second of a viewer with a slow connection: 2 Mbit/s.
+/// 2 Mbit/s.
 const SLOW: usize = 250_000;
 /// Chunk size of the slow connection.
 const CHUNK: usize = 2_500;
 
-/// A page that changes its colour on a touch.
+/// Its colour changes on a touch.
 const TOUCHED: &str = "<!doctype html><meta name=viewport content='width=device-width'><style>body { margin: 0; background: white }
 div { position: absolute; left: 40px; top: 60px; width: 160px; height: 160px; background: #f00 } .on { background: #00f }</style>
 <div id=box></div><script>addEventListener('touchstart', () => box.classList.toggle('on'))</script>";
 
-/// A page of text and colours that scrolls continuously.
+/// Text and colours scroll continuously.
 const SCROLLING: &str = "<!doctype html><meta name=viewport content='width=device-width'><style>body { margin: 0; font: 16px sans-serif }
 p { margin: 0; padding: 12px } </style><script>for (let i = 0; i < 400; i++) document.write(`<p style='background: hsl(${i * 7} 70% 85%)'>
 Paragraph ${i}: the quick brown fox jumps over the lazy dog, and the lazy dog does not care.</p>`);
@@ -79,7 +78,6 @@ pub async fn run() -> Result<()> {
     bench.many().await
 }
 
-/// A session with viewers.
 struct Bench {
     service: Service,
     client: Client,
@@ -109,7 +107,7 @@ impl Bench {
         self.client.base_url.trim_start_matches("http://")
     }
 
-    /// Processor time of the service's own processes, without the page's processes, which run with or without viewers.
+    /// Without the page's processes, which run with or without viewers.
     fn processor(&self) -> Result<Duration> {
         with_descendants(&[self.service.pids_of("api"), self.service.pids_of("worker")].concat(), "kitfleet")
     }
@@ -140,7 +138,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Processor time of the service during `span` without viewers.
+    /// During `span`.
     async fn unwatched(&self, span: Duration) -> Result<Duration> {
         // Waits until earlier viewers have been removed.
         sleep(Duration::from_secs(2)).await;
@@ -217,14 +215,11 @@ impl Bench {
     }
 }
 
-/// A viewer that acknowledges pictures.
 struct Viewer {
     socket: WebSocketStream<TcpStream>,
-    /// True when the latest picture was sharp.
     sharp: bool,
 }
 
-/// Pictures received in a period.
 #[derive(Default)]
 struct Read {
     pictures: usize,
@@ -249,7 +244,6 @@ impl Viewer {
         Ok(Some(message))
     }
 
-    /// Reads until a picture matches.
     async fn until(&mut self, wanted: impl Fn(&Picture, &[u8]) -> bool) -> Result<()> {
         loop {
             if let Some(message) = self.next().await?
@@ -284,7 +278,7 @@ impl Viewer {
     }
 }
 
-/// Colour of a pixel, if a picture contains it.
+/// `None` if the picture does not contain the pixel.
 fn colour(picture: &Picture, jpeg: &[u8], [x, y]: [usize; 2]) -> Option<[u8; 3]> {
     let [left, top, across, down] = picture.rect.map(usize::from);
     let (x, y) = (x.checked_sub(left)?, y.checked_sub(top)?);
@@ -298,7 +292,7 @@ fn colour(picture: &Picture, jpeg: &[u8], [x, y]: [usize; 2]) -> Option<[u8; 3]>
     pixels.get(at..at + 3)?.try_into().ok()
 }
 
-/// Opens a connection through a relay that limits the rate and has small buffers, as on a slow line.
+/// The relay limits the rate and has small buffers.
 async fn slow_line(host: &str) -> Result<TcpStream> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let here = listener.local_addr()?;

@@ -18,7 +18,7 @@ use crate::report::{self, Samples};
 use crate::service::{Client, Service};
 
 const LOAD: Duration = Duration::from_secs(10);
-/// Number of clients that log in repeatedly.
+/// They log in repeatedly.
 const CLIENTS: usize = 32;
 const PASSWORD: &str = "correct horse battery staple";
 
@@ -67,7 +67,7 @@ pub async fn run() -> Result<()> {
     Ok(())
 }
 
-/// Cost of authentication: the same 404 without authentication, with a key, and with a web session.
+/// The same 404 without authentication, with a key, and with a web session.
 async fn who_calls(key: &Client, web_session: &Client) -> Result<()> {
     let cases = [
         ("without authentication", key, "/v1/nothing"),
@@ -88,7 +88,7 @@ async fn who_calls(key: &Client, web_session: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Password checks per second of the crate argon2 alone, on all cores of this machine.
+/// Password checks per second of argon2 alone, on all cores.
 fn ceiling() -> Result<f64> {
     let hash = NewPassword::parse(PASSWORD, "password", &Limits::default())?.hash();
     let began = Instant::now();
@@ -119,7 +119,7 @@ fn per_second(count: usize, time: Duration) -> f64 {
     count as f64 / time.as_secs_f64()
 }
 
-/// Alternates reads that are served from memory and from the database, at a rate that causes no load.
+/// From memory and from the database in turn, at a rate that causes no load.
 async fn read_for(client: &Client, time: Duration) -> Result<[(&'static str, Samples); 2]> {
     let mut read = ["/v1/archetypes", "/v1/sessions"].map(|path| (path, Samples::default()));
     let began = Instant::now();

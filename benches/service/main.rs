@@ -1,8 +1,7 @@
-//! Benchmarks of the service: `cargo bench --profile dist --bench service`, or with a section's name after `--`.
+//! Run `cargo bench --profile dist --bench service`, or with a section's name after `--`.
 //!
-//! All measurements are made from outside, over HTTP, on the real binary with its embedded database. The browser sections run
-//! the same work on bare `WebDriver` (`WebKitWebDriver` and `MiniBrowser`, a fresh browser each) in the same run. Quote the
-//! ratio: it is independent of drifts in the machine's speed.
+//! The browser sections run the same work on bare `WebDriver` (`WebKitWebDriver` and `MiniBrowser`, a fresh browser each) in
+//! the same run. Quote the ratio: it is independent of drifts in the machine's speed.
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 
 mod audit;

@@ -12,9 +12,7 @@ use crate::processes::memory_mib;
 use crate::report::{self, Samples};
 use crate::service::Service;
 
-/// Number of notifications in the measurement.
 const TOLD: usize = 500;
-/// Number of accounts, and of streams per account.
 const ACCOUNTS: usize = 63;
 const STREAMS: usize = 16;
 
@@ -64,7 +62,6 @@ pub async fn run() -> Result<()> {
     Ok(())
 }
 
-/// Reads until this text has arrived.
 async fn until(stream: &mut Response, expected: &str) -> Result<()> {
     let mut text = String::new();
     while !text.replace(' ', "").contains(expected) {

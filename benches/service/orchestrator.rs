@@ -1,4 +1,4 @@
-//! The orchestrator alone: operations without work for the browser, so that the whole time is overhead.
+//! Operations without work for the browser, so that the whole time is overhead.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::report::{self, Samples};
 use crate::service::{Client, Service};
 
 const LOAD: Duration = Duration::from_secs(8);
-/// Number of slots of an account of the largest tier.
+/// Of an account of the largest tier.
 const SLOTS: usize = 32;
 
 pub async fn run() -> Result<()> {

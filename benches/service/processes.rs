@@ -13,7 +13,6 @@ pub fn time(ticks: u64) -> Duration {
     TICK * u32::try_from(ticks).unwrap_or(u32::MAX)
 }
 
-/// Processor time of a process without its children.
 pub fn own(process: &Stat) -> Duration {
     time(process.utime + process.stime)
 }
@@ -22,7 +21,7 @@ pub fn all() -> Result<Vec<Stat>> {
     Ok(all_processes()?.flatten().filter_map(|process| process.stat().ok()).collect())
 }
 
-/// Processor time of these processes and their descendants, of those whose name has this prefix.
+/// Including descendants, of those whose name has this prefix.
 pub fn with_descendants(roots: &[i32], name: &str) -> Result<Duration> {
     let all = all()?;
     let mut family = roots.to_vec();
@@ -35,7 +34,6 @@ pub fn with_descendants(roots: &[i32], name: &str) -> Result<Duration> {
     Ok(all.iter().filter(wanted).map(own).sum())
 }
 
-/// Resident memory of a process in MiB.
 pub fn memory_mib(pid: i32) -> Result<f64> {
     let kib = Process::new(pid)?.status()?.vmrss.ok_or("it has ended")?;
     Ok(f64::from(u32::try_from(kib)?) / 1024.0)

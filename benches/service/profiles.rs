@@ -1,4 +1,4 @@
-//! Profiles: the time that a profile with data adds to the creation of a session, and the time to save a session's data.
+//! Time that a profile with data adds to the creation of a session, and time to save a session's data.
 
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,10 @@ use crate::service::{Client, Service};
 use crate::site;
 
 const ROUNDS: usize = 20;
-/// Number of cookies of a typical profile, and number of cookies per response.
+/// Of a typical profile, and per response.
 const COOKIES: (usize, usize) = (200, 40);
 
-/// Stores about 1 MiB of incompressible data in local storage and the same in `IndexedDB`.
+/// About 1 MiB of incompressible data in local storage and the same in `IndexedDB`.
 const PAGE: &str = "<!doctype html><title>Bench</title><script>
 const noise = new Uint8Array(1 << 20);
 for (let at = 0; at < noise.length; at += 65536) crypto.getRandomValues(noise.subarray(at, at + 65536));
@@ -77,14 +77,13 @@ pub async fn run() -> Result<()> {
     Ok(())
 }
 
-/// Visits a page that stores data, and waits until it has finished.
 async fn keep(client: &Client, session: &str, url: &str) -> Result<()> {
     client.operate(session, "navigate", json!({"url": url})).await?;
     let kept = json!({"condition": {"kind": "selector", "selector": "#kept"}});
     client.operate(session, "wait", kept).await.map(drop)
 }
 
-/// Destroys a session. Returns the time of the request, and the time from its response until the profile was saved.
+/// Returns the time of the request, and the time from its response until the profile was saved.
 async fn save(client: &Client, db: &mut PgConnection, session: &str) -> Result<(Duration, Duration)> {
     let answered = client.delete(session).await?;
     let began = Instant::now();
@@ -94,7 +93,7 @@ async fn save(client: &Client, db: &mut PgConnection, session: &str) -> Result<(
     Ok((answered, began.elapsed()))
 }
 
-/// The page; its path is the number of the first cookie.
+/// The path is the number of the first cookie.
 async fn page(uri: Uri) -> impl IntoResponse {
     let first = uri.path().trim_start_matches('/').parse().unwrap_or(0);
     let cookie = |number| (SET_COOKIE, format!("cookie{number}={}; Path=/; HttpOnly; Max-Age=86400", "v".repeat(60)));

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-/// Durations of one kind of work.
 #[derive(Default)]
 pub struct Samples(Vec<Duration>);
 
@@ -19,7 +18,6 @@ impl Samples {
         self.0.len()
     }
 
-    /// Quantile of the samples in milliseconds.
     pub fn quantile(&self, share: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
@@ -38,7 +36,7 @@ pub fn heading(title: &str) {
     println!("\n{title}\n{:<44} {:>8} {:>8} {:>8} {:>8} {:>6}  bound", "", "min", "median", "p99", "max", "n");
 }
 
-/// Prints a row of durations in milliseconds, with optional bounds of the median and of the p99.
+/// In milliseconds, with optional bounds of the median and of the p99.
 pub fn durations(name: &str, samples: &Samples, median_bound: Option<f64>, p99_bound: Option<f64>) {
     let (median, p99) = (samples.quantile(0.5), samples.quantile(0.99));
     let verdict = |figure: f64, bound: f64| if figure <= bound { "ok" } else { "MISSED" };
@@ -56,7 +54,7 @@ pub fn durations(name: &str, samples: &Samples, median_bound: Option<f64>, p99_b
     );
 }
 
-/// Prints a row with one value and whether it is within its bound.
+/// With its bound.
 pub fn figure(name: &str, value: f64, unit: &str, bound: &str, holds: bool) {
     println!("{name:<44} {value:>8.1} {unit:<28} {bound}: {}", if holds { "ok" } else { "MISSED" });
 }

@@ -1,4 +1,4 @@
-//! The service under measurement: the real binary, its embedded database, and any number of workers.
+//! The real binary, its embedded database, and any number of workers.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -20,12 +20,11 @@ pub struct Service {
     processes: Vec<(&'static str, Child)>,
     settings: Vec<(String, String)>,
     folder: TempDir,
-    /// Number of processes started so far.
     started: usize,
 }
 
 impl Service {
-    /// Starts `kitfleet up` and `workers - 1` additional workers.
+    /// With `workers - 1` additional workers.
     pub async fn start(settings: &[(&str, &str)], workers: usize) -> Result<Self> {
         let mut service = Self::new(settings)?;
         service.serve("up")?;
@@ -37,7 +36,6 @@ impl Service {
         Ok(service)
     }
 
-    /// Starts this many processes of each role, on the database in the settings.
     pub async fn of_roles(settings: &[(&str, &str)], apis: usize, workers: usize) -> Result<Self> {
         let mut service = Self::new(settings)?;
         service.run(&["migrate"])?;
@@ -87,7 +85,6 @@ impl Service {
         command
     }
 
-    /// Starts a process that serves the API on its own port.
     fn serve(&mut self, role: &'static str) -> Result<()> {
         let address = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
         self.base_urls.push(format!("http://{address}"));
@@ -144,7 +141,7 @@ impl Service {
         }
     }
 
-    /// Creates an account with 32 slots. Returns a client of it.
+    /// With 32 slots.
     pub fn client(&self, name: &str) -> Result<Client> {
         let email = format!("{name}@example.com");
         let account =
@@ -157,7 +154,7 @@ impl Service {
         Ok(Client { base_url: self.base_urls[0].clone(), account, key, http })
     }
 
-    /// Creates a verified account that can log in. Returns its email address.
+    /// Verified. Returns the email address.
     pub fn account_with_password(&self, email: &str, password: &str) -> Result<String> {
         let args = ["account", "create", "--email", email, "--name", "Ada", "--verified", "--password-stdin"];
         let mut child = self.command(&args).stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
@@ -175,7 +172,6 @@ impl Service {
         self.folder.path().join("data")
     }
 
-    /// Process ids of `kitfleet up` and the workers.
     pub fn pids(&self) -> Vec<u32> {
         self.processes.iter().map(|(_, process)| process.id()).collect()
     }
@@ -207,23 +203,22 @@ pub struct Client {
     http: reqwest::Client,
 }
 
-/// Response body, with the time of the request.
+/// With the time of the request.
 pub struct Answer {
     pub body: Value,
     pub total: Duration,
-    /// Time in the browser, as reported in `Server-Timing`.
+    /// Reported in `Server-Timing`.
     pub browser: Duration,
 }
 
 impl Answer {
-    /// Time outside the browser.
     pub fn overhead(&self) -> Duration {
         self.total.saturating_sub(self.browser)
     }
 }
 
 impl Client {
-    /// Returns this client for another API process.
+    /// For another API process.
     pub fn at(&self, base_url: &str) -> Self {
         Self { base_url: base_url.to_owned(), ..self.clone() }
     }
@@ -252,12 +247,11 @@ impl Client {
         self.make("/v1/sessions", serde_json::json!({"profile_id": profile})).await
     }
 
-    /// Creates an agent session. Returns its id and the id of its driver session.
+    /// Returns its id and the id of its driver session.
     pub async fn agent(&self) -> Result<(String, String)> {
         self.agent_of(serde_json::json!({})).await
     }
 
-    /// Creates an agent session with a saved proxy.
     pub async fn agent_through(&self, proxy: &str) -> Result<(String, String)> {
         self.agent_of(serde_json::json!({"proxy_id": proxy})).await
     }
@@ -268,7 +262,6 @@ impl Client {
         Ok((id("id")?, id("session_id")?))
     }
 
-    /// Sends a message to an agent session.
     pub async fn say(&self, agent: &str, message: &str) -> Result<Answer> {
         let body = serde_json::json!({"message": message});
         self.call(Method::POST, &format!("/v1/agent-sessions/{agent}/message"), Some(body)).await
@@ -284,7 +277,6 @@ impl Client {
         Ok(answer.body["ticket"].as_str().ok_or("an answer without a ticket")?.to_owned())
     }
 
-    /// Opens the account's notification stream.
     pub async fn follow(&self) -> Result<reqwest::Response> {
         let request = self.http.get(format!("{}/v1/account/notifications/stream", self.base_url));
         Ok(request.bearer_auth(&self.key).send().await?.error_for_status()?)
@@ -294,13 +286,12 @@ impl Client {
         self.make("/v1/account/me/proxies", proxy).await
     }
 
-    /// Sends a POST request. Returns the id in the response.
+    /// Returns the id in the response.
     async fn make(&self, path: &str, body: Value) -> Result<String> {
         let answer = self.call(Method::POST, path, Some(body)).await?;
         Ok(answer.body["id"].as_str().ok_or("an answer without an id")?.to_owned())
     }
 
-    /// Creates a webhook endpoint.
     pub async fn listen(&self, url: &str, event: &str) -> Result<()> {
         let body = serde_json::json!({"url": url, "events": [event]});
         self.call(Method::POST, "/v1/webhooks", Some(body)).await.map(drop)
@@ -327,7 +318,6 @@ impl Client {
         Ok(self.call(Method::POST, "/v1/auth/login", Some(body)).await?.total)
     }
 
-    /// Returns this client with a web session instead of its key.
     pub async fn signed_in(&self, email: &str, password: &str) -> Result<Self> {
         let body = serde_json::json!({"email": email, "password": password});
         let answer = self.call(Method::POST, "/v1/auth/login", Some(body)).await?;
@@ -335,7 +325,6 @@ impl Client {
         Ok(Self { key: token.to_owned(), ..self.clone() })
     }
 
-    /// Requests a resource that does not exist.
     pub async fn miss(&self, path: &str) -> Result<Duration> {
         let request = self.http.get(format!("{}{path}", self.base_url)).bearer_auth(&self.key);
         let sent = Instant::now();

@@ -14,13 +14,13 @@ const PAGE: &str = "<!doctype html><html><head><title>Bench</title><meta name=vi
 const CONTROLS: &str = "<!doctype html><title>Controls</title><body><script>document.body.innerHTML =
 Array.from({length: 500}, (_, i) => `<input aria-label='Field ${i}'><button>Button ${i}</button>`).join('')</script>";
 
-/// Serves the pages until the process ends. Returns the address of the first.
+/// Until the process ends. Returns the address of the first page.
 pub async fn start() -> Result<String> {
     let pages = Router::new().route("/", get(|| async { Html(PAGE) }));
     serve(pages.route("/controls", get(|| async { Html(CONTROLS) }))).await
 }
 
-/// Serves these pages until the process ends.
+/// Until the process ends.
 pub async fn serve(pages: Router) -> Result<String> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;

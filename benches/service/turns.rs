@@ -10,9 +10,7 @@ use crate::report::{self, Samples};
 use crate::service::{Client, Service};
 use crate::site;
 
-/// Number of alternating measurements.
 const ROUNDS: usize = 200;
-/// Maximum milliseconds of a turn beyond its operation.
 const BEYOND: f64 = 10.0;
 
 const PAGE: &str = "<!doctype html><title>Turns</title><meta name=viewport content='width=device-width'>
@@ -48,7 +46,7 @@ async fn measure(client: &Client, url: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns the time of a turn, or an error if a step was not done.
+/// An error if a step was not done.
 fn done(answer: &crate::service::Answer) -> Result<std::time::Duration> {
     let steps = answer.body["intents"].as_array().map(Vec::as_slice).unwrap_or_default();
     let done = |step: &Value| step["status"] == "done";

@@ -8,17 +8,16 @@ use serde_json::{Value, json};
 
 use crate::Result;
 
-/// A display, and one `WebKitWebDriver` per lane, which starts a fresh browser per session. A shared one would mix up the
-/// lanes' browsers.
+/// One driver per lane, because a shared one would mix up the lanes' browsers. Each session has a fresh browser.
 pub struct Server {
     drivers: Vec<String>,
     http: reqwest::Client,
     processes: Vec<Child>,
 }
 
-/// Path of the browser in Debian's package.
+/// Debian's package has it there.
 const BROWSER: &str = "/usr/lib/x86_64-linux-gnu/webkit2gtk-4.1/MiniBrowser";
-/// A display number that is probably unused.
+/// Probably unused.
 const DISPLAY: &str = ":7799";
 
 impl Server {

@@ -1,8 +1,6 @@
-//! Webhooks: delivery rate of a flood, latency under an even load, and the effect of an account with hanging endpoints on
-//! others.
+//! Delivery rate of a flood, latency under an even load, and the effect of hanging endpoints on other accounts.
 //!
-//! Events are inserted into the table that all publishers use, each with its delivery in its own transaction. The receiver is a
-//! TLS server in this process, which shares the machine with the service.
+//! The receiver is a TLS server in this process.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -26,11 +24,11 @@ use crate::service::Service;
 
 /// Number of connections that write events concurrently in a flood.
 const WRITERS: usize = 8;
-/// The even load: events per second, and its duration in seconds.
+/// Events per second, and duration in seconds.
 const OPEN_LOAD: (u32, u32) = (200, 30);
-/// Number of hanging endpoints, each with a due event.
+/// Each has a due event.
 const HANGING: usize = 1_000;
-/// Number of repetitions of the even load, without and with the hanging endpoints.
+/// Of the even load, without and with the hanging endpoints.
 const TURNS: usize = 5;
 const ATTEMPT: Duration = Duration::from_secs(10);
 
@@ -78,7 +76,6 @@ struct Bench {
 }
 
 impl Bench {
-    /// Creates an account with this many endpoints at this path.
     async fn account(&self, name: &str, path: &str, endpoints: usize) -> Result<Uuid> {
         let client = self.service.client(name)?;
         for _ in 0..endpoints {
@@ -88,7 +85,7 @@ impl Bench {
         Ok(account.fetch_one(&self.db).await?)
     }
 
-    /// Pauses or resumes an account's endpoints, and waits until the change has taken effect.
+    /// Waits until the change has taken effect.
     async fn pause(&self, account: Uuid, paused: bool) -> Result<()> {
         sqlx::query("update webhook_endpoints set active = not $2 where account_id = $1")
             .bind(account)
@@ -134,7 +131,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Writes events at a fixed rate, regardless of how long each takes.
+    /// At a fixed rate, regardless of how long each event takes.
     async fn even_load(&self, account: Uuid, events: u32) -> Result<Samples> {
         let (mut tick, mut writes) = (tokio::time::interval(Duration::from_secs(1) / OPEN_LOAD.0), JoinSet::new());
         for _ in 0..events {
@@ -169,7 +166,6 @@ async fn write(db: &PgPool, account: Uuid) -> Result<Uuid> {
     Ok(id)
 }
 
-/// Connects to the service's embedded database.
 async fn database(service: &Service) -> Result<PgPool> {
     // The path may be too long for a socket, so it goes through a folder that stays open.
     let folder = Box::leak(Box::new(std::fs::File::open(service.data_dir().join("postgres"))?));
@@ -178,7 +174,7 @@ async fn database(service: &Service) -> Result<PgPool> {
     Ok(PgPoolOptions::new().max_connections(16).connect_with(options).await?)
 }
 
-/// A TLS server that answers 200 immediately, and never at `/hang`.
+/// Answers 200 immediately, and never at `/hang`.
 struct Sink {
     port: u16,
     folder: tempfile::TempDir,
@@ -214,7 +210,7 @@ impl Sink {
         self.folder.path().join("ca.pem").display().to_string()
     }
 
-    /// Waits until all these events have arrived. Returns the time of each first arrival.
+    /// Returns the time of each first arrival.
     async fn until_all(&self, events: &[Uuid]) -> Result<HashMap<Uuid, Instant>> {
         let deadline = Instant::now() + Duration::from_mins(2);
         loop {

@@ -1,4 +1,4 @@
-//! The caller's own account (contract: accounts).
+//! Contract: accounts.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::web_sessions::DEVICES;
 
 const ME: &str = "/v1/account/me";
 
-/// Contract: limits 2, 3. Each tier with its limits of concurrent sessions and of profiles.
+/// Contract: limits 2, 3. Limits of concurrent sessions and of profiles.
 const TIERS: [(&str, u32, u32); 8] = [
     ("free", 1, 1),
     ("solo_manual", 1, 10),
@@ -40,13 +40,13 @@ impl Client {
 }
 
 impl App {
-    /// Number of rows that a query counts for an account; `$1` is the account id.
+    /// `$1` is the account id.
     async fn count_of(&self, account: AccountId, query: &'static str) -> i64 {
         let count = sqlx::query_scalar(query).bind(account.as_uuid());
         count.fetch_one(&self.database.pool).await.expect("a count")
     }
 
-    /// Asserts that no credential of a deleted account works and that none of its sessions is live.
+    /// No credential works and no session is live.
     async fn assert_nothing_survives(&self, account: AccountId) {
         let queries = [
             "select count(*) from accounts where id = $1 and (status <> 'deleted' or password_hash is not null)",
@@ -61,7 +61,6 @@ impl App {
         }
     }
 
-    /// Waits until at least this many statements wait for a lock.
     async fn wait_for_blocked_statements(&self, statements: i64) {
         let query = "select count(*) from pg_stat_activity
                      where datname = current_database() and wait_event_type = 'Lock'";
@@ -118,8 +117,7 @@ async fn account_reads_its_profile_and_limits() {
     app.stop().await;
 }
 
-/// Contract: accounts 4; errors 10. The name is required and validated; a name that could inject mail headers is rejected.
-/// Other fields are ignored.
+/// Contract: accounts 4; errors 10. A name that could inject mail headers is rejected.
 #[tokio::test]
 async fn rename_validates_the_name() {
     let app = App::simulated().start().await;
@@ -165,8 +163,7 @@ async fn rename_validates_the_name() {
     app.stop().await;
 }
 
-/// Contract: accounts 8 to 10; events 2, 4. The deletion destroys live sessions and revokes API keys and web sessions. It emits
-/// the same events and audit rows as if the customer had ended each of them.
+/// Contract: accounts 8 to 10; events 2, 4. It emits the same events and audit rows as if the customer had ended each of them.
 #[tokio::test]
 async fn deletion_destroys_sessions_and_revokes_credentials() {
     let app = App::simulated().start().await;
@@ -236,7 +233,6 @@ async fn deletion_destroys_sessions_and_revokes_credentials() {
     bob.client.get(ME).await.expect(200);
     assert_eq!(app.status_of(&his).await, "ready");
 
-    // A login answers as for an unknown address, and the address can sign up again.
     let known = app.log_in(&ada.email, PASSWORD).await.problem(401, "unauthorized").body;
     let unknown = app.log_in("nobody@example.com", PASSWORD).await.problem(401, "unauthorized").body;
     assert_eq!((&known["title"], &known["detail"]), (&unknown["title"], &unknown["detail"]));
@@ -251,8 +247,7 @@ async fn deletion_destroys_sessions_and_revokes_credentials() {
     app.stop().await;
 }
 
-/// Contract: accounts 8; mfa 12, 15; errors 6. If the account has a second factor, deletion requires a recent proof of it. An
-/// API key is refused before the proof is checked.
+/// Contract: accounts 8; mfa 12, 15; errors 6.
 #[tokio::test]
 async fn deletion_with_second_factor_requires_recent_proof() {
     let app = App::simulated().with_second_factors().start().await;
@@ -273,7 +268,6 @@ async fn deletion_with_second_factor_requires_recent_proof() {
     app.execute(stale, ada.account.as_uuid()).await;
     step_up(confirmed.clone(), "expired").await;
     ada.client.delete_me(json!({"confirm": "no"})).await.expect(403);
-    // A proof on another device does not count for this one.
     let other = app.device_of(ada.account).await;
     let code = app.fresh_code(&ada, &authenticator).await;
     other.post("/v1/auth/mfa/step-up", json!({"code": code})).await.expect(200);
@@ -287,7 +281,7 @@ async fn deletion_with_second_factor_requires_recent_proof() {
     app.stop().await;
 }
 
-/// Requests that would give a deleted account a session, a key or a credential that outlives it.
+/// They would give a deleted account a session, a key or a credential that outlives it.
 async fn grab(
     app: &App,
     person: &Person,
@@ -312,8 +306,7 @@ async fn grab(
     ]
 }
 
-/// Contract: accounts 11. Requests that arrive during a deletion wait for it, then fail because the account is gone, and create
-/// nothing.
+/// Contract: accounts 11. They wait for the deletion, then fail because the account is gone.
 #[tokio::test]
 async fn requests_during_deletion_create_nothing() {
     let app = App::simulated().start().await;
@@ -352,8 +345,7 @@ async fn requests_during_deletion_create_nothing() {
     app.stop().await;
 }
 
-/// Contract: accounts 11. In every order of a deletion and the requests that race with it, nothing survives and no request
-/// fails with a 5xx.
+/// Contract: accounts 11. No request fails with a 5xx.
 #[tokio::test]
 async fn deletion_wins_every_race() {
     let app = App::simulated().set("worker.max_sessions", "64").start().await;
@@ -389,8 +381,7 @@ async fn deletion_wins_every_race() {
     app.stop().await;
 }
 
-/// Contract: requests 8. The header is set on every authenticated write of the account routes and names no declared field.
-/// Session routes are covered in `http.rs`, routes without credentials in `sign_ins.rs` and `devices.rs`.
+/// Contract: requests 8.
 #[tokio::test]
 async fn account_writes_report_unknown_fields() {
     const UNKNOWN: &str = "x-service-unknown-fields";

@@ -1,4 +1,4 @@
-//! The page that documents the commands of agents (contract: agent-grammar). The tests of the grammar itself are in its crate.
+//! The page that documents the commands of agents (contract: agent-grammar).
 
 use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::agents::commands::ParsedMessage;
@@ -9,8 +9,7 @@ use reqwest::Method;
 
 use crate::support::App;
 
-/// Contract: agent-grammar 14. Each example on the page parses to the command beside it, and the page lists every word of the
-/// grammar.
+/// Contract: agent-grammar 14. The page lists every word of the grammar.
 #[tokio::test]
 async fn examples_of_the_page_parse_as_documented() {
     let app = App::simulated().start().await;
@@ -44,7 +43,7 @@ async fn examples_of_the_page_parse_as_documented() {
     }
 }
 
-/// Text of a table cell without HTML escapes.
+/// Without HTML escapes.
 fn text(cell: &str) -> String {
     cell.replace("<br>", "\n").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 }

@@ -13,22 +13,18 @@ use serde_json::{Value, json};
 use crate::support::{Answer, Client};
 
 impl Client {
-    /// Creates an agent session and returns the body of the response.
     pub async fn agent_session(&self, body: Value) -> Value {
         self.post("/v1/agent-sessions", body).await.expect(201).body
     }
 
-    /// Creates an agent session in `ai` mode and returns its id.
     pub async fn agent(&self) -> String {
         id_of(&self.agent_session(json!({})).await)
     }
 
-    /// POSTs to a route of an agent session.
     pub async fn tell(&self, agent: &str, what: &str, body: Value) -> Answer {
         self.post(&format!("/v1/agent-sessions/{agent}/{what}"), body).await
     }
 
-    /// The present state of an agent session.
     pub async fn see(&self, agent: &str) -> Value {
         self.get(&format!("/v1/agent-sessions/{agent}")).await.expect(200).body
     }

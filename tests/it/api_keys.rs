@@ -1,5 +1,4 @@
-//! API keys over HTTP (contract: api-keys; authorization 1, 4, 6). The scopes that open each route are tested in
-//! [`crate::authentication`].
+//! API keys over HTTP (contract: api-keys; authorization 1, 4, 6).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,7 +32,7 @@ const FIELDS: [&str; 10] = [
     "revoked_at",
 ];
 
-/// A key as returned by its creation or rotation, the only answers that contain it.
+/// Creation and rotation alone return the key.
 #[derive(Debug, Clone)]
 pub struct Minted {
     pub id: String,
@@ -51,7 +50,6 @@ impl Minted {
         format!("{KEYS}/{}", self.id)
     }
 
-    /// A client that authenticates with this key.
     pub fn client(&self, base_url: &str) -> Client {
         Client::new(base_url, Some(&self.key))
     }
@@ -65,12 +63,11 @@ impl Minted {
     }
 }
 
-/// Creates a key with these scopes.
 pub async fn mint(by: &Client, scopes: &[&str]) -> Minted {
     Minted::of(&by.post(KEYS, json!({"name": "CI", "scopes": scopes})).await)
 }
 
-/// Data of the account's `api_key.revoked` events, oldest first.
+/// Oldest first.
 pub async fn revocations(app: &App, account: AccountId) -> Vec<Value> {
     sqlx::query_scalar("select data from events where account_id = $1 and type = 'api_key.revoked' order by id")
         .bind(account.as_uuid())
@@ -79,7 +76,6 @@ pub async fn revocations(app: &App, account: AccountId) -> Vec<Value> {
         .expect("the events")
 }
 
-/// True when the SQL condition holds for the key's row.
 async fn holds(app: &App, condition: &'static str, key: &Minted) -> bool {
     let query = format!("select {condition} from api_keys where id = $1");
     let holds = sqlx::query_scalar(sqlx::AssertSqlSafe(query)).bind(uuid_of(&key.id));
@@ -87,13 +83,13 @@ async fn holds(app: &App, condition: &'static str, key: &Minted) -> bool {
     holds == Some(true)
 }
 
-/// CRC-32 (ISO 3309) computed bit by bit, as a secret scanner would.
+/// CRC-32 (ISO 3309), bit by bit.
 fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32| if crc & 1 == 1 { (crc >> 1) ^ 0xEDB8_8320 } else { crc >> 1 };
     !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc)))
 }
 
-/// Contract: api-keys 2. A prefix such as `svc_live_`, 32 random bytes in hex, and a CRC-32 that can be checked offline.
+/// Contract: api-keys 2. `svc_live_` or the like, 32 random bytes in hex, and a CRC-32.
 #[track_caller]
 pub fn assert_key(key: &str, prefix: &str) {
     let rest = key.strip_prefix(prefix).unwrap_or_else(|| panic!("{key} does not begin with {prefix}"));
@@ -102,8 +98,7 @@ pub fn assert_key(key: &str, prefix: &str) {
     assert_eq!(checksum, format!("{:08x}", crc32(random.as_bytes())));
 }
 
-/// Contract: api-keys 1 to 3; requests 1, 2; audit-log 14. Only the creating answer shows the key, and the database stores only
-/// its SHA-256.
+/// Contract: api-keys 1 to 3; requests 1, 2; audit-log 14. The database stores only its SHA-256.
 #[tokio::test]
 async fn key_is_shown_once_and_has_a_checksum() {
     assert_eq!(crc32(b"123456789"), 0xCBF4_3926, "the check value of CRC-32");
@@ -128,7 +123,6 @@ async fn key_is_shown_once_and_has_a_checksum() {
     assert_key(&minted.key, "svc_live_");
     assert_eq!(made.body["key_prefix"], minted.key[..12]);
 
-    // No later answer, table or log line contains the key.
     let got = ada.client.get(&minted.path()).await.expect(200).body;
     assert_eq!(members(&got), fields);
     for member in FIELDS {
@@ -164,7 +158,7 @@ async fn key_is_shown_once_and_has_a_checksum() {
     app.stop().await;
 }
 
-/// Contract: api-keys 3, 4; authorization 6; requests 2. Rejected bodies create no key.
+/// Contract: api-keys 3, 4; authorization 6; requests 2.
 #[tokio::test]
 async fn create_with_invalid_body_creates_no_key() {
     let app = App::simulated().start().await;
@@ -242,7 +236,7 @@ async fn create_with_invalid_body_creates_no_key() {
     app.stop().await;
 }
 
-/// Contract: requests 2. An invalid timestamp is a validation error, also one that is outside the range of the database.
+/// Contract: requests 2. Outside the range of the database.
 #[tokio::test]
 async fn create_with_out_of_range_expiry_is_400() {
     let app = App::simulated().start().await;
@@ -262,7 +256,7 @@ fn ids(list: &Value) -> Vec<String> {
     data.iter().map(|key| key["id"].as_str().expect("an id").to_owned()).collect()
 }
 
-/// Contract: api-keys 5; lists 1 to 3. The list is newest first, in pages, and includes revoked and expired keys.
+/// Contract: api-keys 5; lists 1 to 3. Including revoked and expired keys.
 #[tokio::test]
 async fn keys_are_listed_newest_first_in_pages() {
     let app = App::simulated().start().await;
@@ -329,8 +323,7 @@ async fn keys_are_listed_newest_first_in_pages() {
     app.stop().await;
 }
 
-/// Contract: api-keys 12; errors 5. Every operation answers for another account's key exactly as for an unknown id, and changes
-/// nothing.
+/// Contract: api-keys 12; errors 5. It is answered exactly as an unknown id.
 #[tokio::test]
 async fn key_of_another_account_is_404() {
     let app = App::simulated().start().await;
@@ -370,8 +363,7 @@ async fn key_of_another_account_is_404() {
     app.stop().await;
 }
 
-/// Contract: api-keys 6; authorization 2; events 4; audit-log 14. A revoked key fails on its next use on every replica. A
-/// revocation writes one event and one audit row.
+/// Contract: api-keys 6; authorization 2; events 4; audit-log 14.
 #[tokio::test]
 async fn revoked_key_fails_on_every_replica() {
     let mut app = App::simulated().start().await;
@@ -402,7 +394,6 @@ async fn revoked_key_fails_on_every_replica() {
     assert_eq!((row.actor_type.as_str(), row.actor_account_id), ("customer", Some(ada.account.as_uuid())));
     assert_eq!((row.actor_key_id, row.target_resource_id.as_deref()), (None, Some(key.id.as_str())));
 
-    // A key may revoke itself, and an expired key can be revoked too.
     let own = mint(&ada.client, &["account_owner"]).await;
     own.revoke(&own.client(&elsewhere)).await.expect(204);
     own.client(&app.base_url).get("/v1/sessions").await.problem(401, "unauthorized");
@@ -412,7 +403,6 @@ async fn revoked_key_fails_on_every_replica() {
     late.revoke(&ada.client).await.expect(204);
     assert_eq!(revocations(&app, ada.account).await.len(), 3);
 
-    // Sixteen concurrent revocations have the effect of one.
     let raced = mint(&ada.client, &["read"]).await;
     let (clients, path) = ([ada.client.clone(), Client::new(&elsewhere, Some(ada.token()))], raced.path());
     let answers = at_once((0..16).map(|i| {
@@ -424,8 +414,7 @@ async fn revoked_key_fails_on_every_replica() {
     app.stop().await;
 }
 
-/// Contract: api-keys 8. Every use succeeds while the key is rotated. During a revocation a use succeeds or is 401; after the
-/// revocation has answered, each use on each replica is 401.
+/// Contract: api-keys 8. After the revocation has answered, each use on each replica is 401.
 #[tokio::test]
 async fn revoked_key_fails_under_concurrent_use() {
     let mut app = App::simulated().start().await;
@@ -472,8 +461,7 @@ async fn revoked_key_fails_under_concurrent_use() {
     app.stop().await;
 }
 
-/// Contract: api-keys 7. A rotation is 201 with a new key, shown once, and `rotated_from`. The old key works for 24 more hours
-/// and then expires. The rotation writes `api_key.rotated` (contract: audit-log 14).
+/// Contract: api-keys 7. The rotation writes `api_key.rotated` (contract: audit-log 14).
 #[tokio::test]
 async fn rotated_key_works_during_its_grace_period() {
     let app = App::simulated().start().await;
@@ -524,8 +512,7 @@ async fn rotated_key_works_during_its_grace_period() {
     app.stop().await;
 }
 
-/// Contract: api-keys 7 to 9. Of concurrent rotations one succeeds and the others are 409. A revoked or expired key cannot be
-/// rotated.
+/// Contract: api-keys 7 to 9.
 #[tokio::test]
 async fn second_rotation_of_key_is_409() {
     let app = App::simulated().set("api_keys.rotation_grace", "3h").start().await;
@@ -547,7 +534,6 @@ async fn second_rotation_of_key_is_409() {
     assert_eq!(app.count("select count(*) from audit_log where action = 'api_key.rotated'").await, 1);
 
     raced.rotate(&ada.client).await.problem(409, "conflict");
-    // The new key can be rotated after the old one was revoked.
     raced.revoke(&ada.client).await.expect(204);
     let third = Minted::of(&successor.rotate(&ada.client).await);
     third.client(&app.base_url).get("/v1/sessions").await.expect(200);
@@ -562,8 +548,7 @@ async fn second_rotation_of_key_is_409() {
     app.stop().await;
 }
 
-/// Contract: api-keys 10; web-sessions 8. The last use of a key or web session is recorded with a delay, also when the request
-/// failed validation and when the service shuts down. Unused credentials stay unchanged.
+/// Contract: api-keys 10; web-sessions 8. The record has a delay. Unused credentials stay unchanged.
 #[tokio::test]
 async fn last_use_of_credential_is_recorded() {
     let mut app = App::simulated().in_processes().start().await;
@@ -595,7 +580,6 @@ async fn last_use_of_credential_is_recorded() {
     app.stop().await;
 }
 
-/// The limit counts keys that work. Revoked and expired keys do not count, nor does a rotated key during its grace period.
 #[tokio::test]
 async fn create_beyond_the_key_limit_is_409() {
     let app = App::simulated().set("limits.api_keys", "3").start().await;

@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{App, members};
 
-/// Contract: archetypes 1 to 3. The catalogue is public and can be cached for 5 min. Its entries have all members, exactly one is
-/// the default, and a session can be created with each.
+/// Contract: archetypes 1 to 3. The catalogue is public and can be cached for 5 min.
 #[tokio::test]
 async fn every_listed_archetype_can_create_a_session() {
     let app = App::simulated().start().await;

@@ -1,4 +1,4 @@
-//! The audit log (contract: audit-log): reading and export. Each area's own tests check the rows that the area writes.
+//! The audit log (contract: audit-log): reading and export. Each area's own tests check the rows that it writes.
 
 use std::fs;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const LOG: &str = "/v1/account/audit-log";
 const CSV: &str = "/v1/account/audit-log/export?format=csv";
 const JSON: &str = "/v1/account/audit-log/export?format=json";
 
-/// Members of a row, in the order of the answer.
+/// In the order of the answer.
 const FIELDS: [&str; 11] = [
     "id",
     "account_id",
@@ -41,7 +41,6 @@ struct Export {
 }
 
 impl Export {
-    /// Header and records of a CSV file.
     fn records(&self) -> (Vec<String>, Vec<StringRecord>) {
         let mut reader = csv::Reader::from_reader(self.text.as_bytes());
         let header = reader.headers().expect("a header").iter().map(ToOwned::to_owned).collect();
@@ -50,7 +49,6 @@ impl Export {
 }
 
 impl Client {
-    /// Sends a GET on behalf of another account.
     async fn for_account(&self, account: AccountId, path: &str) -> Answer {
         self.send(self.request(Method::GET, path).header("x-service-account", account.to_string())).await
     }
@@ -80,7 +78,6 @@ impl Client {
     }
 }
 
-/// A row to insert directly into the table.
 struct NewRow<'a> {
     actor: Option<AccountId>,
     action: &'a str,
@@ -112,7 +109,7 @@ impl App {
         .expect("a row");
     }
 
-    /// Inserts this many rows with one statement.
+    /// In one statement.
     async fn write_many(&self, account: AccountId, rows: i32, payload: &str) {
         sqlx::query(
             "insert into audit_log (id, account_id, actor_type, action, payload)
@@ -129,8 +126,7 @@ impl App {
     }
 }
 
-/// Contract: audit-log 1, 14, 15. Members of a row and their order, and the content of `api_key.minted`, `session.created` and
-/// `session.destroyed`.
+/// Contract: audit-log 1, 14, 15.
 #[tokio::test]
 async fn log_lists_actions_with_all_members() {
     let app = App::simulated().start().await;
@@ -163,9 +159,7 @@ async fn log_lists_actions_with_all_members() {
     app.stop().await;
 }
 
-/// Contract: audit-log 4, 5; authorization 10. `ip_address` and `user_agent` are null for every reader when another account
-/// acted. Payload members that reveal the same are removed from those rows, and from all rows for a reader of another account.
-/// Reads and exports agree. A `member` may read the log.
+/// Contract: audit-log 4, 5; authorization 10. Payload members that reveal the same are removed.
 #[tokio::test]
 async fn address_and_agent_of_other_accounts_are_redacted() {
     let app = App::simulated().start().await;
@@ -217,8 +211,7 @@ async fn address_and_agent_of_other_accounts_are_redacted() {
     app.stop().await;
 }
 
-/// Contract: audit-log 7; lists 3. The list filters by one `action`. `next_cursor` is null on the last page. Cursors are bound
-/// to the account, the list and its filter.
+/// Contract: audit-log 7; lists 3. Cursors are bound to the account, the list and its filter.
 #[tokio::test]
 async fn log_is_paginated_and_cursors_are_bound_to_the_query() {
     let app = App::simulated().start().await;
@@ -264,8 +257,7 @@ async fn log_is_paginated_and_cursors_are_bound_to_the_query() {
     app.stop().await;
 }
 
-/// Contract: audit-log 3. The time of a row is the time it was written, not the start of a transaction that may have waited
-/// since.
+/// Contract: audit-log 3. The time is that of the write, not the start of a transaction that may have waited since.
 #[tokio::test]
 async fn newest_row_has_the_latest_time() {
     let app = App::simulated().start().await;
@@ -283,8 +275,7 @@ async fn newest_row_has_the_latest_time() {
     app.stop().await;
 }
 
-/// Contract: audit-log 7, 11; lists 2. A limit out of range, an unknown action and several actions are 400. Every action of the
-/// closed list is accepted.
+/// Contract: audit-log 7, 11; lists 2. Every action of the closed list is accepted.
 #[tokio::test]
 async fn invalid_limit_action_or_format_is_400() {
     let app = App::simulated().start().await;
@@ -309,7 +300,7 @@ async fn invalid_limit_action_or_format_is_400() {
     app.stop().await;
 }
 
-/// Contract: audit-log 8, 9; requests 2. Headers of an export, order of its columns, and its envelope.
+/// Contract: audit-log 8, 9; requests 2.
 #[tokio::test]
 async fn export_has_fixed_headers_columns_and_envelope() {
     let app = App::simulated().start().await;
@@ -355,8 +346,7 @@ async fn export_has_fixed_headers_columns_and_envelope() {
     app.stop().await;
 }
 
-/// Contract: audit-log 8; limits 1. The export has the newest rows up to the configured limit and sets `truncated` when rows
-/// are left out.
+/// Contract: audit-log 8; limits 1. The export has the newest rows.
 #[tokio::test]
 async fn export_beyond_the_limit_is_truncated() {
     let app = App::simulated().set("limits.audit_export_rows", "1201").start().await;
@@ -386,7 +376,7 @@ async fn export_beyond_the_limit_is_truncated() {
     app.stop().await;
 }
 
-/// Contract: audit-log 8. The default limit, and one row more.
+/// Contract: audit-log 8.
 #[tokio::test]
 async fn export_has_10000_rows_at_most_by_default() {
     let app = App::simulated().start().await;
@@ -401,8 +391,7 @@ async fn export_has_10000_rows_at_most_by_default() {
     app.stop().await;
 }
 
-/// Contract: audit-log 8; authorization 9. A member's export with the account header holds the owner's log and names the
-/// owner's account.
+/// Contract: audit-log 8; authorization 9.
 #[tokio::test]
 async fn member_exports_the_owners_log() {
     let app = App::simulated().set("limits.audit_export_rows", "2").start().await;
@@ -439,8 +428,7 @@ async fn member_exports_the_owners_log() {
     app.stop().await;
 }
 
-/// Contract: audit-log 9. Cells that a spreadsheet would read as formulas are neutralised, and the payload still parses as
-/// JSON.
+/// Contract: audit-log 9.
 ///
 /// Contract: audit-log 6. The list and the exports accept payloads of unknown shape.
 #[tokio::test]
@@ -489,7 +477,7 @@ async fn csv_cells_are_no_formulas_and_payloads_parse() {
     app.stop().await;
 }
 
-/// Contract: audit-log 2. The database rejects changes and deletions, and a payload that is not an object.
+/// Contract: audit-log 2. The payload must be an object.
 #[tokio::test]
 async fn database_rejects_changes_of_the_log() {
     let app = App::simulated().start().await;
@@ -517,7 +505,7 @@ async fn database_rejects_changes_of_the_log() {
     app.stop().await;
 }
 
-/// Contract: audit-log 18. Exports whose clients stall or disconnect hold no database connection, even with a pool of 8.
+/// Contract: audit-log 18. Clients may stall or disconnect, even with a pool of 8.
 #[tokio::test]
 async fn stalled_export_holds_no_database_connection() {
     let app = App::simulated().set("database.max_connections", "8").start().await;
@@ -543,7 +531,6 @@ async fn stalled_export_holds_no_database_connection() {
     })
     .await;
     assert_eq!(ada.client.page(LOG).await.0.len(), 50);
-    // A stalled client that resumes receives the whole file.
     let (mut reader, _writer) = stalled.pop().expect("a reader");
     let mut rest = Vec::new();
     reader.read_to_end(&mut rest).await.expect("the rest of the file");
@@ -553,8 +540,7 @@ async fn stalled_export_holds_no_database_connection() {
     app.stop().await;
 }
 
-/// Contract: audit-log 10. A page is read from one index with at most 51 rows, at any position and with or without a filter.
-/// The statements are taken from the query cache of the service.
+/// Contract: audit-log 10. A page takes at most 51 rows, at any position and with or without a filter.
 #[tokio::test]
 async fn page_is_read_from_one_index() {
     let app = App::simulated().start().await;
@@ -599,7 +585,6 @@ async fn page_is_read_from_one_index() {
     app.stop().await;
 }
 
-/// Statements that `domain` sends, from the query cache.
 fn cached_queries() -> Vec<String> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/domain/.sqlx");
     let files = fs::read_dir(folder).expect("the query cache").map(|file| file.expect("a file").path());
@@ -607,7 +592,7 @@ fn cached_queries() -> Vec<String> {
     files.map(parse).map(|entry| entry["query"].as_str().expect("a query").to_owned()).collect()
 }
 
-/// Contract: audit-log 10. The log requires `read:audit`, `read` or `account_owner`.
+/// Contract: audit-log 10.
 #[tokio::test]
 async fn log_requires_an_audit_scope() {
     let app = App::simulated().start().await;

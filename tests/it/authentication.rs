@@ -11,8 +11,7 @@ use crate::support::records::uuid_of;
 use crate::support::routes::{Route, session_routes};
 use crate::support::{App, Client, unknown_id};
 
-/// Contract: authorization 1. Every protected route is 401 without a bearer token and with one that is malformed, of the wrong
-/// kind or unknown.
+/// Contract: authorization 1. This holds for every protected route.
 #[tokio::test]
 async fn request_without_valid_credential_is_401() {
     let app = App::simulated().start().await;
@@ -63,15 +62,13 @@ async fn request_without_valid_credential_is_401() {
     app.stop().await;
 }
 
-/// Id of the key that was created last.
 async fn minted(app: &App, account: AccountId) -> uuid::Uuid {
     let log = app.audit(account).await;
     let minted = log.iter().rev().find(|row| row.action == "api_key.minted").expect("a key was minted");
     uuid_of(minted.target_resource_id.as_deref().expect("the id of the key"))
 }
 
-/// Contract: authorization 2; accounts 6. A key stops working when it expires, when it is revoked and when its account is
-/// deleted. For a suspended account every route is 403 with the title `AccountSuspended`.
+/// Contract: authorization 2; accounts 6.
 #[tokio::test]
 async fn key_fails_after_expiry_revocation_or_account_deletion() {
     let app = App::simulated().start().await;
@@ -104,8 +101,7 @@ async fn key_fails_after_expiry_revocation_or_account_deletion() {
     app.stop().await;
 }
 
-/// Contract: authorization 4. On the free tier a key is 403, also one that worked before a downgrade. It works again after an
-/// upgrade.
+/// Contract: authorization 4. It may have worked before a downgrade. It works after an upgrade.
 #[tokio::test]
 async fn key_on_the_free_tier_is_403() {
     let app = App::simulated().start().await;
@@ -137,8 +133,8 @@ async fn key_on_the_free_tier_is_403() {
     app.stop().await;
 }
 
-/// Contract: authorization 4, 13. The tier of the credential's own account decides whether a key or OAuth token works. The
-/// account header changes neither that nor the scopes. The limits are those of the account that owns the resources.
+/// Contract: authorization 4, 13. The account header changes neither that nor the scopes. The limits are those of the account
+/// that owns the resources.
 #[tokio::test]
 async fn tier_of_the_credentials_account_decides() {
     let app = App::simulated().start().await;
@@ -171,8 +167,7 @@ async fn tier_of_the_credentials_account_decides() {
     app.stop().await;
 }
 
-/// Contract: authorization 9, 11, 12. On a route that honors the header, a malformed value is 400 and the caller's own id has
-/// no effect. Any other account is 403, whether it exists or not. Other routes ignore the header.
+/// Contract: authorization 9, 11, 12. Other routes ignore the header.
 #[tokio::test]
 async fn account_header_gives_no_access_to_other_accounts() {
     let app = App::simulated()

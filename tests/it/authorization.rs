@@ -1,5 +1,5 @@
 //! The authorization matrix (contract: authorization): each route with each kind of credential, on the free tier and a paid
-//! one. Each is tried for the caller's own account, for the owners of teams the caller is on, and for a stranger's account.
+//! one.
 //!
 //! The expected verdicts come from this file's own reading of the contract, [`asks`] and [`expected`], not from the service's
 //! table.
@@ -22,10 +22,8 @@ use crate::support::crypto_processor::CryptoProcessor;
 use crate::support::routes::{Route, sample};
 use crate::support::{Answer, App, Client, at_once, members, unknown_id};
 
-/// The matrix as last reviewed.
 const REVIEWED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/authorization.txt");
 
-/// Requirement of a route on its caller.
 enum Requirement {
     NoCredential,
     MetricsToken,
@@ -36,24 +34,19 @@ enum Requirement {
 #[derive(Default)]
 #[expect(clippy::struct_excessive_bools, reason = "the flags are independent")]
 struct Needs {
-    /// Scope that the credential must satisfy.
     scope: &'static str,
-    /// Scope and least role required when the account header applies.
+    /// Also the least role when the account header applies.
     team: Option<(&'static str, TeamRole)>,
-    /// True when only a web session is accepted.
     person: bool,
-    /// True when a recent proof of the second factor is required.
     step_up: bool,
     /// True when a device's key works on the free tier.
     free_device: bool,
-    /// True when a key created by a member of the account's team works although the route ignores the account header.
+    /// A key of a team member works although the route ignores the account header.
     members_key: bool,
 }
 
-/// Role of the caller in the team of the account in the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum TeamRole {
-    /// The request has no account header.
     Own,
     Stranger,
     Member,
@@ -89,8 +82,6 @@ impl Needs {
 }
 
 /// Contract: authorization 4 to 12.
-///
-/// # Panics If the route has no rule in this function yet.
 #[expect(clippy::match_same_arms, reason = "one arm for each area")]
 fn asks(method: &Method, path: &str) -> Requirement {
     use TeamRole::{Admin, Member};
@@ -163,21 +154,16 @@ fn asks(method: &Method, path: &str) -> Requirement {
     })
 }
 
-/// A resource named in a body that the request would use.
 #[derive(Debug, Clone, Copy)]
 struct Usable {
     field: &'static str,
-    /// Prefix of its ids.
     prefix: &'static str,
-    /// Scope required in addition to the scope of the route.
     scope: &'static str,
-    /// Least role required when the account header applies.
+    /// Required when the account header applies.
     role: TeamRole,
 }
 
 /// Contract: authorization 15. `None` for a field whose resource the request does not use.
-///
-/// # Panics If the field has no rule in this function yet.
 fn named_by(field: &str) -> Option<Usable> {
     let role = TeamRole::Admin;
     match field {
@@ -192,7 +178,6 @@ fn named_by(field: &str) -> Option<Usable> {
     }
 }
 
-/// A row of the matrix: a route, and the body when the verdict depends on it.
 struct Row {
     route: &'static permissions::Route,
     says: RequestBody,
@@ -200,7 +185,6 @@ struct Row {
 
 #[derive(Debug, Clone, Copy)]
 enum RequestBody {
-    /// The sample body of the route.
     Sample,
     /// A body that names a resource to use.
     Naming(Usable),
@@ -209,7 +193,7 @@ enum RequestBody {
 }
 
 impl Row {
-    /// All rows. The fields come from the bodies in the contract.
+    /// The fields come from the bodies in the contract.
     async fn all(app: &App) -> Vec<Self> {
         let contract = app.stranger().get("/openapi.json").await.expect(200).body;
         let fields_of = |route: &permissions::Route| {
@@ -272,11 +256,9 @@ enum Kind {
     Device,
     OauthToken,
     WebSession,
-    /// A key that a member of the account's team created, with the member's present role.
     TeamsKey(TeamRole),
 }
 
-/// A column of the matrix.
 #[derive(Clone)]
 struct Credential {
     kind: Kind,
@@ -306,7 +288,6 @@ enum Verdict {
     LetIn,
     Unknown,
     Refused,
-    /// 404: the route is hidden from the caller.
     Absent,
 }
 
@@ -350,8 +331,8 @@ fn observed(asks: &Requirement, answer: &Answer) -> Verdict {
     }
 }
 
-/// Meaning of a cell: verdicts for the caller's own account, a stranger's account, and accounts whose team the caller is on as
-/// member and as admin.
+/// Verdicts for the caller's own account, a stranger's account, and accounts whose team the caller is on as member and as
+/// admin.
 const LEGEND: [(char, [bool; 4], &str); 6] = [
     ('+', [true, true, true, true], "let in; the account header is ignored"),
     ('m', [true, false, true, true], "let in; with the account header as member or admin of that account's team"),
@@ -373,7 +354,6 @@ fn letter(verdicts: [Verdict; 4]) -> char {
     found.unwrap_or_else(|| panic!("no letter for {verdicts:?}")).0
 }
 
-/// The calling account, and an account for each role of the caller.
 struct Caller {
     account: AccountId,
     others: BTreeMap<TeamRole, AccountId>,
@@ -405,7 +385,6 @@ impl App {
         Caller { account, others }
     }
 
-    /// One credential of each kind, with its name in the table.
     async fn credentials(&self, account: AccountId) -> Vec<(String, Credential)> {
         let mut all =
             vec![("nobody".to_owned(), Credential { kind: Kind::Anonymous, scopes: &[], client: self.stranger() })];
@@ -433,7 +412,6 @@ impl App {
         all
     }
 
-    /// A key on the account, created by a team member who has this role now.
     async fn key_of_member(&self, account: AccountId, role: &str, scopes: &[&str]) -> Client {
         let member = self.account(Tier::Enterprise).await;
         self.join_team(account, member, "admin").await;
@@ -480,22 +458,22 @@ const KEYS: [&[&str]; 18] = [
     &["write:agents", "write:profiles"],
 ];
 
-/// A harmless request for each route that requires a customer's credential.
+/// For each route that requires a customer's credential.
 pub fn protected() -> Vec<Route> {
     sampled(|asks| matches!(asks, Requirement::CustomerCredential(_)))
 }
 
-/// A harmless request for each route that requires a staff credential.
+/// For each route that requires a staff credential.
 pub fn for_staff() -> Vec<Route> {
     sampled(|asks| matches!(asks, Requirement::StaffCredential))
 }
 
-/// A harmless request for each route that honors the account header.
+/// For each route that honors the account header.
 pub fn honoring() -> Vec<Route> {
     sampled(|asks| matches!(asks, Requirement::CustomerCredential(Needs { team: Some(_), .. })))
 }
 
-/// A harmless request for each route that ignores the account header.
+/// For each route that ignores the account header.
 pub fn ignoring() -> Vec<Route> {
     sampled(|asks| {
         matches!(asks, Requirement::NoCredential | Requirement::CustomerCredential(Needs { team: None, .. }))
@@ -507,7 +485,7 @@ fn sampled(asked: impl Fn(&Requirement) -> bool) -> Vec<Route> {
     such.map(|route| sample(&route.method, &route.path)).collect()
 }
 
-/// Calls every route with a credential, asserts each verdict and returns them as a column of letters.
+/// Asserts each verdict, and returns them as a column of letters.
 async fn column(
     rows: Arc<Vec<Row>>,
     caller: Credential,
@@ -602,7 +580,7 @@ async fn every_cell_of_the_matrix_follows_the_contract() {
     app.stop().await;
 }
 
-/// Contract: mfa 12; errors 6. With a second factor, the gated routes are 403 without a recent proof of it.
+/// Contract: mfa 12; errors 6.
 #[tokio::test]
 async fn gated_route_without_recent_proof_is_403() {
     let app = App::simulated().with_second_factors().start().await;
@@ -638,8 +616,7 @@ async fn gated_route_without_recent_proof_is_403() {
     app.stop().await;
 }
 
-/// Contract: requests 8. Every authenticated write names unknown fields and otherwise answers as without them. Routes that need
-/// no credential name none.
+/// Contract: requests 8. Routes that need no credential name none.
 #[tokio::test]
 async fn only_authenticated_writes_name_unknown_fields() {
     let app = App::simulated().with_second_factors().set("sessions.direct_driver", "real").start().await;
@@ -680,8 +657,7 @@ fn comparable_body(answer: &Answer) -> Value {
     body
 }
 
-/// Contract: lists 3. A cursor of another list or account, or one that was changed, is 400. The lists are the ones with a
-/// cursor in the contract.
+/// Contract: lists 3. The lists are the ones with a cursor in the contract.
 #[tokio::test]
 async fn cursor_of_another_list_or_account_is_400() {
     let crypto = CryptoProcessor::start().await;
@@ -755,8 +731,7 @@ async fn cursor_of_another_list_or_account_is_400() {
     app.stop().await;
 }
 
-/// Contract: authorization 15. A key without `write:profiles` cannot use a profile on any route, and cannot learn which
-/// profiles exist.
+/// Contract: authorization 15. The key cannot learn which profiles exist.
 #[tokio::test]
 async fn create_with_a_profile_and_without_its_scope_is_403() {
     let app = App::simulated().start().await;
@@ -788,8 +763,7 @@ async fn create_with_a_profile_and_without_its_scope_is_403() {
     app.stop().await;
 }
 
-/// Contract: authorization 15; agents 3. A repeated create requires the scopes for the resources in its body and in the first
-/// body.
+/// Contract: authorization 15; agents 3. The scopes for the resources in the first body are required too.
 #[tokio::test]
 async fn replay_of_a_create_with_a_profile_requires_its_scope() {
     let app = App::simulated().start().await;

@@ -37,7 +37,6 @@ impl Client {
         self.send(self.request(Method::POST, &format!("{}/test", route(provider)))).await
     }
 
-    /// Outcome of a test of the key.
     async fn outcome(&self, provider: &str) -> String {
         let tested = self.test_key(provider).await.expect(200);
         assert_eq!(tested.body.as_object().map(serde_json::Map::len), Some(1), "{}", tested.body);
@@ -50,7 +49,7 @@ impl Client {
 }
 
 impl App {
-    /// Audit rows of this area, oldest first.
+    /// Oldest first.
     async fn byok_rows(&self, account: AccountId) -> Vec<(String, Value)> {
         let rows = self.audit(account).await.into_iter();
         let ours = rows.filter(|row| row.action.contains("byok") || row.action.contains("bundled_llm"));
@@ -74,8 +73,7 @@ impl App {
     }
 }
 
-/// Contract: byok 1, 3, 4. A key can be stored, replaced and cleared, and each change is audited. No table and no log line
-/// contains the key.
+/// Contract: byok 1, 3, 4. Each change is audited.
 #[tokio::test]
 async fn stored_key_is_never_visible() {
     let app = sealing().set("log.filter", "trace").start().await;
@@ -91,7 +89,6 @@ async fn stored_key_is_never_visible() {
     for secret in [KEY, "sk-first-one", &KEY[..12], "never-seen"] {
         assert_eq!(app.tables_with(secret).await, <[String; 0]>::default(), "{secret}");
     }
-    // Another account's header has no effect, and its key is not accessible.
     let header = stranger.request(Method::DELETE, &route("openai")).header("x-service-account", account.to_string());
     stranger.send(header).await.expect(204);
     stranger.test_key("anthropic").await.problem(404, "not-found");
@@ -117,7 +114,7 @@ async fn stored_key_is_never_visible() {
     app.stop().await;
 }
 
-/// Contract: byok 2. A value that could end a header or cannot be a key is rejected, and the problem does not repeat it.
+/// Contract: byok 2. A line break in a key could end a header.
 #[tokio::test]
 async fn invalid_key_is_rejected_and_not_repeated() {
     let app = sealing().start().await;
@@ -138,8 +135,7 @@ async fn invalid_key_is_rejected_and_not_repeated() {
     app.stop().await;
 }
 
-/// Contract: byok 3; command-line 10. Without the deployment's encryption key no key is stored. A key sealed with another
-/// encryption key is 503, not treated as absent, and `doctor` counts it.
+/// Contract: byok 3; command-line 10.
 #[tokio::test]
 async fn key_requires_the_deployments_encryption_key() {
     let app = App::simulated().start().await;
@@ -177,7 +173,7 @@ async fn key_requires_the_deployments_encryption_key() {
     app.stop().await;
 }
 
-/// Replies of a provider to a test, and the outcome of each. No request may reach `elsewhere`.
+/// Replies of a provider to a test, and the outcome of each. None may reach `elsewhere`.
 fn provider_replies(elsewhere: &ModelProvider) -> Vec<(&'static str, Option<Reply>, &'static str)> {
     let (of_anthropic, of_openai) = (anthropic_error, openai_error);
     vec![
@@ -246,8 +242,7 @@ fn provider_replies(elsewhere: &ModelProvider) -> Vec<(&'static str, Option<Repl
     ]
 }
 
-/// Contract: byok 4 to 6, 10. A test sends one minimal request, with the key in one header only. The outcome follows from the
-/// status and, for errors, from the message.
+/// Contract: byok 4 to 6, 10. For errors the outcome depends on the message too.
 #[tokio::test]
 async fn key_test_maps_provider_reply_to_outcome() {
     let provider = ModelProvider::start().await;
@@ -294,8 +289,7 @@ async fn key_test_maps_provider_reply_to_outcome() {
     app.stop().await;
 }
 
-/// Contract: byok 6; rate-limits 10. Tests are limited per minute and account across all credentials. A timeout ends the test
-/// of a provider that hangs.
+/// Contract: byok 6; rate-limits 10. A timeout ends the test of a provider that hangs.
 #[tokio::test]
 async fn key_tests_are_rate_limited_per_account() {
     let provider = ModelProvider::start().await;
@@ -325,8 +319,7 @@ async fn key_tests_are_rate_limited_per_account() {
     app.stop().await;
 }
 
-/// Contract: byok 7. Each change of consent is audited once, also when many requests make the same change. A request without a
-/// change is not.
+/// Contract: byok 7.
 #[tokio::test]
 async fn consent_changes_are_audited_once() {
     let app = App::simulated().start().await;
@@ -363,8 +356,7 @@ impl App {
     }
 }
 
-/// Contract: byok 8; emails 12; command-line 9. The owner of a key is mailed once after 60 days, also with concurrent sweeps.
-/// Suspended accounts are not mailed.
+/// Contract: byok 8; emails 12; command-line 9. The mail follows after 60 days.
 #[tokio::test]
 async fn owner_of_old_key_is_reminded_once() {
     let app = sealing().start().await;
@@ -411,7 +403,7 @@ async fn owner_of_old_key_is_reminded_once() {
     app.stop().await;
 }
 
-/// Contract: byok 9; retention 9. A deleted account loses its consent at once and its keys after 24 hours.
+/// Contract: byok 9; retention 9.
 #[tokio::test]
 async fn keys_of_deleted_account_are_purged_after_a_day() {
     let app = sealing().start().await;

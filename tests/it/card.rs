@@ -19,7 +19,6 @@ const CHECKOUT: &str = "/v1/billing/checkout-session";
 const PORTAL: &str = "/v1/billing/portal-session";
 const SUBSCRIPTION: &str = "/v1/billing/subscription";
 
-/// A service that sells tiers, and its card provider.
 async fn shop() -> (App, CardProvider) {
     let provider = CardProvider::start().await;
     (selling(&provider).start().await, provider)
@@ -44,21 +43,19 @@ impl App {
         tier.fetch_one(&self.database.pool).await.expect("the account")
     }
 
-    /// Changes of the account's tier in the audit log.
     async fn moves(&self, account: AccountId) -> Vec<(String, String)> {
         let moves = self.audited(account, "subscription.tier_changed").await;
         let word = |value: &Value| value.as_str().expect("a tier").to_owned();
         moves.iter().map(|row| (word(&row.payload["from"]), word(&row.payload["to"]))).collect()
     }
 
-    /// Binds a customer of the provider to an account, as an unpaid checkout does.
     async fn bind(&self, customer: &str, account: AccountId) {
         let bind = sqlx::query("insert into card_customers (id, account_id, bound_at) values ($1, $2, now())");
         bind.bind(customer).bind(account.as_uuid()).execute(&self.database.pool).await.expect("a statement");
     }
 }
 
-/// Contract: billing 1, 2, 10, 11. The request to Stripe contains the purchase, and the answer has the checkout's address.
+/// Contract: billing 1, 2, 10, 11. The answer has the checkout's address.
 #[tokio::test]
 async fn checkout_creates_a_session_at_the_provider() {
     let (app, provider) = shop().await;
@@ -84,7 +81,6 @@ async fn checkout_creates_a_session_at_the_provider() {
     ] {
         assert_eq!(asked.form[name], value, "{name}");
     }
-    // An existing customer of the provider is reused.
     app.bind("cus_ada", person.account).await;
     check_out(&person.client, "solo_manual", None).await.expect(201);
     let asked = provider.asked().remove(1);
@@ -92,12 +88,11 @@ async fn checkout_creates_a_session_at_the_provider() {
         (asked.form.get("customer").map(String::as_str), asked.form.get("customer_email")),
         (Some("cus_ada"), None)
     );
-    // The tier changes only after the payment.
     assert_eq!(app.tier_of(person.account).await, "free");
     app.stop().await;
 }
 
-/// Contract: billing 2, 10. Invalid fields are reported by name, and the provider is not called.
+/// Contract: billing 2, 10.
 #[tokio::test]
 async fn invalid_purchase_is_400_without_a_provider_call() {
     let (app, provider) = shop().await;
@@ -126,7 +121,6 @@ async fn invalid_purchase_is_400_without_a_provider_call() {
     for body in [json!({}), json!({"tier": 5}), json!({"tier": "api_builder"})] {
         client.post(CHECKOUT, body).await.problem(400, "validation-failed");
     }
-    // All invalid fields are reported together.
     let several = client.post(CHECKOUT, json!({"tier": "free", "success_url": "x", "cancel_url": "y"})).await;
     several.invalid("tier").invalid("success_url").invalid("cancel_url");
     let bad = client.request(Method::POST, CHECKOUT).header("idempotency-key", "a b").json(&purchase("api_builder"));
@@ -135,7 +129,7 @@ async fn invalid_purchase_is_400_without_a_provider_call() {
     app.stop().await;
 }
 
-/// Contract: billing 8, 26. Without a configured provider purchases are 503, and events are not accepted.
+/// Contract: billing 8, 26. Events are not accepted either.
 #[tokio::test]
 async fn purchases_without_a_provider_are_503() {
     let app = App::simulated().set("metrics.scrape_token", TOKEN).start().await;
@@ -149,15 +143,13 @@ async fn purchases_without_a_provider_are_503() {
     app.stop().await;
 }
 
-/// Contract: billing 5, 6. An idempotency key starts one purchase, also when it was paid in the meantime. Keys of different
-/// accounts do not clash.
+/// Contract: billing 5, 6. The purchase may have been paid in the meantime.
 #[tokio::test]
 async fn idempotency_key_starts_one_purchase() {
     let (app, provider) = shop().await;
     let (ada, adas) = app.customer(Tier::ApiStarter).await;
     let (bob, bobs) = app.customer(Tier::ApiStarter).await;
     let first = check_out(&adas, "api_builder", Some("order-1")).await.expect(201);
-    // The account now has a customer at the provider, and the tier.
     app.bind("cus_ada", ada).await;
     app.run(&["account", "set-tier", &ada.to_string(), "api_builder"]).await.code(0);
     let again = check_out(&adas, "api_builder", Some(" order-1 ")).await.expect(201);
@@ -179,7 +171,6 @@ async fn idempotency_key_starts_one_purchase() {
         assert_eq!(check_out(client, "api_builder", Some(&long)).await.expect(201).body, one.body);
     }
     assert!(provider.asked().iter().all(|asked| asked.header("idempotency-key").len() <= 255));
-    // The provider rejects a key that was used for another purchase.
     let refused = check_out(&bobs, "solo_manual", Some("order-1")).await.problem(502, "driver-error");
     assert_eq!(
         (&refused.body["title"], &refused.body["provider_status"]),
@@ -188,7 +179,7 @@ async fn idempotency_key_starts_one_purchase() {
     app.stop().await;
 }
 
-/// Contract: billing 5, 7. Concurrent requests with one key start one purchase.
+/// Contract: billing 5, 7.
 #[tokio::test]
 async fn concurrent_requests_with_one_key_start_one_purchase() {
     let (app, provider) = shop().await;
@@ -203,7 +194,7 @@ async fn concurrent_requests_with_one_key_start_one_purchase() {
     app.stop().await;
 }
 
-/// Contract: billing 7, 8. After any failure of the provider no data remains, and the same key can be used again.
+/// Contract: billing 7, 8. No data remains after a failure.
 #[tokio::test]
 async fn failed_purchase_can_be_repeated_with_its_key() {
     let provider = CardProvider::start().await;
@@ -253,7 +244,7 @@ async fn failed_purchase_can_be_repeated_with_its_key() {
     app.stop().await;
 }
 
-/// Contract: billing 7. Requests to the provider are rate-limited per account.
+/// Contract: billing 7. The limit is per account.
 #[tokio::test]
 async fn provider_requests_are_rate_limited() {
     let provider = CardProvider::start().await;
@@ -268,7 +259,7 @@ async fn provider_requests_are_rate_limited() {
     app.stop().await;
 }
 
-/// Contract: billing 12. The portal is the one of the account's customer. Before the first purchase it is 404.
+/// Contract: billing 12. Before the first purchase it is 404.
 #[tokio::test]
 async fn portal_belongs_to_the_accounts_customer() {
     let (app, provider) = shop().await;
@@ -290,7 +281,7 @@ async fn portal_belongs_to_the_accounts_customer() {
     app.stop().await;
 }
 
-/// Contract: billing 6; retention 1. Keys older than 30 days are deleted, as the provider has deleted them.
+/// Contract: billing 6; retention 1. The provider deletes them too.
 #[tokio::test]
 async fn idempotency_keys_are_deleted_after_30_days() {
     let (app, _provider) = shop().await;

@@ -1,5 +1,4 @@
-//! Challenges by which pages check that their visitor is a person (contract: challenges). The simulated browser has pages with
-//! challenges.
+//! Contract: challenges. The simulated browser has pages with challenges.
 
 use std::time::Duration;
 
@@ -22,13 +21,11 @@ async fn challenge(client: &Client, session: &str) -> Value {
     client.get(&format!("/v1/sessions/{session}")).await.expect(200).body["challenge"].clone()
 }
 
-/// Waits until a challenge pauses a session, and returns the challenge.
 pub async fn paused(client: &Client, session: &str) -> Value {
     let paused = async || Some(challenge(client, session).await).filter(|challenge| !challenge.is_null());
     eventually(SOON, "the session is paused", paused).await
 }
 
-/// Waits until a session is no longer paused.
 pub async fn until_resumed(client: &Client, session: &str) {
     eventually(SOON, "the session is no longer paused", async || {
         challenge(client, session).await.is_null().then_some(())
@@ -40,7 +37,6 @@ pub fn resolution(session: &str, challenge: &Value) -> String {
     format!("/v1/sessions/{session}/challenges/{}/resolve", challenge["challenge_id"].as_str().expect("an id"))
 }
 
-/// Data of all challenge events of a session.
 pub async fn challenge_events(app: &App, session: &str) -> Vec<Value> {
     sqlx::query_scalar(
         "select data from events where type = 'session.challenge_detected' and data->>'session_id' = $1 order by id",
@@ -63,9 +59,7 @@ async fn counted(app: &App, kind: &str, outcome: &str) -> Option<String> {
     metrics.lines().find_map(|line| line.strip_prefix(&series)).map(str::to_owned)
 }
 
-/// Contract: challenges 5 to 8; events 8; operators 5. A challenge pauses its session: the session stays `ready`, its page can be
-/// read and captured, and all other operations are 409 until the owner resolves the challenge. One event is published, also while
-/// the page stays.
+/// Contract: challenges 5 to 8; events 8; operators 5. Its page can be read and captured, and all other operations are 409.
 #[tokio::test]
 async fn challenge_pauses_session_until_it_is_resolved() {
     let app =
@@ -112,7 +106,6 @@ async fn challenge_pauses_session_until_it_is_resolved() {
     assert_eq!((&resolved["detected_at"], &resolved["type"]), (&found["detected_at"], &found["type"]));
     assert_timestamp(&resolved["ended_at"]);
     assert_eq!(challenge(&client, &session).await, Value::Null);
-    // The page still shows the challenge.
     wait_for_a_check().await;
     client.operate(&session, "snapshot", json!({})).await.expect(200);
     let events = challenge_events(&app, &session).await;
@@ -122,7 +115,6 @@ async fn challenge_pauses_session_until_it_is_resolved() {
         assert_eq!(counted(&app, "cloudflare_turnstile", outcome).await.as_deref(), Some("1"), "{outcome}");
     }
 
-    // A challenge on another page is a new one.
     client.navigate(&session, &page("cloudflare_turnstile?again")).await;
     let next = paused(&client, &session).await;
     assert_ne!(next["challenge_id"], found["challenge_id"]);
@@ -131,8 +123,7 @@ async fn challenge_pauses_session_until_it_is_resolved() {
     app.stop().await;
 }
 
-/// Contract: challenges 1, 8. Every type of challenge is detected. When the challenge disappears from the page, the session
-/// continues.
+/// Contract: challenges 1, 8. When the challenge disappears from the page, the session continues.
 #[tokio::test]
 async fn session_continues_when_its_challenge_disappears() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
@@ -156,8 +147,7 @@ async fn session_continues_when_its_challenge_disappears() {
     app.stop().await;
 }
 
-/// Contract: challenges 3, 11. Detection can be disabled for the deployment and for a session, and challenges below the
-/// confidence threshold are ignored.
+/// Contract: challenges 3, 11.
 #[tokio::test]
 async fn disabled_or_doubtful_detection_does_not_pause() {
     let app = App::simulated().set("sessions.challenge_confidence", "0.5").start().await;
@@ -191,8 +181,8 @@ async fn disabled_or_doubtful_detection_does_not_pause() {
     app.stop().await;
 }
 
-/// Contract: challenges 7, 9; retention 6. A challenge of another account, another session, or an unknown one is a 404. Repeated
-/// resolutions return the first outcome. A challenge that is open when its session ends can no longer be resolved.
+/// Contract: challenges 7, 9; retention 6. A challenge of another account or session is a 404. A challenge whose session has
+/// ended cannot be resolved.
 #[tokio::test]
 async fn challenge_is_resolved_once_and_only_by_its_owner() {
     let app = App::simulated().start().await;
@@ -232,7 +222,7 @@ async fn challenge_is_resolved_once_and_only_by_its_owner() {
     app.stop().await;
 }
 
-/// Contract: challenges 9. A session reports at most 100 challenges. Further ones do not pause it.
+/// Contract: challenges 9. Further ones do not pause it.
 #[tokio::test]
 async fn challenges_above_the_limit_do_not_pause() {
     let app = App::simulated().start().await;
@@ -251,8 +241,7 @@ async fn challenges_above_the_limit_do_not_pause() {
     app.stop().await;
 }
 
-/// Contract: challenges 5, 6. An operation that runs when a challenge is found continues to its end. An operation after it is
-/// rejected.
+/// Contract: challenges 5, 6. An operation after it is rejected.
 #[tokio::test]
 async fn running_operation_completes_during_a_challenge() {
     let app = App::simulated().start().await;
@@ -270,8 +259,7 @@ async fn running_operation_completes_during_a_challenge() {
     app.stop().await;
 }
 
-/// Contract: challenges 10; agents 21. A step in a paused session fails with the reason, and its turn ends. After the resolution
-/// the agent can continue.
+/// Contract: challenges 10; agents 21. After the resolution the agent can continue.
 #[tokio::test]
 async fn turn_of_an_agent_ends_at_a_challenge() {
     let app = App::simulated().with_second_factors().start().await;

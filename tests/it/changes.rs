@@ -11,7 +11,6 @@ use crate::support::{Answer, App, Client, Role, at_once, unknown_id};
 use crate::webhooks::{create, id_of};
 
 impl App {
-    /// Sets the account's counter to the hourly limit.
     async fn exhaust(&self, account: AccountId) {
         let used = "insert into audited_changes (account_id, full_at) values ($1, now() + interval '1 hour')
                     on conflict (account_id) do update set full_at = excluded.full_at";
@@ -23,7 +22,7 @@ async fn put(client: &Client, path: &str, body: Value) -> Answer {
     client.send(client.request(Method::PUT, path).json(&body)).await
 }
 
-/// Contract: audit-log 20. A change beyond the hourly limit is 429 with the time until the next one, and writes no row.
+/// Contract: audit-log 20. The answer has the time until the next change.
 #[tokio::test]
 async fn change_beyond_the_limit_is_429_and_writes_no_row() {
     let app = App::simulated().set("limits.audited_changes_per_hour", "3").start().await;
@@ -51,7 +50,7 @@ async fn change_beyond_the_limit_is_429_and_writes_no_row() {
     app.stop().await;
 }
 
-/// Contract: audit-log 22. A rejected change, or one without effect, does not count.
+/// Contract: audit-log 22. Rejected changes do not count either.
 #[tokio::test]
 async fn changes_without_effect_do_not_count() {
     let app = App::simulated().set("limits.audited_changes_per_hour", "4").start().await;
@@ -79,8 +78,8 @@ async fn changes_without_effect_do_not_count() {
     app.stop().await;
 }
 
-/// Contract: audit-log 20 to 22. Mails can always be turned off, and a preference that is set to its current value writes no row.
-/// Alternating a preference writes at most as many rows an hour as the limit, apart from the first row of each kind of mail.
+/// Contract: audit-log 20 to 22. Alternating a preference writes at most as many rows an hour as the limit, apart from the
+/// first row of each kind of mail.
 #[tokio::test]
 async fn alternating_mail_preference_writes_at_most_the_limit() {
     let app = App::simulated().set("limits.audited_changes_per_hour", "7").start().await;
@@ -113,7 +112,7 @@ async fn alternating_mail_preference_writes_at_most_the_limit() {
     app.stop().await;
 }
 
-/// Contract: audit-log 20, 22. The limit holds across API processes and concurrent requests.
+/// Contract: audit-log 20, 22. The requests are concurrent.
 #[tokio::test]
 async fn concurrent_changes_at_two_processes_share_the_limit() {
     let mut app =
@@ -134,7 +133,7 @@ async fn concurrent_changes_at_two_processes_share_the_limit() {
     app.stop().await;
 }
 
-/// Contract: audit-log 20, 21. At the limit every kind of audited change is 429, and every other request succeeds.
+/// Contract: audit-log 20, 21. They are 429, and every other request succeeds.
 #[tokio::test]
 async fn only_audited_changes_are_limited() {
     let app = App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY).start().await;

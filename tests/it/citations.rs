@@ -1,7 +1,4 @@
-//! Citations in code, tests and documents refer to rules that exist in `docs/contract`, in the form that its README describes.
-//!
-//! A citation without a rule is a typing error, or its rule was removed. A citation of a page outside the repository is useless
-//! to its readers.
+//! A citation of a page outside the repository is useless to its readers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,22 +8,22 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
-/// Not searched: the contract itself, and migrations, which must not change after publication.
+/// Migrations must not change after publication.
 const EXEMPT: [&str; 2] = ["docs/contract", "migrations"];
-/// Folders of build results and installed packages.
+/// Build results and installed packages.
 const NOT_OURS: [&str; 2] = ["node_modules", "target"];
 const KINDS: [&str; 5] = ["rs", "md", "toml", "js", "ts"];
 
-/// Start of a citation in prose. The words `the contract: …` do not start one.
+/// In prose. The words `the contract: …` do not start one.
 static BEGINNING: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?P<the>\b[Tt]he )?\b[Cc]ontract: "));
-/// Start of a citation in code: at the beginning of a string literal.
+/// In code: at the beginning of a string literal.
 static BEGINNING_OF_TEXT: LazyLock<Regex> = LazyLock::new(|| pattern(r#"(?P<the>\b[Tt]he )?"[c]ontract: "#));
-/// Areas with their rules, up to the end of a sentence, parenthesis, string, code span or comment.
+/// Up to the end of a sentence, parenthesis, string, code span or comment.
 static REFERENCES: LazyLock<Regex> = LazyLock::new(|| {
     let reference = r"[a-z][a-z-]*(?: \d+(?:(?:, | to )\d+)*)?";
     pattern(&format!(r#"^(?P<references>{reference}(?:; {reference})*)(?:[.)"`]|$)"#))
 });
-/// References to pages outside the repository.
+/// Pages outside the repository.
 static FOREIGN: LazyLock<Regex> = LazyLock::new(|| {
     let patterns = [
         r#"(?:^|[^:\w])[Ii]nterface, (?:["`]|Limits|audit)"#,
@@ -45,7 +42,6 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a pattern")
 }
 
-/// Areas of the contract, with the number of rules of each.
 fn contract() -> BTreeMap<String, u32> {
     let pages = fs::read_dir(Path::new(REPOSITORY).join("docs/contract")).expect("the contract");
     let pages = pages.map(|page| page.expect("a page").path()).filter(|page| !page.ends_with("README.md"));
@@ -56,14 +52,12 @@ fn name(page: &Path) -> String {
     page.file_stem().expect("a name").to_string_lossy().into_owned()
 }
 
-/// Numbers of the rules of a page, in order.
 fn rules(page: &Path) -> Vec<u32> {
     let numbered = pattern(r"(?m)^(\d+)\. ");
     let text = fs::read_to_string(page).expect("a page");
     numbered.captures_iter(&text).map(|rule| rule[1].parse().expect("a number")).collect()
 }
 
-/// A comment, a paragraph or a line of code.
 struct Passage {
     file: String,
     line: usize,
@@ -71,7 +65,7 @@ struct Passage {
     is_words: bool,
 }
 
-/// All passages of the repository except the exempt folders.
+/// Except for the exempt folders.
 fn passages() -> Vec<Passage> {
     let mut files = Vec::new();
     find(Path::new(REPOSITORY), &mut files);
@@ -119,12 +113,12 @@ fn read(path: &Path) -> Vec<Passage> {
     passages
 }
 
-/// Text of a comment after its two slashes.
+/// After the two slashes.
 fn comment(rest: &str) -> &str {
     rest.trim_start_matches(['/', '!']).trim()
 }
 
-/// The rules that a passage cites, or the text of a malformed citation.
+/// Or the text of a malformed citation.
 fn cited(passage: &Passage) -> Vec<Result<(String, u32), String>> {
     let beginning = if passage.is_words { &BEGINNING } else { &BEGINNING_OF_TEXT };
     let citations = beginning.captures_iter(&passage.text).filter(|found| found.name("the").is_none());
@@ -136,7 +130,7 @@ fn cited(passage: &Passage) -> Vec<Result<(String, u32), String>> {
     .collect()
 }
 
-/// Rules of one reference such as `sessions 4, 7 to 9`. An area without a number stands for its first rule.
+/// Such as `sessions 4, 7 to 9`. An area without a number stands for its first rule.
 fn numbers(reference: &str) -> Vec<(String, u32)> {
     let (area, numbers) = reference.split_once(' ').unwrap_or((reference, "1"));
     let ranges = numbers.split(", ").map(|range| {

@@ -1,6 +1,5 @@
-//! Workers on machines with a wrong clock (contract: workers 6, 17, 20; sessions 26). Deadlines use the clock of the database, so
-//! that such workers act neither early nor late and are not marked as lost. libfaketime changes the clock of a process
-//! (tests/faketime/install).
+//! Contract: workers 6, 17, 20; sessions 26. Deadlines use the clock of the database. libfaketime changes the clock of a
+//! process (tests/faketime/install).
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,13 +12,13 @@ use crate::draining::{ERRORED, process_of, tap, until_active, until_ended};
 use crate::support::sink::Sink;
 use crate::support::{App, Role, eventually};
 
-/// Path of the library that `LD_PRELOAD` loads.
+/// `LD_PRELOAD` loads it.
 fn library() -> String {
     let installed = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("faketime").join("libfaketime.so.1");
     installed.canonicalize().expect("tests/faketime/install has been run").display().to_string()
 }
 
-/// Starts a worker whose wall clock is off by this number of seconds. Its monotonic clock is correct.
+/// Off by this number of seconds. The monotonic clock is correct.
 fn start_off_by(app: &mut App, seconds: &str) -> usize {
     let library = library();
     app.start_with(
@@ -28,16 +27,14 @@ fn start_off_by(app: &mut App, seconds: &str) -> usize {
     )
 }
 
-/// Difference between the clock of a process, by the timestamps of its log, and the real time.
+/// By the timestamps of the process's log.
 fn seconds_off(app: &App, process: usize) -> i64 {
     let log = app.log(process);
     let stamp = log.lines().find_map(|line| line.split(['"', ' ']).find_map(|word| word.parse::<DateTime<Utc>>().ok()));
     (stamp.unwrap_or_else(|| panic!("a line with a time: {log}")) - Utc::now()).num_seconds()
 }
 
-/// Contract: workers 6, 17, 20, 22; sessions 26; webhooks 1. The clocks of two workers are five minutes fast and slow. Their
-/// sessions accept operations and end at the maximum age. Neither worker is marked as lost, webhooks are delivered without delay,
-/// and both workers drain until their deadline.
+/// Contract: workers 6, 17, 20, 22; sessions 26; webhooks 1. Neither worker is marked as lost.
 #[tokio::test]
 async fn workers_with_wrong_clocks_meet_all_deadlines() {
     let sink = Sink::start().await;

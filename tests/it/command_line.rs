@@ -1,4 +1,4 @@
-//! The command line and the configuration (contract: command-line; configuration).
+//! Contract: command-line; configuration.
 
 mod operating;
 mod running;
@@ -14,8 +14,7 @@ use crate::support::commands::{Ran, alone, run};
 use crate::support::{App, Client, unknown_id};
 use crate::teams::delete_me;
 
-/// Contract: command-line 5, 12. Accounts and keys created on the command line work, with and without `--json`. The password is
-/// stored only as an argon2id hash.
+/// Contract: command-line 5, 12. The password is stored only as an argon2id hash.
 #[tokio::test]
 async fn account_and_key_can_be_created() {
     let app = App::simulated().start().await;
@@ -71,7 +70,7 @@ async fn account_and_key_can_be_created() {
     app.stop().await;
 }
 
-/// Contract: command-line 5; accounts 6, 7. A suspended account loses its live sessions and is 403 until it is reactivated.
+/// Contract: command-line 5; accounts 6, 7. It is 403 until it is reactivated.
 #[tokio::test]
 async fn account_can_be_suspended_and_reactivated() {
     let app = App::simulated().start().await;
@@ -117,7 +116,7 @@ async fn deleted_account_cannot_be_changed() {
     app.stop().await;
 }
 
-/// Contract: configuration 5; limits 1, 2. The number of concurrent sessions of a tier is configurable.
+/// Contract: configuration 5; limits 1, 2.
 #[tokio::test]
 async fn session_limit_of_tier_is_configurable() {
     let app = App::simulated().set("limits.concurrent_sessions.solo_manual", "2").start().await;
@@ -129,13 +128,12 @@ async fn session_limit_of_tier_is_configurable() {
     app.stop().await;
 }
 
-/// All API keys in a text.
 fn keys_in(text: &str) -> Vec<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("svc_live_") && word.len() == 81).map(ToOwned::to_owned).collect()
 }
 
-/// Contract: command-line 12. Exit codes 0, 1 and 2, and a `--help` that describes each command.
+/// Contract: command-line 12. `--help` describes each command.
 #[tokio::test]
 async fn failure_exits_with_1_and_misuse_with_2() {
     let app = App::simulated().start().await;
@@ -206,8 +204,7 @@ async fn failure_exits_with_1_and_misuse_with_2() {
     app.stop().await;
 }
 
-/// Contract: configuration 1, 6; command-line 4. The environment overrides the file, and the file overrides the defaults. The
-/// output shows the effective values with secrets masked.
+/// Contract: configuration 1, 6; command-line 4. The environment overrides the file, and the file overrides the defaults.
 #[tokio::test]
 async fn configuration_is_layered_and_secrets_are_masked() {
     let folder = TempDir::new().expect("a folder");
@@ -243,8 +240,7 @@ async fn configuration_is_layered_and_secrets_are_masked() {
     }
 }
 
-/// Contract: configuration 1, 4. An unknown key, an invalid value or an empty database URL ends the start with one line that names
-/// it.
+/// Contract: configuration 1, 4. The line names the key or value.
 #[tokio::test]
 async fn invalid_configuration_fails_with_one_line() {
     let folder = TempDir::new().expect("a folder");
@@ -290,7 +286,7 @@ async fn invalid_configuration_fails_with_one_line() {
     assert_eq!(left, 0, "a failed start left files behind");
 }
 
-/// A command in the wrong folder fails instead of creating an empty database.
+/// The folder is the wrong one.
 #[tokio::test]
 async fn command_without_database_fails_and_creates_none() {
     let folder = TempDir::new().expect("a folder");
@@ -351,8 +347,7 @@ async fn every_configuration_key_has_its_default() {
 
 type Variables<'a> = &'a [(&'a str, &'a str)];
 
-/// Contract: command-line 3, 4. `migrate` can run concurrently and repeatedly. `openapi` needs no database and no
-/// configuration.
+/// Contract: command-line 3, 4. `migrate` can run concurrently too. `openapi` needs no configuration.
 #[tokio::test]
 async fn migrate_is_repeatable_and_openapi_needs_no_database() {
     let app = App::simulated().start().await;
@@ -409,14 +404,12 @@ async fn doctor_names_missing_parts() {
     command.env("KITFLEET_BILLING__CARD__SECRET_KEY", "sk_test_1");
     let ill = run(command, "").await.code(1);
     assert!(ill.stdout.contains("billing.card.secret_key is set, but billing.card.webhook_secret is not"), "{ill:?}");
-    // The check names the missing file of a browser.
     let host = app.data_dir.path().join("kitfleet-host");
     fs::write(&host, "").expect("a file");
     let mut command = app.command(&["doctor"]);
     command.env("KITFLEET_WORKER__DRIVER", "webkit").env("KITFLEET_WORKER__HOST_PROGRAM", &host);
     let ill = run(command, "").await.code(1);
     assert!(ill.stdout.contains("a build puts kitfleet-keeper beside kitfleet"), "{ill:?}");
-    // It also names the missing extension.
     fs::write(host.with_file_name("kitfleet-keeper"), "").expect("a file");
     let mut command = app.command(&["doctor"]);
     command.env("KITFLEET_WORKER__DRIVER", "webkit").env("KITFLEET_WORKER__HOST_PROGRAM", &host);

@@ -1,4 +1,4 @@
-//! Limits of connections: idle callers and callers that do not read responses do not block other callers.
+//! Idle callers, and callers that do not read responses, do not block others.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -10,14 +10,12 @@ use tokio::net::{TcpSocket, TcpStream};
 use crate::support::{App, Role, eventually, plain_http};
 
 const MOST_CALLERS: Ipv4Addr = Ipv4Addr::LOCALHOST;
-/// Address of another caller.
 const OTHER_CALLER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// A timeout that does not pass during a test.
+/// Longer than a test.
 const LONG: &str = "5m";
 
-/// Opens a connection from this address. The service of each test has its own port, so that connections of different tests are
-/// separate.
+/// The service of each test has its own port, so that connections of different tests are separate.
 async fn connect_from(app: &App, address: Ipv4Addr) -> TcpStream {
     let service: SocketAddr = app.base_url.trim_start_matches("http://").parse().expect("an address");
     let socket = TcpSocket::new_v4().expect("a socket");
@@ -25,7 +23,7 @@ async fn connect_from(app: &App, address: Ipv4Addr) -> TcpStream {
     socket.connect(service).await.expect("the service listens")
 }
 
-/// Opens a connection from each address. Every second one has sent an incomplete request head.
+/// One from each address. Every second one has sent an incomplete request head.
 async fn idle_from(app: &App, addresses: impl Iterator<Item = Ipv4Addr>) -> Vec<TcpStream> {
     let mut idle = Vec::new();
     for (nth, address) in addresses.enumerate() {
@@ -39,7 +37,6 @@ async fn idle_from(app: &App, addresses: impl Iterator<Item = Ipv4Addr>) -> Vec<
     idle
 }
 
-/// Status of `/healthz` for a new connection from this address.
 async fn health_from(app: &App, address: Ipv4Addr) -> Option<u16> {
     let http = plain_http().local_address(IpAddr::from(address)).timeout(Duration::from_secs(20));
     let answer = http.build().expect("a client").get(format!("{}/healthz", app.base_url)).send().await;
@@ -49,7 +46,6 @@ async fn health_from(app: &App, address: Ipv4Addr) -> Option<u16> {
 async fn until_ended(stream: &mut TcpStream) {
     let mut rest = Vec::new();
     let ended = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut rest)).await;
-    // A reset ends the connection as well.
     let _ = ended.expect("the service closes the connection");
 }
 
@@ -109,7 +105,6 @@ async fn running_request_survives_a_crowd_of_idle_connections() {
     app.stop().await;
 }
 
-/// A client that sends many requests and reads no response.
 #[tokio::test]
 async fn client_that_reads_no_response_is_disconnected() {
     let app = App::simulated().roles(&[Role::Api]).set("server.write_timeout", "1s").start().await;
@@ -130,7 +125,7 @@ async fn client_that_reads_no_response_is_disconnected() {
     app.stop().await;
 }
 
-/// When the process runs out of file descriptors, it recovers, and the log has few messages about it.
+/// The log has few messages about it.
 #[tokio::test]
 async fn process_without_file_descriptors_recovers() {
     let app = App::simulated()

@@ -1,4 +1,4 @@
-//! Tests of the running service against its OpenAPI document (contract: versioning 5).
+//! Contract: versioning 5.
 
 use std::path::Path;
 
@@ -14,8 +14,7 @@ use crate::support::model_provider::ModelProvider;
 
 const CONFIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/contract/schemathesis.toml");
 
-/// Every generated request, valid or not, is answered with a documented status, media type, headers and body, and never with a
-/// 500.
+/// The generated requests are valid or not. No answer is a 500 or lacks a documented status, media type, headers and body.
 #[tokio::test]
 async fn service_follows_its_openapi_document() {
     // Key tests call a local double of the model providers.
@@ -58,7 +57,7 @@ async fn service_follows_its_openapi_document() {
     app.stop().await;
 }
 
-/// Contract: requests 15. A nullable field set to null is treated as absent. For any other field null is a 400 that names it.
+/// Contract: requests 15. For any other field null is a 400 that names it.
 #[tokio::test]
 async fn null_is_accepted_only_for_nullable_fields() {
     let app = App::simulated()
@@ -73,7 +72,6 @@ async fn null_is_accepted_only_for_nullable_fields() {
     let agent = client.post("/v1/agent-sessions", json!({})).await.expect(201).body;
     let agent = agent["id"].as_str().expect("an id");
     let staff = app.staff().await;
-    // A machine that is registered again replaces the first one.
     let node = json!({"name": "mac-1", "livekit_url": "wss://mac-1.example.com", "api_key": "APInode", "api_secret": "a-secret"});
     staff.post("/v1/mac-nodes/register", node).await.expect(201);
     let contract = client.get("/openapi.json").await.expect(200).body;

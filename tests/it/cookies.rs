@@ -21,7 +21,7 @@ pub fn names(cookies: &[Value]) -> Vec<&str> {
     names
 }
 
-/// Contract: cookies 1, 3, 6. Cookies are added, replaced by name, domain and path, and deleted by what matches.
+/// Contract: cookies 1, 3, 6. Name, domain and path identify a cookie.
 #[tokio::test]
 async fn cookies_are_set_and_deleted() {
     let app = App::simulated().start().await;
@@ -49,7 +49,7 @@ async fn cookies_are_set_and_deleted() {
     let all = cookies(&client, &session).await;
     assert_eq!(names(&all), ["a", "a", "b", "c"]);
     assert!(all.contains(&full), "{all:?}");
-    // What is read can be set.
+    // Cookies that were read can be set.
     set(&client, &session, Value::from(all.clone())).await.expect(204);
     assert_eq!(cookies(&client, &session).await.len(), 4);
 
@@ -63,7 +63,7 @@ async fn cookies_are_set_and_deleted() {
     app.stop().await;
 }
 
-/// Contract: cookies 3, 4, 6. An invalid member is named, and no cookie is set.
+/// Contract: cookies 3, 4, 6. No cookie is set.
 #[tokio::test]
 async fn invalid_cookies_are_named() {
     let app = App::simulated().start().await;
@@ -104,8 +104,7 @@ async fn invalid_cookies_are_named() {
     app.stop().await;
 }
 
-/// Contract: cookies 7, 8. Values are not stored in clear, reading counts as a read of the state, and an open dialog refuses all
-/// three.
+/// Contract: cookies 7, 8. An open dialog refuses all three operations.
 #[tokio::test]
 async fn values_of_cookies_are_not_stored() {
     let app = App::simulated().start().await;

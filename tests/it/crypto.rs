@@ -14,10 +14,8 @@ use crate::support::{Answer, App, Builder, Client, Role, assert_timestamp, at_on
 
 const CHECKOUT: &str = "/v1/billing/crypto-checkout";
 const ORDERS: &str = "/v1/billing/crypto-orders";
-/// Values of the `outcome` label.
 const OUTCOMES: [&str; 5] = ["ok", "signature_invalid", "signature_missing", "empty_body", "malformed_event"];
 
-/// A service that sells tiers, and its payment processor.
 async fn shop() -> (App, CryptoProcessor) {
     let processor = CryptoProcessor::start().await;
     (selling(&processor).start().await, processor)
@@ -32,7 +30,6 @@ async fn check_out(client: &Client, body: Value, key: Option<&str>) -> Answer {
     client.send(key.into_iter().fold(request, |request, key| request.header("idempotency-key", key))).await
 }
 
-/// Creates an order that can be paid.
 async fn order(client: &Client) -> Value {
     check_out(client, json!({"product": "api_builder"}), None).await.expect(201).body
 }
@@ -47,7 +44,6 @@ impl App {
         tier.fetch_one(&self.database.pool).await.expect("the account")
     }
 
-    /// Events of an order, oldest first.
     async fn order_events(&self, order: &Value) -> Vec<(String, Value)> {
         sqlx::query_as("select type, data from events where data->>'order_id' = $1 order by created_at, id")
             .bind(order["id"].as_str().expect("an id"))
@@ -56,7 +52,6 @@ impl App {
             .expect("the events")
     }
 
-    /// Makes an order older by this interval.
     async fn age(&self, order: &Value, by: &str) {
         let age = "update crypto_orders set created_at = created_at - $2::text::interval, expires_at = expires_at - $2::text::interval,
                           paid_until = paid_until - $2::text::interval, asked_at = asked_at - $2::text::interval
@@ -78,8 +73,7 @@ impl App {
     }
 }
 
-/// Contract: billing 28 to 30. The request to the processor contains the order, and the answer has the address and amount to
-/// pay.
+/// Contract: billing 28 to 30. The request to the processor contains the order.
 #[tokio::test]
 async fn checkout_returns_the_payment_address() {
     let (app, processor) = shop().await;
@@ -113,7 +107,6 @@ async fn checkout_returns_the_payment_address() {
     assert_eq!(asked["order_id"], order["id"]);
     assert_eq!(asked["ipn_callback_url"], format!("{}/v1/billing/crypto-webhook", app.base_url));
 
-    // The buyer can read and list the order; another account cannot.
     assert_eq!(&read(&client, order).await, order);
     let second = check_out(&client, json!({"product": "api_starter"}), None).await.expect(201).body;
     let first_page = client.get(&format!("{ORDERS}?limit=1")).await.expect(200).body;
@@ -140,8 +133,7 @@ async fn checkout_returns_the_payment_address() {
     app.stop().await;
 }
 
-/// Contract: billing 31. An idempotency key belongs to one order forever. Later requests with it get the first answer, whatever
-/// their body.
+/// Contract: billing 31. Forever, and whatever the body.
 #[tokio::test]
 async fn idempotency_key_returns_its_first_order() {
     let (app, processor) = shop().await;
@@ -164,7 +156,6 @@ async fn idempotency_key_returns_its_first_order() {
     assert_eq!(later.headers["location"], format!("{ORDERS}/{}", later.body["id"].as_str().expect("an id")));
     assert_eq!((&later.body, later.headers["idempotent-replayed"].to_str().ok()), (&answers[0].body, Some("1")));
 
-    // The same key of another account is independent.
     let (_, other) = app.customer(Tier::ApiStarter).await;
     let theirs = check_out(&other, json!({"product": "api_builder"}), Some("once")).await.expect(201);
     assert_ne!(theirs.body["id"], answers[0].body["id"]);
@@ -172,7 +163,7 @@ async fn idempotency_key_returns_its_first_order() {
     app.stop().await;
 }
 
-/// Contract: billing 32. After a failure of the processor no order remains, and the same key can be used again.
+/// Contract: billing 32. The same key can be used again.
 #[tokio::test]
 async fn failed_checkout_leaves_no_order() {
     let (app, processor) = shop().await;
@@ -219,8 +210,7 @@ async fn failed_checkout_leaves_no_order() {
     app.stop().await;
 }
 
-/// Contract: billing 33. If the process dies after the request to the processor, the next request with the key completes the
-/// order.
+/// Contract: billing 33. The process died after the request to the processor.
 #[tokio::test]
 async fn incomplete_order_is_completed_by_the_next_request() {
     let (app, processor) = shop().await;
@@ -243,8 +233,7 @@ async fn incomplete_order_is_completed_by_the_next_request() {
     app.stop().await;
 }
 
-/// Contract: billing 34, 36, 37; events. A payment gives the tier at once, for one period. The event, the audit row and the
-/// change of tier happen once for any number of notices.
+/// Contract: billing 34, 36, 37; events. The tier lasts one period, for any number of notices.
 #[tokio::test]
 async fn payment_changes_the_tier_once() {
     let (app, processor) = shop().await;
@@ -286,13 +275,11 @@ async fn payment_changes_the_tier_once() {
     assert_eq!(app.count("select count(*) from emails where template like 'payment%'").await, 0);
     assert_eq!(app.count("select count(*) from crypto_orders where flag is not null").await, 0);
 
-    // A second payment of a paid order is flagged.
     let more = notice(&order, "finished", &json!({"payment_id": 99, "parent_payment_id": 1}));
     app.told_by_crypto(&more).await.expect(200);
     assert_eq!(app.count("select count(*) from crypto_orders where flag = 'it was paid twice'").await, 1);
     assert_eq!(app.order_events(&order).await.len(), 1);
 
-    // A refund of a paid order is flagged for staff.
     app.told_by_crypto(&notice(&order, "refunded", &json!({}))).await.expect(200);
     assert_eq!(
         app.count("select count(*) from crypto_orders where flag = 'it was given back after it was paid'").await,
@@ -300,7 +287,6 @@ async fn payment_changes_the_tier_once() {
     );
     assert_eq!(app.tier(account).await, "api_builder");
 
-    // Another purchase of the tier adds a period.
     let second = self::order(&person).await;
     app.told_by_crypto(&notice(&second, "finished", &json!({}))).await.expect(200);
     let added =
@@ -310,7 +296,7 @@ async fn payment_changes_the_tier_once() {
     app.stop().await;
 }
 
-/// Contract: billing 36. A payment of a different amount, price or currency does not complete the order, and is flagged.
+/// Contract: billing 36.
 #[tokio::test]
 async fn wrong_amount_price_or_currency_is_flagged() {
     let (app, _processor) = shop().await;
@@ -327,10 +313,8 @@ async fn wrong_amount_price_or_currency_is_flagged() {
         assert_eq!(read(&client, &order).await["status"], "pending", "{amiss}");
         let flagged = sqlx::query_scalar::<_, String>("select flag from crypto_orders where flag is not null");
         assert_eq!(flagged.fetch_one(&app.database.pool).await.expect("a flag"), why, "{amiss}");
-        // The rest of the amount arrives.
         app.told_by_crypto(&notice(&order, "finished", &json!({"payment_id": 77}))).await.expect(200);
         assert_eq!(read(&client, &order).await["status"], "paid", "{amiss}");
-        // The flag of the first payment stays.
         assert_eq!(app.count("select count(*) from crypto_orders where flag is not null").await, 1);
         sqlx::query("delete from crypto_orders").execute(&app.database.pool).await.expect("a statement");
     }
@@ -338,8 +322,7 @@ async fn wrong_amount_price_or_currency_is_flagged() {
     app.stop().await;
 }
 
-/// Contract: billing 36, 38; events. A payment that the processor ends fails the order. Later notices are flagged and change
-/// nothing.
+/// Contract: billing 36, 38; events. Later notices are flagged and change nothing.
 #[tokio::test]
 async fn failed_payment_ends_the_order() {
     let (app, _processor) = shop().await;
@@ -364,7 +347,7 @@ async fn failed_payment_ends_the_order() {
     app.stop().await;
 }
 
-/// Contract: billing 38, 40. A payment that completes the order clears only its own flag, in any order of the flags.
+/// Contract: billing 38, 40. The flags can be in any order.
 #[tokio::test]
 async fn payment_clears_only_its_own_flag() {
     let (app, _processor) = shop().await;
@@ -390,7 +373,6 @@ async fn payment_clears_only_its_own_flag() {
     let flagged = staff.get("/v1/admin/crypto-orders?flagged=true").await.expect(200).body;
     assert_eq!((&flagged["data"][0]["id"], &flagged["data"][0]["flag"]), (&order["id"], &json!(too_little)));
 
-    // The earlier payment completes the order.
     let second = self::order(&client).await;
     app.told_by_crypto(&notice(&second, "finished", &less)).await.expect(200);
     app.told_by_crypto(&notice(&second, "finished", &other(0.000_5))).await.expect(200);
@@ -398,7 +380,6 @@ async fn payment_clears_only_its_own_flag() {
     assert_eq!(read(&client, &second).await["status"], "paid");
     assert_eq!(flag(&second).await, shown(too_little, "77"));
 
-    // Staff settle the order with the flagged payment.
     let third = self::order(&client).await;
     app.told_by_crypto(&notice(&third, "finished", &less)).await.expect(200);
     app.told_by_crypto(&notice(&third, "finished", &other(0.000_5))).await.expect(200);
@@ -409,8 +390,7 @@ async fn payment_clears_only_its_own_flag() {
     app.stop().await;
 }
 
-/// Contract: billing 36, 40, 41. If an order fails after a partial payment, the failure is flagged and staff can settle the
-/// order. A refund or an absent payment is not flagged.
+/// Contract: billing 36, 40, 41. A refund or an absent payment is not flagged.
 #[tokio::test]
 async fn partial_payment_of_failed_order_is_flagged() {
     let (app, processor) = shop().await;
@@ -455,7 +435,6 @@ async fn partial_payment_of_failed_order_is_flagged() {
         }
         let settled = settle(&order).await.expect(200).body;
         assert_eq!((&settled["status"], &settled["flagged"]), (&json!("paid"), &json!(false)));
-        // The processor repeats the earlier notice.
         app.told_by_crypto(&sent).await.expect(200);
         assert_eq!(shown(&order).await["flagged"], false);
         let events: Vec<_> = app.order_events(&order).await.into_iter().map(|(kind, _)| kind).collect();
@@ -463,14 +442,12 @@ async fn partial_payment_of_failed_order_is_flagged() {
     }
     assert_eq!(app.tier(account).await, "api_builder");
 
-    // Another payment of a pending order may fail too.
     let waits = order(&client).await;
     let part = json!({"payment_id": 77, "parent_payment_id": waits["payment_id"], "actually_paid": 0.000_5});
     app.told_by_crypto(&notice(&waits, "expired", &part)).await.expect(200);
     let now = shown(&waits).await;
     assert_eq!((&now["status"], &now["flag"]), (&json!("pending"), &too_little));
 
-    // No notice arrives, and a sweep asks the processor.
     let [short, nothing] = [order(&client).await, order(&client).await];
     processor.stands(&notice(&short, "partially_paid", &json!({"actually_paid": 0.000_5})));
     processor.stands(&notice(&nothing, "waiting", &json!({"actually_paid": 0})));
@@ -488,7 +465,7 @@ async fn partial_payment_of_failed_order_is_flagged() {
     app.stop().await;
 }
 
-/// Contract: billing 2, 36. An order keeps the price at which it was created. A payment at another price is flagged.
+/// Contract: billing 2, 36. A payment at another price is flagged.
 #[tokio::test]
 async fn order_keeps_its_price() {
     let processor = CryptoProcessor::start().await;
@@ -516,7 +493,7 @@ async fn order_keeps_its_price() {
     app.stop().await;
 }
 
-/// Contract: billing 41. A scheduled job asks the processor about orders without a notice.
+/// Contract: billing 41. About orders without a notice.
 #[tokio::test]
 async fn scheduled_job_sweeps_orders() {
     let (app, processor) = shop().await;
@@ -541,7 +518,7 @@ async fn scheduled_job_sweeps_orders() {
     app.stop().await;
 }
 
-/// Contract: billing 35, 43; operators. The checks of a notice run in a fixed order, and each outcome is counted.
+/// Contract: billing 35, 43; operators. The order of the checks is fixed.
 #[tokio::test]
 async fn unsigned_notices_are_rejected_and_counted() {
     let (app, _processor) = shop().await;
@@ -595,7 +572,7 @@ async fn unsigned_notices_are_rejected_and_counted() {
     app.stop().await;
 }
 
-/// Contract: billing 39, 40; staff. Staff can expire unpaid orders and settle paid ones, each once.
+/// Contract: billing 39, 40; staff.
 #[tokio::test]
 async fn staff_expire_and_settle_orders_once() {
     let (app, _processor) = shop().await;
@@ -618,7 +595,6 @@ async fn staff_expire_and_settle_orders_once() {
     staff.post(&path(&late, "expire"), because()).await.problem(409, "conflict");
     staff.post(&path(&late, "settle"), because()).await.problem(409, "conflict");
 
-    // The payment arrives after the order expired.
     app.told_by_crypto(&notice(&late, "finished", &json!({}))).await.expect(200);
     let flagged = staff.get("/v1/admin/crypto-orders?flagged=true").await.expect(200).body;
     assert_eq!((flagged["data"].as_array().map(Vec::len), &flagged["data"][0]["id"]), (Some(1), &late["id"]));
@@ -654,7 +630,7 @@ async fn staff_expire_and_settle_orders_once() {
     app.stop().await;
 }
 
-/// Contract: billing 19, 42. The renewal of a subscription does not change a tier paid with a crypto currency.
+/// Contract: billing 19, 42.
 #[tokio::test]
 async fn renewal_keeps_the_tier_of_a_paid_order() {
     let (processor, cards) = (CryptoProcessor::start().await, CardProvider::start().await);
@@ -679,8 +655,7 @@ async fn renewal_keeps_the_tier_of_a_paid_order() {
     app.stop().await;
 }
 
-/// Contract: billing 41, 42; command-line. A sweep asks about old pending orders and ends them, and ends paid periods that are
-/// over.
+/// Contract: billing 41, 42; command-line.
 #[tokio::test]
 async fn sweep_ends_old_orders_and_paid_periods() {
     let (app, processor) = shop().await;
@@ -713,7 +688,6 @@ async fn sweep_ends_old_orders_and_paid_periods() {
     assert_eq!((&swept["lapsed"], app.tier(account).await.as_str()), (&json!(1), "free"));
     assert_eq!(app.run(&["sweep", "crypto-orders", "--json"]).await.code(0).json()["lapsed"], 0);
 
-    // A tier given since then stays.
     app.told_by_crypto(&notice(&young, "finished", &json!({}))).await.expect(200);
     app.run(&["account", "set-tier", &account.to_string(), "enterprise"]).await.code(0);
     app.age(&young, "31 days").await;
@@ -721,7 +695,6 @@ async fn sweep_ends_old_orders_and_paid_periods() {
     assert_eq!((&swept["lapsed"], app.tier(account).await.as_str()), (&json!(1), "enterprise"));
     app.stop().await;
 
-    // If the processor does not answer, no order fails.
     let app =
         App::simulated().paid_in_crypto_at(&processor.base_url).set("billing.crypto.sweep_after", "0s").start().await;
     let (_, client) = app.customer(Tier::ApiStarter).await;

@@ -18,7 +18,7 @@ const BIND: &str = "/v1/auth/cli-authorize/bind-device-code";
 const EXCHANGE: &str = "/v1/auth/cli-authorize/exchange";
 const STATE: &str = "b0fd8fce1d7f4e53";
 
-/// A desktop app that has started a device authorization.
+/// Has started a device authorization.
 #[derive(Debug, Clone)]
 struct Desktop {
     code: String,
@@ -58,14 +58,13 @@ impl App {
         Client::new(&self.base_url, bound["api_key"].as_str())
     }
 
-    /// A client of a desktop app that this person has bound.
+    /// Bound by this person.
     pub async fn activated(&self, person: &Person) -> Client {
         let desktop = self.desktop().await;
         bind(&person.client, &desktop.user_code).await.expect(200);
         self.key_client(&desktop).await
     }
 
-    /// Runs an update on the row of a desktop app.
     async fn alter(&self, desktop: &Desktop, change: &'static str) {
         let id: Uuid = sqlx::query_scalar("select id from device_authorizations where user_code = $1")
             .bind(desktop.user_code.replace('-', ""))
@@ -75,7 +74,6 @@ impl App {
         self.execute(change, id).await;
     }
 
-    /// True when the SQL condition holds for the row of a desktop app.
     async fn row_matches(&self, desktop: &Desktop, condition: &'static str) -> bool {
         let query = format!("select {condition} from device_authorizations where user_code = $1");
         sqlx::query_scalar(sqlx::AssertSqlSafe(query))
@@ -102,7 +100,8 @@ const DEVICE_KEYS: &str = "select count(*) from api_keys where kind = 'device'";
 const OVER: &str = "update device_authorizations set expires_at = now() - interval '1 second' where id = $1";
 
 /// Contract: devices 1. `user_code` is 8 characters of Crockford base32 shown as `XXXX-XXXX`, `browser_url` is
-/// `{base_url}/activate?user_code=…`. The route needs no credential, so unknown fields are not reported (contract: requests 8).
+/// `{base_url}/activate?user_code=…`. Unknown fields are not reported, because the route needs no credential
+/// (contract: requests 8).
 #[tokio::test]
 async fn initiate_returns_codes_and_browser_url() {
     let app = App::simulated().start().await;
@@ -166,8 +165,8 @@ async fn initiate_returns_codes_and_browser_url() {
     app.stop().await;
 }
 
-/// Contract: devices 3, 5. The status is pending, bound once, then expired, always with 200. The key is returned once, with the
-/// scope `account_owner` unless the person chose others.
+/// Contract: devices 3, 5. The status is pending, bound once, then expired, always with 200. The scope is `account_owner`
+/// unless the person chose others.
 #[tokio::test]
 async fn app_receives_its_key_once() {
     let app = App::simulated().start().await;
@@ -203,7 +202,6 @@ async fn app_receives_its_key_once() {
     assert_eq!(app.tables_with(key).await, <[String; 0]>::default());
     assert!(!app.log(0).contains(key), "the key is logged");
 
-    // The key is one of the account's keys and has full access.
     let client = Client::new(&app.base_url, Some(key));
     assert_eq!(client.get("/v1/account/me").await.expect(200).body["email"], ada.email);
     client.session().await;
@@ -231,8 +229,7 @@ async fn app_receives_its_key_once() {
     app.stop().await;
 }
 
-/// Contract: devices 3 to 5. A request is rejected without a web session, with a wrong or expired user code, with another state
-/// and with an unknown code. It does not use up the code.
+/// Contract: devices 3 to 5. It does not use up the code.
 #[tokio::test]
 async fn bind_requires_a_web_session_and_the_state() {
     let app = App::simulated().start().await;
@@ -305,7 +302,7 @@ async fn bind_requires_a_web_session_and_the_state() {
     app.stop().await;
 }
 
-/// Contract: devices 2. A person can look up the waiting app by its user code. Other credentials and other codes get nothing.
+/// Contract: devices 2. The user code identifies it. Other credentials and other codes get nothing.
 #[tokio::test]
 async fn person_sees_the_waiting_app() {
     let app = App::simulated().start().await;
@@ -336,7 +333,7 @@ async fn person_sees_the_waiting_app() {
     app.stop().await;
 }
 
-/// Contract: devices 6. A key that is not fetched in time expires.
+/// Contract: devices 6.
 #[tokio::test]
 async fn unfetched_key_expires() {
     let app = App::simulated().start().await;
@@ -362,7 +359,6 @@ async fn unfetched_key_expires() {
                   where kind = 'device' and coalesce(expires_at > now() + interval '2 minutes', true)";
     assert_eq!(app.count(behind).await, 0);
 
-    // An expired code is expired for the app and unknown to the person.
     let pending = app.desktop().await;
     app.alter(&pending, OVER).await;
     assert_eq!(app.exchange(&pending).await, expired());
@@ -380,7 +376,7 @@ async fn unfetched_key_expires() {
     app.stop().await;
 }
 
-/// Contract: devices 7. Of 64 concurrent exchanges exactly one receives the key.
+/// Contract: devices 7.
 #[tokio::test]
 async fn concurrent_exchanges_return_the_key_once() {
     let app = App::simulated().set("rate_limits.device_exchange_per_minute", "1000000").start().await;
@@ -426,8 +422,7 @@ async fn concurrent_exchanges_return_the_key_once() {
     app.stop().await;
 }
 
-/// Contract: devices 10; rate-limits 4. Initiate, bind and exchange are limited by client address. Bind and exchange are also
-/// limited by code, in any spelling and from any address.
+/// Contract: devices 10; rate-limits 4. Bind and exchange are also limited by code, in any spelling and from any address.
 #[tokio::test]
 async fn device_routes_are_rate_limited_by_address_and_code() {
     let app = App::simulated()
@@ -481,8 +476,7 @@ fn route(method: Method, path: &str, body: Option<Value>) -> Route {
     Route { method, path: path.to_owned(), body }
 }
 
-/// Contract: devices 9; authorization 3, 5. The stored type of the credential decides, not the token's prefix. On the free tier
-/// a device may use its listed routes; any other route is 403.
+/// Contract: devices 9; authorization 3, 5. The stored type of the credential decides, not the token's prefix.
 #[tokio::test]
 async fn device_on_the_free_tier_is_limited_to_its_routes() {
     let app = App::simulated().set("sessions.direct_driver", "real").start().await;
@@ -555,7 +549,6 @@ async fn device_on_the_free_tier_is_limited_to_its_routes() {
     set_tier("free").await;
     restricted(&paid).await;
 
-    // A rotated device key is still a device key.
     let keys = ada.client.get(KEYS).await.expect(200).body;
     let id = keys["data"][0]["id"].as_str().expect("an id");
     let rotated = ada.client.post(&format!("{KEYS}/{id}/rotate"), json!({})).await.expect(201);
@@ -565,8 +558,7 @@ async fn device_on_the_free_tier_is_limited_to_its_routes() {
     app.stop().await;
 }
 
-/// Contract: devices 8. If the account is suspended or deleted, or the key is revoked or rotated before the exchange, the app
-/// receives `expired`.
+/// Contract: devices 8. This includes a key that was revoked or rotated before the exchange.
 #[tokio::test]
 async fn app_of_suspended_or_deleted_account_gets_no_key() {
     let app = App::simulated().start().await;

@@ -26,8 +26,7 @@ async fn answer(client: &Client, session: &str, accept: bool) -> Answer {
     client.operate(session, "interact", json!({"action": {"kind": "dialog", "accept": accept}})).await
 }
 
-/// Contract: operations 45. Without `hold`, no dialog blocks a page, and the result names what was shown and how it was answered. A
-/// page can always be left.
+/// Contract: operations 45. The policy is not `hold`. A page can always be left.
 #[tokio::test]
 async fn dialogs_are_dismissed_or_accepted_and_named_in_the_result() {
     let app = App::simulated().start().await;
@@ -52,8 +51,7 @@ async fn dialogs_are_dismissed_or_accepted_and_named_in_the_result() {
     app.stop().await;
 }
 
-/// Contract: operations 46, 47, 48. A dialog that is held ends the operation, is shown by the session, and blocks all operations but
-/// `state`, `capture` and its answer.
+/// Contract: operations 46, 47, 48. It ends the operation, and blocks all operations but `state`, `capture` and its answer.
 #[tokio::test]
 async fn held_dialog_blocks_the_session_until_it_is_answered() {
     let app = App::simulated().set("sessions.direct_driver", "real").start().await;
@@ -106,7 +104,7 @@ async fn held_dialog_blocks_the_session_until_it_is_answered() {
     app.stop().await;
 }
 
-/// Contract: operations 48. The answer to a prompt is typed text: it is not stored in clear.
+/// Contract: operations 48. It is typed text.
 #[tokio::test]
 async fn answer_to_a_prompt_is_not_stored() {
     let app = App::simulated().start().await;
@@ -124,7 +122,7 @@ async fn answer_to_a_prompt_is_not_stored() {
     app.stop().await;
 }
 
-/// Contract: operations 49. A dialog without an answer is dismissed, without an operation.
+/// Contract: operations 49. A dialog without an answer is dismissed.
 #[tokio::test]
 async fn dialog_expires_between_operations() {
     let app = App::simulated().start().await;
@@ -142,7 +140,7 @@ async fn dialog_expires_between_operations() {
     app.stop().await;
 }
 
-/// Contract: operations 47; sessions 9. A session that has ended shows no dialog.
+/// Contract: operations 47; sessions 9.
 #[tokio::test]
 async fn ended_session_shows_no_dialog() {
     let app = App::simulated().start().await;
@@ -186,7 +184,7 @@ async fn policy_is_taken_by_agent_sessions_and_launches_and_is_checked() {
     app.stop().await;
 }
 
-/// Contract: agents 1. An agent session holds dialogs by default, except in manual mode.
+/// Contract: agents 1.
 #[tokio::test]
 async fn agent_session_holds_dialogs_unless_it_is_manual() {
     let app = App::simulated().start().await;
@@ -205,7 +203,7 @@ async fn agent_session_holds_dialogs_unless_it_is_manual() {
     app.stop().await;
 }
 
-/// Contract: agents 48, 49, 52. A message answers the dialog that an earlier message has led to.
+/// Contract: agents 48, 49, 52. An earlier message has led to the dialog.
 #[tokio::test]
 async fn messages_answer_dialogs() {
     let app = App::simulated().start().await;

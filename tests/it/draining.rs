@@ -1,4 +1,4 @@
-//! Taking workers out of service (contract: workers 10, 11, 20 to 23; command-line 14).
+//! Drains of workers (contract: workers 10, 11, 20 to 23; command-line 14).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::support::commands::{Ran, run};
 use crate::support::records::uuid_of;
 use crate::support::{App, Client, Redis, Role, eventually, unknown_id};
 
-/// Maximum time for a process to end when nothing keeps it running.
+/// For a process that nothing keeps running.
 const AT_ONCE: Duration = Duration::from_secs(8);
 
 pub const ERRORED: &str = "select count(*) from sessions where status = 'errored'";
@@ -33,7 +33,6 @@ pub async fn until_active(app: &App, workers: i64) {
     .await;
 }
 
-/// Index of the process of this worker.
 pub fn process_of(app: &App, worker: &str) -> usize {
     let id = uuid_of(worker).to_string();
     (1..app.started()).find(|process| app.log(*process).contains(&id)).expect("a log with the worker's id")
@@ -50,7 +49,7 @@ pub async fn until_ended(app: &mut App, process: usize) {
     eventually(AT_ONCE, "the process ends", async || app.has_ended(process).then_some(())).await;
 }
 
-/// Concurrent customers who create sessions, run operations on them and delete them, in a loop.
+/// Customers create sessions, run operations on them and delete them.
 pub struct Load {
     over: Arc<AtomicBool>,
     operations: Arc<AtomicUsize>,
@@ -77,12 +76,12 @@ impl Load {
         load
     }
 
-    /// Number of operations that have succeeded.
+    /// Succeeded ones.
     pub fn operations(&self) -> usize {
         self.operations.load(Ordering::Relaxed)
     }
 
-    /// Stops all customers. Returns the number of operations, none of which failed.
+    /// Asserts that no operation failed, and returns their number.
     pub async fn end(mut self) -> usize {
         self.over.store(true, Ordering::Relaxed);
         while let Some(customer) = self.customers.join_next().await {
@@ -92,7 +91,7 @@ impl Load {
     }
 }
 
-/// Contract: workers 10, 20. When all workers are restarted one after another under load, no operation and no session fails.
+/// Contract: workers 10, 20.
 #[tokio::test]
 async fn rolling_restart_under_load_fails_no_operation() {
     let builder = App::simulated().roles(&[Role::Api, Role::Worker, Role::Worker, Role::Worker]);
@@ -113,8 +112,7 @@ async fn rolling_restart_under_load_fails_no_operation() {
     app.stop().await;
 }
 
-/// Contract: workers 4, 11. Of four workers one is killed. All of its sessions fail, idle or busy, and no session of another
-/// worker does.
+/// Contract: workers 4, 11.
 #[tokio::test]
 async fn killed_worker_fails_only_its_own_sessions() {
     let roles = [Role::Api, Role::Worker, Role::Worker, Role::Worker, Role::Worker];
@@ -149,7 +147,6 @@ async fn killed_worker_fails_only_its_own_sessions() {
     for (worker, of_worker) in &sessions {
         for session in of_worker {
             if *worker == killed {
-                // The busy session stays busy until it is deleted.
                 let answer = client.operate(session, "interact", tap()).await;
                 assert!([409, 410, 502].contains(&answer.status.as_u16()), "{}: {}", answer.status, answer.body);
             } else {
@@ -166,8 +163,7 @@ async fn killed_worker_fails_only_its_own_sessions() {
     app.stop().await;
 }
 
-/// Contract: workers 10, 22; sessions 23; operators 2. A process that receives SIGTERM serves its live sessions until they end
-/// and accepts no new ones, also while Redis is unavailable.
+/// Contract: workers 10, 22; sessions 23; operators 2.
 #[tokio::test]
 async fn stopping_process_serves_live_sessions_until_they_end() {
     let builder = App::simulated().in_processes().set("redis.url", "redis://127.0.0.1:1");
@@ -191,7 +187,7 @@ async fn stopping_process_serves_live_sessions_until_they_end() {
     app.stop().await;
 }
 
-/// Contract: workers 20, 22. A create during a shutdown is either rejected or returns a session that is served.
+/// Contract: workers 20, 22. It is either rejected or served.
 #[tokio::test]
 async fn shutdown_during_creates_fails_no_session() {
     let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.max_sessions", "64");
@@ -232,8 +228,7 @@ async fn shutdown_during_creates_fails_no_session() {
     app.stop().await;
 }
 
-/// Contract: workers 20. A drain waits for creates that have taken a slot of the worker, and no session is placed on it
-/// afterwards.
+/// Contract: workers 20. No session is placed on the worker afterwards.
 #[tokio::test]
 async fn drain_waits_for_a_create_in_progress() {
     let app = App::simulated().start().await;
@@ -266,7 +261,7 @@ async fn drain_waits_for_a_create_in_progress() {
     app.stop().await;
 }
 
-/// Contract: workers 22. A worker that receives a second signal ends its live sessions at once and publishes their failure.
+/// Contract: workers 22. Their failure is published.
 #[tokio::test]
 async fn second_signal_ends_live_sessions_at_once() {
     let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.drain_timeout", "60s");
@@ -289,7 +284,7 @@ async fn second_signal_ends_live_sessions_at_once() {
     app.stop().await;
 }
 
-/// Stops the database for 12 s, longer than a lease, while workers drain. Operations during that time are 503.
+/// For 12 s, longer than a lease, while workers drain. Operations are 503 meanwhile.
 async fn interrupt_the_database(app: &mut App, client: &Client, session: &str) {
     let began = Instant::now();
     app.postgres().stop().expect("the database ends");
@@ -300,9 +295,7 @@ async fn interrupt_the_database(app: &mut App, client: &Client, session: &str) {
     app.postgres().start_again().await.expect("the database comes back");
 }
 
-/// Contract: workers 6, 20, 22, 23. The database stops and restarts while one worker drains by a command and another after
-/// SIGTERM. Live sessions stay live and are served afterwards. Sessions that are still live at the deadline are ended then, and
-/// the outage does not extend the deadline.
+/// Contract: workers 6, 20, 22, 23. The outage does not extend the deadline.
 #[tokio::test]
 async fn drains_survive_a_database_restart() {
     const DEADLINE: Duration = Duration::from_secs(35);
@@ -352,7 +345,6 @@ async fn drains_survive_a_database_restart() {
     }
 
     let ran = draining.await.expect("a task").code(1);
-    // The command has also printed the outage.
     assert!(ran.stderr.contains("had to end 1 live session at the deadline"), "{ran:?}");
     let took = began.elapsed();
     assert!(took + Duration::from_secs(1) > DEADLINE && took < DEADLINE + AT_ONCE, "the drain took {took:?}");
@@ -368,8 +360,7 @@ async fn drains_survive_a_database_restart() {
     app.stop().await;
 }
 
-/// Contract: workers 22, 23. When Redis dies while a worker drains, live sessions are served, and the drain ends with the last of
-/// them.
+/// Contract: workers 22, 23.
 #[tokio::test]
 async fn drain_survives_the_death_of_redis() {
     let mut redis = Redis::start();
@@ -396,13 +387,12 @@ async fn drain_survives_the_death_of_redis() {
     app.stop().await;
 }
 
-/// Lines of JSON that `kitfleet workers drain --wait --json` printed.
+/// Of `kitfleet workers drain --wait --json`.
 fn json_lines(ran: &Ran) -> Vec<Value> {
     ran.stdout.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
-/// Contract: workers 20, 21; command-line 14. The drain command waits until its worker has no live session and prints its
-/// progress, also when connections break. The worker keeps running.
+/// Contract: workers 20, 21; command-line 14. It prints its progress, also when connections break.
 #[tokio::test]
 async fn drain_command_waits_for_live_sessions() {
     let app = App::simulated().start().await;
@@ -431,7 +421,6 @@ async fn drain_command_waits_for_live_sessions() {
     })
     .await;
     assert_eq!(app.run(&["workers", "list", "--json"]).await.code(0).json()[0]["status"], "draining");
-    // The command can be repeated with `--wait`.
     let again = app.run(&["workers", "drain", &worker, "--wait"]).await.code(0).stdout;
     assert!(again.contains("has no live session"), "{again}");
     assert!(app.run(&["workers", "drain", &worker]).await.code(1).complaint().contains("already draining"));
@@ -439,8 +428,7 @@ async fn drain_command_waits_for_live_sessions() {
     app.stop().await;
 }
 
-/// Contract: workers 20; command-line 14. The worker ends sessions that are still live at the deadline, idle or busy. Their
-/// callers and webhooks receive the failure, and the command exits with 1. A second command replaces the deadline of the first.
+/// Contract: workers 20; command-line 14. A second command replaces the deadline of the first.
 #[tokio::test]
 async fn drain_deadline_ends_live_sessions() {
     let app = App::simulated().start().await;
@@ -466,7 +454,6 @@ async fn drain_deadline_ends_live_sessions() {
     assert!(started.elapsed() < Duration::from_secs(10), "it took {:?}", started.elapsed());
     assert!(ran.complaint().contains("had to end 2 live sessions at the deadline"), "{ran:?}");
     assert_eq!(json_lines(&ran).last().expect("at least one line")["ended_sessions"], 2);
-    // A repeated command, for instance by a hook, reports the present state.
     app.run(&["workers", "drain", &worker, "--wait"]).await.code(0);
     wait.await.expect("a task").problem(503, "driver-not-integrated");
     for session in [&idle, &busy] {
@@ -477,8 +464,7 @@ async fn drain_deadline_ends_live_sessions() {
     app.stop().await;
 }
 
-/// Contract: command-line 12, 14. Draining a worker that is unknown, ambiguous or ended exits with 1, and wrong usage exits with
-/// 2.
+/// Contract: command-line 12, 14. They exit with 1, and wrong usage with 2.
 #[tokio::test]
 async fn drain_of_unknown_or_ended_worker_fails() {
     let mut app =
@@ -516,7 +502,7 @@ async fn drain_of_unknown_or_ended_worker_fails() {
     app.stop().await;
 }
 
-/// Contract: sessions 26. With a maximum age, sessions of every tier end at that age, which bounds the duration of a drain.
+/// Contract: sessions 26. This bounds the duration of a drain.
 #[tokio::test]
 async fn session_ends_at_the_maximum_age() {
     let app = App::simulated().set("sessions.max_age", "1s").start().await;
@@ -534,8 +520,7 @@ async fn session_ends_at_the_maximum_age() {
     app.stop().await;
 }
 
-/// Contract: command-line 3. Versions can share one schema: a worker starts on a schema newer than its own version, and exits
-/// with an error on an older one.
+/// Contract: command-line 3.
 #[tokio::test]
 async fn worker_starts_on_newer_schema_but_not_on_older() {
     let mut app = App::simulated().roles(&[Role::Api]).start().await;

@@ -1,7 +1,7 @@
 //! Addresses that a browser may reach (design: the egress guard): the public internet and nothing else.
 //!
-//! Tests have no access to the public internet. Most of them run in a network namespace whose loopback device has a public
-//! address. The service treats servers at that address as public and all other addresses of the machine as private.
+//! Tests have no access to the public internet, so most of them run in a network namespace whose loopback device has a public
+//! address. The service treats the other addresses of the machine as private.
 
 mod leaving;
 mod servers;
@@ -20,7 +20,7 @@ use crate::support::{App, Client, Site, eventually};
 use crate::webkit::processes::{listeners, namespace};
 use crate::webkit::{Scene, assert_failed, text};
 
-/// A running WebDriver, which accepts commands from any client that can connect to its port. Dropping this value ends it.
+/// It accepts commands from any client that can connect to its port. Dropping this value ends it.
 struct WebDriver {
     process: Child,
     port: u16,
@@ -49,8 +49,8 @@ impl Drop for WebDriver {
     }
 }
 
-/// Contract: egress 1, 2. A private IP address is a 400 on `url`, and a navigation to a name that resolves to one fails. With
-/// `sessions.allow_private_targets` the same addresses load.
+/// Contract: egress 1, 2. A private IP address is a 400 on `url`. With `sessions.allow_private_targets` the same addresses
+/// load.
 #[tokio::test]
 async fn private_addresses_are_rejected_unless_allowed() {
     let site = Site::start().await;
@@ -91,8 +91,8 @@ async fn private_addresses_are_rejected_unless_allowed() {
     closed.stop().await;
 }
 
-/// Contract: egress 4. The service listens only on the ports of its API and its live view, on loopback. Each browser has its own
-/// network namespace, in which only its keeper listens, which forwards to its egress guard.
+/// Contract: egress 4. It listens only on the ports of its API and its live view, on loopback. In a browser's network namespace
+/// only the keeper listens.
 #[tokio::test]
 async fn service_opens_no_port_that_a_page_could_reach() {
     let scene = Scene::start().await;
@@ -122,7 +122,6 @@ async fn service_opens_no_port_that_a_page_could_reach() {
     scene.app.stop().await;
 }
 
-/// Outcome of a page's `fetch`.
 async fn outcome(client: &Client, session: &str) -> String {
     eventually(Duration::from_secs(10), "an outcome", async || {
         let outcome = text(client, session, "#outcome").await;
@@ -131,14 +130,13 @@ async fn outcome(client: &Client, session: &str) -> String {
     .await
 }
 
-/// Contract: egress 3, 4. A public page cannot reach private addresses: by a redirect, by a public name that resolves to one, by
-/// its own requests, or by the port of an idle WebDriver.
+/// Contract: egress 3, 4. It tries a redirect, a public name that resolves to one, its own requests, and the port of an idle
+/// WebDriver.
 #[tokio::test]
 async fn public_page_cannot_reach_private_addresses() {
     in_a_network_of_its_own("egress::public_page_inside_network_namespace").await;
 }
 
-/// Started by [`public_page_cannot_reach_private_addresses`].
 #[tokio::test]
 #[ignore = "runs in a network namespace that another test starts"]
 async fn public_page_inside_network_namespace() {
@@ -159,7 +157,6 @@ async fn public_page_inside_network_namespace() {
     let client = app.client().await;
     let session = client.session().await;
 
-    // A public page loads by address and by name.
     client.navigate(&session, &public.url("/")).await;
     client.navigate(&session, &public.url_under("public.example", "/")).await;
     assert_eq!(text(&client, &session, "#title").await, "Home");

@@ -28,7 +28,7 @@ struct Row {
 }
 
 impl App {
-    /// Queues a mail as a handler of the API does.
+    /// As a handler of the API does.
     async fn send(&self, template: Template, recipient: Recipient<'_>, details: Value, good_for: Duration) {
         let mut tx = self.database.pool.begin().await.expect("a transaction");
         let sent = kitfleet_jobs::emails::send(&mut tx, template, recipient, details, good_for).await;
@@ -40,7 +40,6 @@ impl App {
         self.send(template, Recipient::Account(account), json!({}), HALF_AN_HOUR).await;
     }
 
-    /// The only mail, once it is done.
     async fn done(&self) -> Row {
         eventually(Duration::from_secs(20), "the mail is done", async || {
             let row = self.only_mail().await;
@@ -49,7 +48,6 @@ impl App {
         .await
     }
 
-    /// The only mail, once it has had this many attempts and waits for the next.
     async fn attempted(&self, attempts: i32) -> Row {
         eventually(Duration::from_secs(20), "the mail was attempted", async || {
             let row = self.only_mail().await;
@@ -65,28 +63,24 @@ impl App {
         rows.remove(0)
     }
 
-    /// Makes all waiting mails due.
     async fn hurry(&self) {
         let hurry = "update emails set next_attempt_at = now() where status <> 'done'";
         sqlx::query(hurry).execute(&self.database.pool).await.expect("a statement");
     }
 
-    /// An account with an unverified address.
     async fn unverified(&self) -> (AccountId, String) {
         let account = self.account(Tier::Free).await;
         self.execute("update accounts set email_verified_at = null where id = $1", account.as_uuid()).await;
         (account, self.address_of(account).await)
     }
 
-    /// True when the token is valid for this purpose.
     async fn is_good(&self, purpose: Purpose, token: &str) -> bool {
         let mut conn = self.database.pool.acquire().await.expect("a connection");
         mail_links::is_good(&mut conn, purpose, token).await.expect("a statement")
     }
 }
 
-/// Contract: emails 5, 11; sign-ins 14. A mail is one file with text and HTML parts, and contains one unbroken link. Its token
-/// is valid and stored nowhere else.
+/// Contract: emails 5, 11; sign-ins 14. The mail has text and HTML parts.
 #[tokio::test]
 async fn mail_file_contains_one_valid_link() {
     let app = App::simulated().start().await;
@@ -128,7 +122,7 @@ async fn mail_file_contains_one_valid_link() {
     app.stop().await;
 }
 
-/// Contract: emails 3. A new link invalidates the earlier one, also for a mail that is sent again later.
+/// Contract: emails 3. This includes a mail that is sent again later.
 #[tokio::test]
 async fn new_link_invalidates_the_old_one() {
     let app = App::simulated().start().await;
@@ -147,8 +141,8 @@ async fn new_link_invalidates_the_old_one() {
     app.stop().await;
 }
 
-/// Contract: emails 2; sign-ins 15. A mail to an address goes to the account with that address, in any spelling, and to no
-/// account otherwise. The queued row is the same in both cases.
+/// Contract: emails 2; sign-ins 15. An address in any spelling belongs to its account. The queued row is the same whether there
+/// is an account or not.
 #[tokio::test]
 async fn unknown_address_gets_no_mail() {
     let app = App::simulated().start().await;
@@ -182,7 +176,7 @@ async fn suspended_account_gets_no_mail() {
     app.stop().await;
 }
 
-/// Contract: emails 2. A verified address gets no verification mail, and an expired mail is not sent.
+/// Contract: emails 2.
 #[tokio::test]
 async fn expired_or_unneeded_mail_is_not_sent() {
     let app = App::simulated().start().await;
@@ -199,7 +193,7 @@ async fn expired_or_unneeded_mail_is_not_sent() {
     app.stop().await;
 }
 
-/// Contract: emails 10. A mail is retried after temporary failures of the mail server, and arrives once.
+/// Contract: emails 10.
 #[tokio::test]
 async fn mail_is_retried_until_the_server_accepts_it() {
     let mut server = MailServer::down();
@@ -246,7 +240,7 @@ async fn mail_is_retried_until_the_server_accepts_it() {
     app.stop().await;
 }
 
-/// Contract: emails 10. A permanent rejection is not retried.
+/// Contract: emails 10.
 #[tokio::test]
 async fn permanently_rejected_mail_is_not_retried() {
     let server = MailServer::up();
@@ -267,7 +261,7 @@ async fn permanently_rejected_mail_is_not_retried() {
     app.stop().await;
 }
 
-/// Contract: emails 9, 10. A mail server that stops answering delays only its own mails, and each attempt times out.
+/// Contract: emails 9, 10. Each attempt times out.
 #[tokio::test]
 async fn silent_mail_server_delays_only_its_mails() {
     let server = MailServer::up();
@@ -302,7 +296,7 @@ async fn silent_mail_server_delays_only_its_mails() {
     app.stop().await;
 }
 
-/// Contract: emails 9. Another worker sends the mail of a worker that died. The mail is sent once, for any number of jobs.
+/// Contract: emails 9. Any number of jobs sends it once.
 #[tokio::test]
 async fn mail_of_dead_worker_is_sent_once() {
     let server = MailServer::up();
@@ -340,7 +334,7 @@ async fn mail_of_dead_worker_is_sent_once() {
     app.stop().await;
 }
 
-/// Contract: emails 10; operators 5. With Postmark, the error code in the body decides the outcome before the HTTP status does.
+/// Contract: emails 10; operators 5. The error code in the body has precedence over the HTTP status.
 #[tokio::test]
 async fn postmark_error_codes_map_to_outcomes() {
     let provider = Postmark::start().await;
@@ -382,7 +376,6 @@ async fn postmark_error_codes_map_to_outcomes() {
     app.stop().await;
 }
 
-/// Value of `service_email_send_total` for these labels.
 async fn counted(app: &App, template: Template, outcome: Outcome) -> u64 {
     let scraper = Client::new(&app.base_url, Some("scrape"));
     let response = scraper.request(Method::GET, "/metrics").send().await.expect("an answer");
@@ -395,7 +388,7 @@ async fn counted(app: &App, template: Template, outcome: Outcome) -> u64 {
     line.rsplit(' ').next().and_then(|count| count.parse().ok()).expect("a count")
 }
 
-/// Contract: emails 6, 7; audit-log 17. Every kind is on by default and can be turned off and on individually.
+/// Contract: emails 6, 7; audit-log 17.
 #[tokio::test]
 async fn preferences_can_be_read_and_changed() {
     let app = App::simulated().start().await;
@@ -446,7 +439,7 @@ async fn preferences_can_be_read_and_changed() {
     app.stop().await;
 }
 
-/// Contract: authorization 7, 10, 11. The routes require `account_owner` and honor the account header.
+/// Contract: authorization 7, 10, 11.
 #[tokio::test]
 async fn preferences_require_the_account_owner() {
     let app = App::simulated().start().await;
@@ -482,7 +475,7 @@ async fn preferences_require_the_account_owner() {
     app.stop().await;
 }
 
-/// Contract: emails 1, 4. An opted-out mail is not sent; mails without an opt-out are sent.
+/// Contract: emails 1, 4. Mails without an opt-out are sent.
 #[tokio::test]
 async fn opted_out_mail_is_not_sent() {
     let app = App::simulated().start().await;
@@ -508,7 +501,7 @@ async fn opted_out_mail_is_not_sent() {
     app.stop().await;
 }
 
-/// Contract: emails 4; accounts 5. Each change of the tier is mailed once and names both tiers.
+/// Contract: emails 4; accounts 5. The mail names both tiers.
 #[tokio::test]
 async fn tier_change_is_mailed_once() {
     let app = App::simulated().start().await;
@@ -527,7 +520,7 @@ async fn tier_change_is_mailed_once() {
     app.stop().await;
 }
 
-/// Contract: emails 4. Each of the two mails is sent once for an account, ever.
+/// Contract: emails 4.
 #[tokio::test]
 async fn first_session_and_first_failure_are_mailed_once() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -565,7 +558,7 @@ async fn first_session_and_first_failure_are_mailed_once() {
     app.stop().await;
 }
 
-/// Contract: emails 11. An incomplete email configuration fails the start with one line that names the key.
+/// Contract: emails 11. One line of the error names the key.
 #[tokio::test]
 async fn incomplete_transport_fails_the_start() {
     let folder = tempfile::TempDir::new().expect("a folder");
@@ -590,7 +583,7 @@ async fn incomplete_transport_fails_the_start() {
     }
 }
 
-/// Mails in files contain links and addresses, so old files are deleted.
+/// Mails in files contain links and addresses.
 #[tokio::test]
 async fn old_mail_files_are_deleted() {
     let mut app = App::simulated().in_processes().set("retention.outbox", "1h").start().await;

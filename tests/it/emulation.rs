@@ -16,7 +16,7 @@ fn default_emulation() -> Value {
     })
 }
 
-/// Members of a create, in another form than that in which they are returned.
+/// In another form than that in which they are returned.
 fn requested() -> Value {
     json!({
         "locale": "de-ch", "timezone": "europe/zurich",
@@ -44,7 +44,7 @@ async fn change(client: &Client, session: &str, body: Value) -> Answer {
     client.patch(&format!("/v1/sessions/{session}/emulation"), body).await
 }
 
-/// Contract: sessions 28, 34. A session shows its emulation, complete and in the usual form, and never the value of a header.
+/// Contract: sessions 28, 34. It is complete and in the usual form.
 #[tokio::test]
 async fn session_shows_its_emulation_without_header_values() {
     let app = App::simulated().start().await;
@@ -81,7 +81,7 @@ async fn agent_session_and_launch_take_an_emulation() {
     app.stop().await;
 }
 
-/// Contract: sessions 29 to 33, 36. An invalid emulation is a 400 on its member, and leaves no row.
+/// Contract: sessions 29 to 33, 36. No row is left.
 #[tokio::test]
 async fn invalid_emulation_is_rejected() {
     let app = App::simulated().start().await;
@@ -152,8 +152,7 @@ async fn invalid_emulation_is_rejected() {
     app.stop().await;
 }
 
-/// Contract: sessions 37, 38. A change returns the emulation in force, which the session shows from then on. An absent member
-/// keeps its value, and null is the default.
+/// Contract: sessions 37, 38. An absent member keeps its value, and null is the default.
 #[tokio::test]
 async fn change_sets_the_members_of_its_body() {
     let app = App::simulated().start().await;
@@ -189,7 +188,7 @@ async fn change_sets_the_members_of_its_body() {
     app.stop().await;
 }
 
-/// Contract: sessions 13, 14, 38; usage 7. A change is an operation: it claims the session, and is not counted as usage.
+/// Contract: sessions 13, 14, 38; usage 7.
 #[tokio::test]
 async fn change_claims_the_session_and_is_not_counted() {
     let app = App::simulated().start().await;
@@ -219,7 +218,7 @@ const HELD: &str = "
     end $$;
     create trigger note_held after insert or update on intents for each row execute function note_held();";
 
-/// Contract: sessions 34. Values of headers are sealed to the worker from the request to the browser, and are then stored nowhere.
+/// Contract: sessions 34. The seal lasts from the request to the browser.
 #[tokio::test]
 async fn header_values_are_sealed_and_then_gone() {
     let app = App::simulated().start().await;

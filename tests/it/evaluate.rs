@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::App;
 
-/// Contract: evaluate 1, 2, 5. The members are in the order of the contract, and the bounds are checked before the claim.
+/// Contract: evaluate 1, 2, 5. They are checked before the claim.
 #[tokio::test]
 async fn script_and_arguments_have_bounds() {
     let app = App::simulated().start().await;
@@ -41,8 +41,7 @@ async fn script_and_arguments_have_bounds() {
     app.stop().await;
 }
 
-/// Contract: evaluate 1, 13. The script and its arguments are neither stored in clear nor logged, and a script counts as an
-/// interaction.
+/// Contract: evaluate 1, 13. The script and its arguments are neither stored in clear nor logged.
 #[tokio::test]
 async fn script_is_not_stored() {
     let app = App::simulated().start().await;
@@ -65,7 +64,7 @@ async fn script_is_not_stored() {
     app.stop().await;
 }
 
-/// Contract: evaluate 12; operations 47. A script is refused while submissions are held, and while a dialog is open.
+/// Contract: evaluate 12; operations 47. An open dialog refuses it as well.
 #[tokio::test]
 async fn script_is_refused_while_submissions_are_held() {
     let app = App::simulated().start().await;

@@ -17,14 +17,13 @@ use crate::support::{Answer, App, Client, Role, Site, eventually};
 use crate::webkit::processes::{below, listeners, open_files, parent_of, zombies_of};
 use crate::webkit::{Scene, assert_failed, failures, until_status};
 
-/// A session and the host process of its browser.
 struct Browser {
     session: String,
     host: Pid,
 }
 
 impl Browser {
-    /// Requires a service without a warm pool, so that the new host process belongs to the new session.
+    /// There must be no warm pool, so that the new host process belongs to the new session.
     async fn open(app: &App, client: &Client) -> Self {
         let before = app.processes("kitfleet-host");
         let session = client.session().await;
@@ -34,7 +33,6 @@ impl Browser {
         Self { session, host }
     }
 
-    /// Kills one process of the browser.
     fn kill(&self, name: &str) {
         let victim = match name {
             "kitfleet-host" => Some(self.host),
@@ -50,12 +48,11 @@ fn kill_process(pid: Pid) {
     kill(pid, Signal::SIGKILL).expect("it runs");
 }
 
-/// A wait whose condition never becomes true.
 fn endless_wait() -> Value {
     json!({"condition": {"kind": "selector", "selector": "#nowhere"}, "timeout_ms": 60_000})
 }
 
-/// Runs an operation, and runs `harm` once the session is busy. Returns the response and the time from the harm to the response.
+/// `harm` happens once the session is busy. Returns the response and the time from the harm to it.
 async fn during(
     client: &Client,
     session: &str,
@@ -71,7 +68,7 @@ async fn during(
     (answer, harmed.elapsed())
 }
 
-/// Waits until the worker has started the operation of a busy session.
+/// The worker has started the operation.
 async fn until_begun(app: &App, session: &str) {
     eventually(Duration::from_secs(10), "the operation has started", async || {
         sqlx::query("select from intents where session_id = $1 and status = 'running'")
@@ -91,7 +88,7 @@ async fn count_sessions(db: &PgPool, statuses: &[&str]) -> i64 {
         .expect("a count")
 }
 
-/// Waits until the service can create a session and load a page in it.
+/// It can create a session and load a page.
 async fn until_service_works(client: &Client, url: &str) -> String {
     eventually(Duration::from_secs(30), "the service works again", async || {
         let created = client.post("/v1/sessions", json!({})).await;
@@ -102,8 +99,7 @@ async fn until_service_works(client: &Client, url: &str) -> String {
     .await
 }
 
-/// Contract: sessions 15. When a process of a browser dies, idle or busy, its session becomes `errored` within seconds. The
-/// operation is 502, `session.failed` is published once, the slot is free, and the session of another browser is unaffected.
+/// Contract: sessions 15.
 #[tokio::test]
 async fn death_of_a_browser_process_fails_only_its_session() {
     let app = App::webkit().start().await;
@@ -156,8 +152,7 @@ async fn death_of_a_browser_process_fails_only_its_session() {
     app.stop().await;
 }
 
-/// Contract: workers 4. The browsers of a worker end with it. The next operation on a `ready` session is 502 and the session
-/// becomes `errored`, a `busy` session stays `busy`, and DELETE succeeds on both.
+/// Contract: workers 4.
 #[tokio::test]
 async fn browsers_end_with_their_worker() {
     let mut app = App::webkit().roles(&[Role::Api, Role::Worker]).start().await;
@@ -202,8 +197,7 @@ async fn browsers_end_with_their_worker() {
     app.stop().await;
 }
 
-/// Contract: workers 1, 2, 9. However often database connections break, acknowledged changes are kept, no operation runs twice,
-/// and the service recovers.
+/// Contract: workers 1, 2, 9. No operation runs twice.
 #[tokio::test]
 async fn broken_database_connections_lose_no_acknowledged_change() {
     const VISITS: usize = 12;
@@ -281,7 +275,7 @@ async fn broken_database_connections_lose_no_acknowledged_change() {
     app.stop().await;
 }
 
-/// Steps of an operation at which a connection can break: table, event and condition.
+/// Table, event and condition of each step at which a connection can break.
 const STEPS: [(&str, &str, &str); 4] = [
     ("intents", "insert", "true"),
     ("intents", "update", "new.status = 'running'"),
@@ -289,7 +283,7 @@ const STEPS: [(&str, &str, &str); 4] = [
     ("sessions", "update", "new.status in ('ready', 'errored')"),
 ];
 
-/// Installs a trigger that terminates the next connection that takes this step, once.
+/// Terminates one connection.
 async fn break_next(db: &PgPool, (table, event, when): (&str, &str, &str)) {
     let sql = format!(
         "create sequence if not exists faults;
@@ -307,7 +301,7 @@ async fn break_next(db: &PgPool, (table, event, when): (&str, &str, &str)) {
     sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(db).await.expect("a trigger");
 }
 
-/// Removes the trigger. Returns true when it terminated a connection.
+/// True when it terminated a connection.
 async fn stop_breaking(db: &PgPool, (table, ..): (&str, &str, &str)) -> bool {
     let happened = sqlx::query_scalar("select is_called from faults").fetch_one(db).await.expect("a flag");
     let sql = format!("drop trigger fault on {table}");
@@ -315,8 +309,7 @@ async fn stop_breaking(db: &PgPool, (table, ..): (&str, &str, &str)) -> bool {
     happened
 }
 
-/// Contract: workers 3. When the connection breaks at any step of an operation, the operation runs at most once and its caller
-/// receives a response. The session does not stay busy, and its slot is freed.
+/// Contract: workers 3. The operation runs at most once and its caller receives a response.
 #[tokio::test]
 async fn broken_connection_at_any_step_leaves_nothing_busy() {
     let mut scene = Scene::start().await;
@@ -360,7 +353,6 @@ async fn broken_connection_at_any_step_leaves_nothing_busy() {
         until_settled(&named).await;
         assert!(stop_breaking(&db, step).await, "no create took this step: {named}");
         assert_told(&answer, 201, &named);
-        // A caller that received 201 has a working session.
         if answer.status == 201 {
             let id = answer.body["id"].as_str().expect("an id");
             assert_eq!(scene.client.status(id).await, "ready", "{named}");
@@ -370,7 +362,7 @@ async fn broken_connection_at_any_step_leaves_nothing_busy() {
     scene.app.stop().await;
 }
 
-/// Contract: workers 14. The embedded database restarts after it is killed, idle or busy, and keeps acknowledged changes.
+/// Contract: workers 14.
 #[tokio::test]
 async fn killed_embedded_database_restarts() {
     let app = App::webkit().embedded().start().await;
@@ -411,9 +403,7 @@ async fn killed_embedded_database_restarts() {
     app.stop().await;
 }
 
-/// Contract: workers 10. SIGTERM drains. A running operation finishes when it can, and a session is served until its owner ends
-/// it. Work that exceeds the drain timeout is ended. Every caller receives a response, every session ends, and every slot is
-/// freed.
+/// Contract: workers 10. A running operation finishes when it can, and a session is served until its owner ends it.
 #[tokio::test]
 async fn sigterm_drains_and_responds_to_callers() {
     for (drain, work, finishes) in
@@ -449,7 +439,7 @@ async fn sigterm_drains_and_responds_to_callers() {
     }
 }
 
-/// Contract: requests 13. A client that disconnects, at any moment, cancels nothing and corrupts nothing.
+/// Contract: requests 13.
 #[tokio::test]
 async fn disconnected_callers_cancel_nothing() {
     let scene = Scene::start().await;
@@ -487,7 +477,6 @@ async fn disconnected_callers_cancel_nothing() {
         until_settled().await;
         assert_eq!(failures(app, session).await, Vec::<Value>::new());
     }
-    // A navigation whose caller has disconnected continues to its end.
     let hit = json!({"url": scene.site.url("/redirect?to=/hit")});
     leave_after(Duration::from_millis(60), post(format!("/v1/sessions/{session}/navigate"), hit)).await;
     until_settled().await;
@@ -497,7 +486,6 @@ async fn disconnected_callers_cancel_nothing() {
     assert_eq!(scene.visit("/").await.body["status"], 200);
     scene.assert_ready().await;
 
-    // Sessions whose creators disconnected are listed, ready, and can be destroyed.
     let left = client.get("/v1/sessions?label=left&limit=100").await.expect(200).body;
     for session in left["data"].as_array().expect("sessions") {
         assert_eq!(session["status"], "ready");
@@ -520,7 +508,7 @@ async fn disconnected_callers_cancel_nothing() {
     scene.app.stop().await;
 }
 
-/// Contract: workers 13. Ended sessions leave no process, folder, socket or file descriptor behind.
+/// Contract: workers 13. This includes folders, sockets and file descriptors.
 #[tokio::test]
 async fn ended_sessions_leave_no_resources() {
     let scene = Scene::of(App::webkit().set("worker.warm_pool", "1").start().await).await;

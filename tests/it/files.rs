@@ -1,5 +1,4 @@
-//! Uploads and downloads with the simulated driver (contract: files). A simulated browser downloads what is at
-//! `download.simulated.example`.
+//! Uploads and downloads with the simulated driver (contract: files).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,7 +23,6 @@ fn upload(files: &[Value]) -> Value {
     json!({"action": {"kind": "upload", "selector": "#file", "files": files}})
 }
 
-/// Navigates to a download, and returns its id.
 async fn download(client: &Client, session: &str, name_and_query: &str) -> String {
     let url = format!("https://download.simulated.example/{name_and_query}");
     let answer = client.navigate(session, &url).await;
@@ -35,7 +33,7 @@ fn content_path(session: &str, download: &str) -> String {
     format!("/v1/sessions/{session}/downloads/{download}/content")
 }
 
-/// Contract: files 1, 7. An upload is an action of `interact`, and its intent has neither names nor content.
+/// Contract: files 1, 7. The intent of the upload has neither.
 #[tokio::test]
 async fn upload_leaves_no_name_and_no_content_in_the_database() {
     let app = App::simulated().start().await;
@@ -59,7 +57,7 @@ async fn upload_leaves_no_name_and_no_content_in_the_database() {
     app.stop().await;
 }
 
-/// Contract: files 1, 4, 5; requests 4. Invalid files are a 400 on their member.
+/// Contract: files 1, 4, 5; requests 4.
 #[tokio::test]
 async fn invalid_upload_is_400() {
     let app = App::simulated().start().await;
@@ -89,8 +87,7 @@ async fn invalid_upload_is_400() {
     app.stop().await;
 }
 
-/// Contract: files 1; requests 5. 16 MiB of files are accepted, and more are a 413, as is a body of more than 24 MiB. Other
-/// routes keep their limit.
+/// Contract: files 1; requests 5. The limit is 16 MiB of files, in a body of at most 24 MiB.
 #[tokio::test]
 async fn too_large_upload_is_413() {
     let app = App::simulated().start().await;
@@ -107,7 +104,6 @@ async fn too_large_upload_is_413() {
     let padded = format!(r#"{{"padding":"{}"}}"#, "x".repeat(MIB));
     client.post_raw(&format!("/v1/sessions/{session}/wait"), padded.clone()).await.problem(413, "payload-too-large");
     client.post_raw(&interact, padded).await.invalid("action");
-    // Several at once wait for each other's memory.
     let sessions = [session.clone(), session];
     let uploads = sessions.map(|session| {
         let (client, body) = (client.clone(), upload(&[file("a", &vec![1; 15 * MIB])]));
@@ -119,7 +115,7 @@ async fn too_large_upload_is_413() {
     app.stop().await;
 }
 
-/// Contract: files 8, 9, 14. A navigation to a download keeps the page, and the download is listed.
+/// Contract: files 8, 9, 14. The page stays.
 #[tokio::test]
 async fn navigation_to_a_download_lists_it() {
     let app = App::simulated().start().await;
@@ -146,7 +142,7 @@ async fn navigation_to_a_download_lists_it() {
     app.stop().await;
 }
 
-/// Contract: files 10, 11. The content is a file to save, whatever its name and type are.
+/// Contract: files 10, 11. This holds for every name and type.
 #[tokio::test]
 async fn content_is_an_attachment() {
     let app = App::simulated().start().await;
@@ -197,7 +193,7 @@ async fn content_is_an_attachment() {
     app.stop().await;
 }
 
-/// Contract: files 9, 10, 16. What cannot be read, and by whom.
+/// Contract: files 9, 10, 16.
 #[tokio::test]
 async fn download_of_another_session_is_404() {
     let app = App::simulated().start().await;
@@ -228,7 +224,7 @@ async fn download_of_another_session_is_404() {
     app.stop().await;
 }
 
-/// Contract: files 13. Downloads are read while an operation runs, and are not usage.
+/// Contract: files 13. Reads are not usage.
 #[tokio::test]
 async fn reading_downloads_does_not_claim_the_session() {
     let app = App::simulated().start().await;
@@ -250,7 +246,7 @@ async fn reading_downloads_does_not_claim_the_session() {
     app.stop().await;
 }
 
-/// Contract: files 15. A wait returns a download since the previous operation began, and otherwise none.
+/// Contract: files 15. It has begun since the previous operation began.
 #[tokio::test]
 async fn wait_returns_a_new_download() {
     let app = App::simulated().start().await;
@@ -267,7 +263,7 @@ async fn wait_returns_a_new_download() {
     app.stop().await;
 }
 
-/// Contract: files 10. A large download takes little memory, and a client that stops reading stops the transfer.
+/// Contract: files 10. A client that stops reading stops the transfer.
 #[tokio::test]
 async fn large_download_takes_little_memory() {
     const BYTES: usize = 300 * MIB;
@@ -292,7 +288,7 @@ async fn large_download_takes_little_memory() {
     app.stop().await;
 }
 
-/// Contract: files 16. Files are lost with their worker.
+/// Contract: files 16.
 #[tokio::test]
 async fn downloads_of_a_dead_worker_are_502() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -313,7 +309,7 @@ async fn downloads_of_a_dead_worker_are_502() {
     app.stop().await;
 }
 
-/// Contract: files 17; agent-grammar 11. A file that is attached to an agent session can be uploaded by a message.
+/// Contract: files 17; agent-grammar 11. A message names the file.
 #[tokio::test]
 async fn agent_uploads_an_attached_file() {
     let app = App::simulated().start().await;

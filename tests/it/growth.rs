@@ -1,6 +1,5 @@
-//! Performance with the data of months of use. No recurring job and no list becomes slower, and an idle service sends few
-//! statements. The tests count every statement that the service sends, as `pg_stat_statements` reports it, so that a new
-//! statement must meet the same limits.
+//! No recurring job and no list becomes slower, and an idle service sends few statements. The tests count every statement that
+//! the service sends, as `pg_stat_statements` reports it, so that a new statement must meet the same limits.
 
 use std::time::Duration;
 
@@ -11,12 +10,10 @@ use nix::sys::signal::Signal;
 use crate::support::statements::list;
 use crate::support::{App, Client, Role, eventually};
 
-/// Maximum average number of 8 KiB pages that a statement may read per call, for up to ten rows. The smallest filled table has
-/// more than 1,500.
+/// 8 KiB pages per call, on average, for up to ten rows. The smallest filled table has more than 1,500.
 const PAGES: f64 = 1_000.0;
 
 impl App {
-    /// Makes the next run of each scheduled job due.
     async fn make_scheduled_jobs_due(&self) {
         self.execute_all("update apalis.jobs set run_at = now() where job_type = 'maintenance' and status = 'Pending'")
             .await;
@@ -97,23 +94,19 @@ async fn exercise_and_check(app: &App, client: &Client, scraper: &Client, sessio
     assert_eq!(scans(app).await, before, "a large table was read in full");
 }
 
-/// Number of sequential scans of each large table.
 async fn scans(app: &App) -> Vec<(String, i64)> {
     let scans = "select relname::text, seq_scan from pg_stat_user_tables where n_live_tup > 20000 order by relname";
     sqlx::query_as(scans).fetch_all(&app.database.pool).await.expect("the counts")
 }
 
-/// Number of idle workers. With so many, the result hardly depends on whether the window contains a full minute, at which most
-/// scheduled jobs are due.
+/// With so many, the result hardly depends on whether the window contains a full minute, at which most scheduled jobs are due.
 const WORKERS: usize = 8;
-/// Maximum number of statements per second and worker. Scheduled jobs that run every minute are shared, so that each of many
-/// workers runs few of them. A window with a full minute has up to 0.3 more than one without.
+/// Per second and worker. Scheduled jobs that run every minute are shared, so that each of many workers runs few of them. A
+/// window with a full minute has up to 0.3 more than one without.
 const IDLE: f64 = 2.1;
-/// Time during which statements are counted.
 const WINDOW: Duration = Duration::from_secs(24);
 
-/// Idle workers send few statements. Each renews its lease every 2 s and polls as often, with one statement, for work whose
-/// wake-up was lost. One of them runs the scheduled jobs.
+/// Each renews its lease every 2 s and polls as often, with one statement, for work whose wake-up was lost.
 #[tokio::test]
 async fn idle_workers_send_few_statements() {
     let roles = [&[Role::Api][..], &[Role::Worker; WORKERS]].concat();

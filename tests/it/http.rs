@@ -1,5 +1,5 @@
-//! Behaviour of all routes: problem documents, hostile bodies, headers, slow clients, and the operators' routes (contract:
-//! requests; errors; versioning; operators).
+//! Behaviour of all routes: problem documents, hostile bodies, headers, slow clients, and the operators' routes
+//! (contract: requests; errors; versioning; operators).
 
 mod bodies;
 mod cors;
@@ -18,7 +18,7 @@ use crate::support::namespaces::{run_on_small_disk, small_disk};
 use crate::support::routes::{Route, session_routes};
 use crate::support::{App, Client, Role, eventually, raw, unknown_id};
 
-/// Contract: errors 1; requests 9. Every error is a problem document with the path and id of the request.
+/// Contract: errors 1; requests 9. The document has the path and id of the request.
 #[tokio::test]
 async fn errors_are_problem_documents() {
     let app = App::simulated().start().await;
@@ -60,8 +60,7 @@ async fn errors_are_problem_documents() {
     app.stop().await;
 }
 
-/// Contract: requests 9. Every answer has `X-Request-Id`. An id from the caller is kept if it is safe to log, and replaced
-/// otherwise.
+/// Contract: requests 9. An id from the caller is kept if it is safe to log, and replaced otherwise.
 #[tokio::test]
 async fn every_answer_has_a_unique_request_id() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
@@ -110,7 +109,7 @@ async fn every_answer_has_a_unique_request_id() {
     app.stop().await;
 }
 
-/// Contract: requests 12. A connection of a slow client is closed in time.
+/// Contract: requests 12.
 #[tokio::test]
 async fn slow_clients_are_disconnected() {
     let app = App::simulated().set("server.header_timeout", "1s").set("server.body_timeout", "1s").start().await;
@@ -145,7 +144,7 @@ async fn slow_clients_are_disconnected() {
     app.stop().await;
 }
 
-/// Starts a request and never completes it: sends nothing more, or one byte every 100 ms.
+/// Sends nothing more, or one byte every 100 ms.
 async fn send_slowly(app: &App, start: &str, drips: bool) -> String {
     let (mut reader, mut writer) = raw::connect(&app.base_url).await;
     writer.write_all(start.as_bytes()).await.expect("the service listens");
@@ -163,7 +162,6 @@ async fn send_slowly(app: &App, start: &str, drips: bool) -> String {
     answer
 }
 
-/// Reads until the service closes the connection.
 async fn read_to_end(reader: &mut tokio::net::tcp::OwnedReadHalf) -> String {
     use tokio::io::AsyncReadExt;
 
@@ -174,14 +172,12 @@ async fn read_to_end(reader: &mut tokio::net::tcp::OwnedReadHalf) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Contract: workers 17. On a full disk the process is not ready but stays alive. Simulated sessions write nothing and are
-/// still placed.
+/// Contract: workers 17. The process stays alive. Simulated sessions write nothing and are still placed.
 #[tokio::test]
 async fn service_on_full_disk_is_not_ready() {
     run_on_small_disk("http::inside_a_small_disk").await;
 }
 
-/// Started by [`service_on_full_disk_is_not_ready`].
 #[tokio::test]
 #[ignore = "another test starts it in its own mount namespace"]
 async fn inside_a_small_disk() {
@@ -199,7 +195,6 @@ async fn inside_a_small_disk() {
     .await;
     app.client().await.session().await;
 
-    // A mail that could not be written is sent once the disk has space.
     let rest = disk.join("rest");
     let mut file = std::fs::File::create(&rest).expect("a file");
     while std::io::Write::write_all(&mut file, &[1; 4096]).is_ok() {}
@@ -231,8 +226,7 @@ async fn health_routes_need_no_credential() {
     app.stop().await;
 }
 
-/// Contract: versioning 1; authorization 1. `/openapi.json` contains every route of this release and equals the output of the
-/// binary. Every route under `/v1` that is not declared public is 401 without a credential.
+/// Contract: versioning 1; authorization 1. The document equals the output of the binary.
 #[tokio::test]
 async fn openapi_document_contains_every_route() {
     let app = App::simulated().start().await;
@@ -279,7 +273,7 @@ async fn openapi_document_contains_every_route() {
     app.stop().await;
 }
 
-/// Contract: versioning 1; errors 2. `/docs` loads only resources of the service itself, and every problem type has a page.
+/// Contract: versioning 1; errors 2. Every problem type has a page.
 #[tokio::test]
 async fn docs_and_error_pages_load_no_foreign_resources() {
     let app = App::simulated().start().await;
@@ -334,7 +328,6 @@ async fn page(app: &App, path: &str) -> String {
     response.text().await.expect("text")
 }
 
-/// Resources and links of a page.
 fn references(html: &str) -> Vec<String> {
     let mut found = Vec::new();
     for attribute in ["src=", "href=", "action=", "url("] {
@@ -347,8 +340,7 @@ fn references(html: &str) -> Vec<String> {
     found
 }
 
-/// Contract: requests 10. The client's address is the one that a trusted proxy adds. Earlier entries, written by the client,
-/// are ignored.
+/// Contract: requests 10. The proxy adds it. Earlier entries, written by the client, are ignored.
 #[tokio::test]
 async fn trusted_proxy_determines_the_client_address() {
     let app = App::simulated().set("server.trusted_proxies", "127.0.0.0/8, 192.0.2.0/24").start().await;
@@ -377,7 +369,7 @@ async fn trusted_proxy_determines_the_client_address() {
     app.stop().await;
 }
 
-/// Contract: errors 2. The operator configures the base address and the address of the problem pages.
+/// Contract: errors 2. The operator configures both addresses.
 #[tokio::test]
 async fn problem_type_is_under_the_errors_url() {
     let app = App::simulated().roles(&[Role::Api]).set("server.base_url", "https://kit.example/fleet/").start().await;

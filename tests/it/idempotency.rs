@@ -11,10 +11,9 @@ use crate::support::card_provider::CardProvider;
 use crate::support::crypto_processor::CryptoProcessor;
 use crate::support::{Answer, App, Client};
 
-/// An encryption key: 32 bytes in base64.
+/// 32 bytes in base64.
 const KEY: &str = "a2V5IGtleSBrZXkga2V5IGtleSBrZXkga2V5IGtleSE=";
 
-/// A request that can be repeated, with a second body.
 struct Request {
     operation: &'static str,
     path: String,
@@ -30,7 +29,7 @@ impl Request {
     }
 }
 
-/// A request for each operation that accepts a key. Messages go to this agent session.
+/// For each operation that accepts a key. Messages go to this agent session.
 fn requests(agent: &str) -> [Request; 4] {
     let purchase = |tier: &str| json!({"tier": tier, "success_url": "https://example.com/1", "cancel_url": "https://example.com/2"});
     [
@@ -84,9 +83,8 @@ async fn rules(app: &App) -> BTreeMap<String, Value> {
     rules
 }
 
-/// Contract: requests 17; agents 3, 27, 28; billing 5, 6, 31. A repeated request gets the first answer. Another body with the
-/// same key is answered by the documented rule, and `Idempotent-Replayed` is set as documented. Keys of different accounts are
-/// independent, and a blank key is no key.
+/// Contract: requests 17; agents 3, 27, 28; billing 5, 6, 31. The rule decides about another body with the same key and about
+/// `Idempotent-Replayed`.
 #[tokio::test]
 async fn idempotency_key_follows_the_documented_rule() {
     let (cards, processor) = (CardProvider::start().await, CryptoProcessor::start().await);
@@ -133,7 +131,6 @@ async fn idempotency_key_follows_the_documented_rule() {
 
         let elsewhere = their_request.send(&other, &["once"], &their_request.body).await.expect(request.status);
         assert_ne!(elsewhere.body, first.body, "{about}");
-        // Requests with a blank key are independent.
         for _ in 0..2 {
             let unnamed = request.send(&client, &["  "], &request.body).await.expect(request.status);
             assert!(unnamed.body != first.body && !is_marked(&unnamed), "{about}");

@@ -15,7 +15,6 @@ use crate::support::{Answer, App, Client, assert_timestamp, at_once, eventually,
 
 const CONFIRM: &str = "/v1/auth/oauth/confirm";
 
-/// A service with a configured and running provider.
 async fn service() -> (App, IdentityProvider) {
     let mut provider = IdentityProvider::new();
     let app = scraped(provider.configure(App::simulated())).start().await;
@@ -23,8 +22,7 @@ async fn service() -> (App, IdentityProvider) {
     (app, provider)
 }
 
-/// Asserts that the answer has a session, and returns its account and a client with it. The answer may also have a token to
-/// replace a removed password.
+/// Also returns its account and a client.
 fn signed_in(app: &App, answer: &Answer) -> (AccountId, Client) {
     assert_eq!(answer.status, 200, "{}", answer.body);
     let session = &answer.body["session"];
@@ -52,9 +50,8 @@ impl App {
     }
 }
 
-/// Contract: identities 3, 4. The first sign-in creates an account with a verified address. Later sign-ins find it by the
-/// subject, even if the address or name at the provider has changed. Contract: audit-log 12. Each sign-in writes
-/// `account.login` with these members and no method.
+/// Contract: identities 3, 4. Later sign-ins find the account by the subject, even if the address or name at the provider has
+/// changed. Contract: audit-log 12. Each sign-in writes `account.login` with these members and no method.
 #[tokio::test]
 async fn first_sign_in_creates_an_account_later_ones_find_it() {
     let (app, provider) = service().await;
@@ -95,7 +92,6 @@ async fn claims_in_the_id_token_are_accepted() {
     app.stop().await;
 }
 
-/// Concurrent first sign-ins of one person create one account.
 #[tokio::test]
 async fn concurrent_first_sign_ins_create_one_account() {
     let (app, provider) = service().await;
@@ -112,8 +108,7 @@ async fn concurrent_first_sign_ins_create_one_account() {
     app.stop().await;
 }
 
-/// Contract: identities 5, 6. If the address belongs to an account without a link to the provider, a mail asks to confirm, and
-/// there is no session. Its link signs in and creates the link to the provider. Of concurrent uses of the link one succeeds.
+/// Contract: identities 5, 6. A mail asks to confirm, and there is no session.
 #[tokio::test]
 async fn known_address_requires_confirmation() {
     let (app, provider) = service().await;
@@ -126,7 +121,6 @@ async fn known_address_requires_confirmation() {
     assert_eq!(asked.body["confirmation_required"], true);
     assert_timestamp(&asked.body["expires_at"]);
     let old = app.mail_to(&address, Template::ConfirmSignIn).await.token;
-    // A second request invalidates the first mail's link.
     Browser::new(&app).sign_in(&provider, &claims).await.expect(202);
     let link = app.mail_number(2, &address, Template::ConfirmSignIn).await.token;
     assert_eq!(app.web_sessions(account).await, 0);
@@ -187,8 +181,7 @@ async fn password_set_before_verification_is_removed() {
     app.stop().await;
 }
 
-/// A sign-in flow can be completed once, within ten minutes, in the browser that started it and at its provider. A forged
-/// callback link cannot sign a visitor in to another account.
+/// A flow lasts ten minutes and belongs to its provider. A forged callback link cannot sign a visitor in to another account.
 #[tokio::test]
 async fn flow_completes_once_in_the_starting_browser() {
     let (app, provider) = service().await;
@@ -216,8 +209,8 @@ async fn flow_completes_once_in_the_starting_browser() {
     app.stop().await;
 }
 
-/// The redirect has a state, a nonce and a PKCE challenge. The cookie that binds the flow to the browser is not accessible to
-/// scripts and not sent with cross-site forms. Contract: operators 5. The request is counted with its route.
+/// The cookie that binds the flow to the browser is not accessible to scripts and not sent with cross-site forms.
+/// Contract: operators 5. The request is counted with its route.
 #[tokio::test]
 async fn start_redirects_with_state_nonce_and_challenge() {
     let (app, provider) = service().await;
@@ -261,8 +254,7 @@ async fn start_redirects_with_state_nonce_and_challenge() {
     app.stop().await;
 }
 
-/// Contract: identities 2, 4. Without a verified address no account is created. A denied request or an invalid code does not
-/// sign in.
+/// Contract: identities 2, 4.
 #[tokio::test]
 async fn unverified_address_or_invalid_code_does_not_sign_in() {
     let (app, provider) = service().await;
@@ -298,7 +290,6 @@ async fn unverified_address_or_invalid_code_does_not_sign_in() {
     app.stop().await;
 }
 
-/// A provider that is down does not prevent the start. The service retries, and accepts new signing keys.
 #[tokio::test]
 async fn provider_may_restart_with_other_keys() {
     let mut provider = IdentityProvider::new();
@@ -327,8 +318,7 @@ async fn provider_may_restart_with_other_keys() {
     app.stop().await;
 }
 
-/// Contract: identities 7. An account with a second factor receives a challenge, without a session or audit row. A suspended
-/// account is 403, and a deleted account releases its identities.
+/// Contract: identities 7. A suspended account is 403, and a deleted account releases its identities.
 #[tokio::test]
 async fn identity_has_the_restrictions_of_its_account() {
     let (app, provider) = service().await;

@@ -1,4 +1,4 @@
-//! Access to the live view of a session (contract: live 24 to 28). Its contents are tested with real WebKit.
+//! Access to the live view of a session (contract: live 24 to 28).
 
 mod driving;
 
@@ -18,7 +18,6 @@ async fn issue(client: &Client, session: &str, body: Value) -> Answer {
     client.post(&format!("/v1/sessions/{session}/live-tickets"), body).await
 }
 
-/// Headers that open a WebSocket with a ticket.
 fn opening(ticket: &str) -> HeaderMap {
     let text = |text: &str| HeaderValue::try_from(text).expect("a header");
     let mut headers = HeaderMap::new();
@@ -35,7 +34,7 @@ async fn watch(app: &App, session: &str, headers: HeaderMap) -> Answer {
     stranger.send(stranger.request(Method::GET, &format!("/v1/sessions/{session}/live")).headers(headers)).await
 }
 
-/// Contract: live 24. The form of a ticket, the validation of the request body, and the credentials that a ticket requires.
+/// Contract: live 24.
 #[tokio::test]
 async fn ticket_requires_access_to_the_session() {
     let app = App::simulated().start().await;
@@ -62,7 +61,6 @@ async fn ticket_requires_access_to_the_session() {
     let reader = app.client_of(account, &["read:sessions"]).await;
     issue(&reader, &session, json!({"role": "viewer"})).await.expect(201);
     issue(&reader, &session, json!({"role": "controller"})).await.problem(403, "forbidden");
-    // A controller ticket requires only the write scope.
     let driver = app.client_of(account, &["write:sessions"]).await;
     issue(&driver, &session, json!({"role": "controller"})).await.expect(201);
     for viewer in [json!({"role": "viewer"}), json!({"role": null}), json!({})] {
@@ -85,8 +83,7 @@ async fn ticket_requires_access_to_the_session() {
     app.stop().await;
 }
 
-/// Contract: live 25, 26. An invalid upgrade request receives the matching error, and an invalid ticket is treated like a missing
-/// one.
+/// Contract: live 25, 26.
 #[tokio::test]
 async fn view_without_valid_ticket_is_rejected() {
     let app = App::simulated().set("live.ticket_ttl", "2s").set("live.origins", "https://desk.example.com");
@@ -131,7 +128,7 @@ async fn view_without_valid_ticket_is_rejected() {
     app.stop().await;
 }
 
-/// Contract: live 25. Of 64 concurrent requests with one ticket, one opens the view.
+/// Contract: live 25.
 #[tokio::test]
 async fn one_of_64_uses_of_a_ticket_opens_the_view() {
     let app = App::simulated().start().await;
@@ -150,7 +147,7 @@ async fn one_of_64_uses_of_a_ticket_opens_the_view() {
     app.stop().await;
 }
 
-/// Waits until a viewer is disconnected, which must take less than 5 s, and returns the close code.
+/// This must take less than 5 s. Returns the close code.
 async fn until_disconnected(viewer: &mut Viewer) -> Option<u16> {
     let since = Instant::now();
     let code = viewer.until_closed().await;
@@ -158,8 +155,8 @@ async fn until_disconnected(viewer: &mut Viewer) -> Option<u16> {
     code
 }
 
-/// Contract: live 6, 20. A viewer is disconnected within 5 s when its credential ends: when the key is revoked, the user signs
-/// out, the membership is removed, the account is suspended, or the session ends. Viewers with other credentials stay connected.
+/// Contract: live 6, 20. This takes at most 5 s after the key is revoked, the user signs out, the membership is removed, the
+/// account is suspended, or the session ends.
 #[tokio::test]
 async fn viewer_is_disconnected_when_its_credential_ends() {
     let app = App::simulated().start().await;
@@ -228,8 +225,7 @@ async fn viewer_is_disconnected_when_its_credential_ends() {
     app.stop().await;
 }
 
-/// Contract: live 6, 31; oauth 4. A viewer with an OAuth token is disconnected when the token expires, although its client can
-/// get another one. A link that an OAuth client made is valid as long as the client exists.
+/// Contract: live 6, 31; oauth 4. A link that an OAuth client made is valid as long as the client exists.
 #[tokio::test]
 async fn view_ends_with_its_oauth_token_and_link_with_its_client() {
     let app = App::simulated().set("auth.oauth_token_ttl", "4s").start().await;
@@ -260,8 +256,7 @@ async fn view_ends_with_its_oauth_token_and_link_with_its_client() {
     app.stop().await;
 }
 
-/// Contract: live 6; authorization 4, 5. After a downgrade to the free tier, API keys and OAuth tokens give no access to a live
-/// view. Device credentials and signed-in users keep their access. A link by a key works again after an upgrade.
+/// Contract: live 6; authorization 4, 5. Device credentials and signed-in users keep their access.
 #[tokio::test]
 async fn downgrade_disconnects_viewers_with_keys_and_tokens() {
     let app = App::simulated().start().await;
@@ -296,7 +291,7 @@ async fn downgrade_disconnects_viewers_with_keys_and_tokens() {
     app.stop().await;
 }
 
-/// Contract: live 27. Of concurrent viewers, exactly the limit is admitted.
+/// Contract: live 27.
 #[tokio::test]
 async fn concurrent_viewers_respect_the_limit() {
     let app = App::simulated()
@@ -330,14 +325,12 @@ async fn concurrent_viewers_respect_the_limit() {
     app.stop().await;
 }
 
-/// Contract: live 21, 22. A worker with an address that other machines can reach uses TLS, and the API trusts only the
-/// certificate with the stored fingerprint.
+/// Contract: live 21, 22. The API trusts only the certificate with the stored fingerprint.
 #[tokio::test]
 async fn worker_on_another_machine_requires_tls() {
     in_a_network_of_its_own("live::worker_inside_network_namespace").await;
 }
 
-/// Started by [`worker_on_another_machine_requires_tls`].
 #[tokio::test]
 #[ignore = "runs in a network namespace that another test starts"]
 async fn worker_inside_network_namespace() {
@@ -361,7 +354,7 @@ async fn worker_inside_network_namespace() {
     app.stop().await;
 }
 
-/// Contract: live 28. When an API process shuts down, its views end without delaying it.
+/// Contract: live 28. The views do not delay the shutdown.
 #[tokio::test]
 async fn view_ends_with_its_api_process() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -384,8 +377,7 @@ async fn follow(app: &App, secret: &str) -> Answer {
     app.stranger().post("/v1/live-links/follow", json!({"link": secret})).await
 }
 
-/// Contract: live 29 to 32. A link works for any visitor until it expires, is deleted, or its creator loses access to the
-/// session. Its creation requires write access, and the number of links per session is limited.
+/// Contract: live 29 to 32. A link also ends when its creator loses access to the session.
 #[tokio::test]
 async fn link_works_for_any_visitor_until_deleted_or_expired() {
     let app = App::simulated().start().await;
@@ -404,7 +396,6 @@ async fn link_works_for_any_visitor_until_deleted_or_expired() {
         sqlx::query_scalar("select l::text from live_links l").fetch_all(&app.database.pool).await.expect("links");
     assert!(kept.len() == 1 && !kept[0].contains(secret), "{kept:?}");
 
-    // A link can be followed repeatedly and without credentials.
     for _ in 0..2 {
         let ticket = follow(&app, secret).await.expect(201).body;
         assert_eq!(ticket["url"], format!("{}/v1/sessions/{session}/live", app.base_url.replace("http://", "ws://")));
@@ -465,8 +456,7 @@ async fn link_works_for_any_visitor_until_deleted_or_expired() {
     app.stop().await;
 }
 
-/// Contract: live 33, 34. The page is the same for all visitors, sends no referrer, and can be framed only by origins that may
-/// open a live view.
+/// Contract: live 33, 34. The page is the same for all visitors and sends no referrer.
 #[tokio::test]
 async fn live_page_allows_frames_only_of_configured_origins() {
     for (origins, ancestors) in

@@ -1,4 +1,4 @@
-//! Agent sessions over video with LiveKit (contract: livekit).
+//! Agent sessions over video (contract: livekit).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,7 +17,6 @@ use crate::support::app::Builder;
 use crate::support::people::ENCRYPTION_KEY;
 use crate::support::{Answer, App, Client, assert_timestamp, at_once, members, unknown_id};
 
-/// Decoded value of [`ENCRYPTION_KEY`].
 pub const SEALS: [u8; 32] = *b"Kitfleet keeps second factors...";
 const KEY: &str = "APInode";
 const SECRET: &str = "a-secret-of-LiveKit-that-is-shown-to-nobody";
@@ -33,7 +32,7 @@ impl Client {
 }
 
 impl App {
-    /// Registers a machine whose secret is encrypted with this key. Returns true when it is new.
+    /// The secret is encrypted with this key. Returns true when the machine is new.
     pub async fn register(&self, name: &str, api_secret: &str, capacity: Option<i32>, key: [u8; 32]) -> bool {
         let livekit_url = format!("wss://{name}.example.com");
         let new = NewMacNode { name, livekit_url: &livekit_url, api_key: KEY, api_secret, capacity };
@@ -42,12 +41,10 @@ impl App {
         livekit::register(&mut conn, &checked, &Vault::new(key, &[])).await.expect("a node").1
     }
 
-    /// Value of the metric for registrations with this outcome.
     async fn registered(&self, outcome: &str) -> u64 {
         self.sample(&format!("service_mac_node_livekit_register_total{{outcome=\"{outcome}\"}} ")).await
     }
 
-    /// Value of the metric for token requests with this role and outcome.
     async fn minted(&self, role: &str, outcome: &str) -> u64 {
         self.sample(&format!("service_livekit_token_mint_total{{role=\"{role}\",outcome=\"{outcome}\"}} ")).await
     }
@@ -59,7 +56,7 @@ impl App {
     }
 }
 
-/// Results of LiveKit's token verifier for these keys, secrets and tokens.
+/// From LiveKit's token verifier.
 async fn read(tokens: &[(&str, &str, &str)]) -> Vec<Value> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/livekit/read.py");
     let python = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("livekit/bin/python");
@@ -76,13 +73,13 @@ async fn read(tokens: &[(&str, &str, &str)]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// Claims of a token. The signature is not checked.
+/// The signature is not checked.
 fn claims(token: &str) -> Value {
     let payload = token.split('.').nth(1).expect("three parts");
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).expect("base64")).expect("JSON")
 }
 
-/// Contract: livekit 4, 5. LiveKit's own token verifier accepts a token with the secret of its machine and with no other.
+/// Contract: livekit 4, 5. The secret is that of the token's machine.
 #[tokio::test]
 async fn livekit_verifier_accepts_tokens() {
     let app = with_encryption_key().start().await;
@@ -134,7 +131,7 @@ async fn livekit_verifier_accepts_tokens() {
     app.stop().await;
 }
 
-/// Contract: livekit 4, 6, 7. A request that receives no token gets an error with the reason, and is counted.
+/// Contract: livekit 4, 6, 7.
 #[tokio::test]
 async fn token_rejections_have_a_reason_and_are_counted() {
     let app = with_encryption_key().start().await;
@@ -155,7 +152,6 @@ async fn token_rejections_have_a_reason_and_are_counted() {
     app.register("mac-2", SECRET, None, SEALS).await;
     let placed = client.livekit_token(&agent, "controller").await.expect(200).body;
     assert_eq!(placed["url"], "wss://mac-2.example.com");
-    // A registration with the same name replaces the machine and keeps its rooms.
     assert!(!app.register("mac-2", SECRET, None, [7; 32]).await);
     client.livekit_token(&agent, "controller").await.problem(503, "feature-unavailable");
     assert!(!app.register("mac-1", SECRET, None, SEALS).await && !app.register("mac-2", SECRET, None, SEALS).await);
@@ -179,7 +175,7 @@ async fn token_rejections_have_a_reason_and_are_counted() {
     app.stop().await;
 }
 
-/// Contract: livekit 7. Requests that are rejected before the look-up of the agent session are counted, whatever the reason.
+/// Contract: livekit 7. They are rejected before the look-up of the agent session.
 #[tokio::test]
 async fn token_without_scope_or_role_is_counted_as_forbidden() {
     let app = with_encryption_key().start().await;
@@ -200,7 +196,6 @@ async fn token_without_scope_or_role_is_counted_as_forbidden() {
         assert_eq!(app.minted(role, "forbidden").await, 2, "role");
         free.get(&path(role)).await.problem(403, "forbidden");
         assert_eq!(app.minted(role, "forbidden").await, 3, "tier");
-        // Requests without a valid credential or a valid role are not counted.
         app.stranger().get(&path(role)).await.problem(401, "unauthorized");
         narrow.get(&path("admin")).await.problem(403, "forbidden");
         assert_eq!(app.minted(role, "forbidden").await, 3, "{role}");
@@ -208,8 +203,7 @@ async fn token_without_scope_or_role_is_counted_as_forbidden() {
     app.stop().await;
 }
 
-/// Contract: livekit 6. Rooms are distributed by the capacity of the machines, which is never exceeded. A room stays on its
-/// machine, also with concurrent requests.
+/// Contract: livekit 6. The capacity is never exceeded.
 #[tokio::test]
 async fn rooms_are_distributed_by_machine_capacity() {
     let app = with_encryption_key().set("worker.max_sessions", "8").start().await;
@@ -231,7 +225,6 @@ async fn rooms_are_distributed_by_machine_capacity() {
     }
     let count = |url: &str| rooms.values().filter(|(_, at)| at == url).count();
     assert_eq!((count("wss://mac-1.example.com"), count("wss://mac-2.example.com"), count("")), (1, 3, 1));
-    // Closing an agent session frees its room.
     let full = rooms.iter().find(|(_, (status, _))| *status == 503).expect("one without a room").0;
     let other = rooms.iter().find(|(_, (status, _))| *status == 200).expect("one with a room").0;
     client.delete(&format!("/v1/agent-sessions/{other}")).await.expect(204);
@@ -239,7 +232,7 @@ async fn rooms_are_distributed_by_machine_capacity() {
     app.stop().await;
 }
 
-/// Contract: livekit 1 to 3; staff 2. Staff register machines over HTTP, and every outcome is counted.
+/// Contract: livekit 1 to 3; staff 2.
 #[tokio::test]
 async fn registration_of_machines_is_staff_only_and_counted() {
     let app = with_encryption_key().start().await;

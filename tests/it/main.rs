@@ -1,5 +1,4 @@
 //! Tests of the whole service from outside, with the real binary, PostgreSQL and HTTP and, in `webkit` modules, real WebKit.
-//! Each test names the rule of the contract (docs/contract) that it checks.
 
 #![expect(clippy::disallowed_methods, reason = "tests find their database server and their PATH in the environment")]
 #![expect(clippy::print_stderr, reason = "a failing test shows what its service logged")]

@@ -17,26 +17,24 @@ use crate::webhooks;
 
 pub const TOKEN: &str = "scrape";
 
-/// Enables the metrics that [`value`] reads.
 pub fn scraped(builder: Builder) -> Builder {
     builder.set("metrics.scrape_token", TOKEN)
 }
 
-/// Samples of a service, one per line.
 pub async fn samples(base_url: &str) -> Vec<String> {
     let request = Client::new(base_url, Some(TOKEN)).request(Method::GET, "/metrics");
     let text = request.send().await.expect("an answer").text().await.expect("text");
     text.lines().filter(|line| !line.starts_with('#')).map(ToOwned::to_owned).collect()
 }
 
-/// Value of a sample, which must exist.
+/// The sample must exist.
 pub async fn value(app: &App, name: &str) -> f64 {
     let samples = samples(&app.base_url).await;
     let found = samples.iter().find_map(|sample| sample.strip_prefix(name)?.strip_prefix(' '));
     found.unwrap_or_else(|| panic!("no {name} in {samples:#?}")).parse().expect("a number")
 }
 
-/// Contract: operators 7. Live sessions by status, slots, workers, and connections.
+/// Contract: operators 7.
 #[tokio::test]
 async fn gauges_report_sessions_slots_and_workers() {
     let app = scraped(App::simulated().set("worker.max_sessions", "3")).start().await;
@@ -78,7 +76,7 @@ async fn gauges_report_sessions_slots_and_workers() {
     app.stop().await;
 }
 
-/// Contract: operators 7. Durations of requests, operations and delivery attempts are histograms.
+/// Contract: operators 7.
 #[tokio::test]
 async fn durations_are_histograms() {
     let sink = Sink::start().await;
@@ -104,9 +102,8 @@ async fn durations_are_histograms() {
     app.stop().await;
 }
 
-/// Contract: operators 7. Jobs that are due and not started are reported by type. Their age is measured with the database's
-/// clock, independent of the clock of the process that enqueued them. Contract: operators 5. A chain without a scheduled job is
-/// reported.
+/// Contract: operators 7. The database's clock measures the age, independent of the process that enqueued the job.
+/// Contract: operators 5.
 #[tokio::test]
 async fn waiting_jobs_are_reported_with_their_age() {
     let mut app = scraped(App::simulated().roles(&[Role::Api])).start().await;
@@ -140,8 +137,7 @@ async fn waiting_jobs_are_reported_with_their_age() {
 const AGE: &str = "service_job_queue_age_seconds{job_type=\"emails\"}";
 const CHAIN: &str = "service_scheduled_job_chain_pending{job_type=\"sweep_retention\"}";
 
-/// Contract: operators 7. Workers are counted by status. A worker that died is counted as lost before another process marks it,
-/// and workers unseen for an hour are not counted.
+/// Contract: operators 7. A dead worker is counted as lost before another process marks it.
 #[tokio::test]
 async fn workers_are_counted_by_status() {
     let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.drain_timeout", "1s");
@@ -174,7 +170,7 @@ async fn workers_are_counted_by_status() {
     app.stop().await;
 }
 
-/// Contract: operators 7. The age of the oldest secret is reported for each kind.
+/// Contract: operators 7.
 #[tokio::test]
 async fn age_of_oldest_secret_is_reported() {
     let sink = Sink::start().await;
@@ -202,7 +198,7 @@ async fn age_of_oldest_secret_is_reported() {
     app.stop().await;
 }
 
-/// Contract: operators 5. Every outcome of an authentication is counted.
+/// Contract: operators 5.
 #[tokio::test]
 async fn authentication_outcomes_are_counted() {
     let app = scraped(App::simulated()).start().await;
@@ -233,7 +229,7 @@ async fn authentication_outcomes_are_counted() {
     app.stop().await;
 }
 
-/// Contract: operators 3, 4. Token, content type, names, and labels with bounded values.
+/// Contract: operators 3, 4.
 #[tokio::test]
 async fn metrics_have_bounded_labels() {
     let app = App::simulated().set("metrics.scrape_token", TOKEN).start().await;
@@ -283,7 +279,6 @@ async fn metrics_have_bounded_labels() {
     let outcomes: BTreeSet<_> =
         samples.iter().filter_map(|s| Some(labels(s, "service_auth_total")?["outcome"])).collect();
     assert!(BTreeSet::from(["ok", "unauthorized", "invalid", "forbidden"]).is_subset(&outcomes), "{text}");
-    // Counters exist at zero before the first event.
     let audited = samples.iter().filter_map(|sample| labels(sample, "service_account_audit_emit_total"));
     let audited: BTreeSet<_> = audited.map(|labels| (labels["prefix"], labels["actor_type"])).collect();
     let customers = ["account", "api_key", "profile", "session", "team", "webhook_delivery", "webhook_endpoint"];
@@ -295,7 +290,7 @@ async fn metrics_have_bounded_labels() {
     app.stop().await;
 }
 
-/// Contract: operators 5. Attempts are counted by outcome and deliveries by final state. All counters start at zero.
+/// Contract: operators 5. Attempts are counted by outcome and deliveries by final state.
 #[tokio::test]
 async fn webhook_deliveries_are_counted() {
     let sink = Sink::start().await;
@@ -337,7 +332,7 @@ async fn webhook_deliveries_are_counted() {
     app.stop().await;
 }
 
-/// Contract: operators 6. A worker without an API serves its own counters on `worker.listen`, and requires the token.
+/// Contract: operators 6. The counters are on `worker.listen`, and require the token.
 #[tokio::test]
 async fn worker_serves_its_own_metrics() {
     let (sink, address) = (Sink::start().await, format!("127.0.0.1:{}", free_port()));
@@ -368,8 +363,7 @@ async fn worker_serves_its_own_metrics() {
     app.stop().await;
 }
 
-/// Contract: operators 7. While the database is unreachable, a scrape reports that and omits the gauges that are read from the
-/// database.
+/// Contract: operators 7. The scrape reports the outage.
 #[tokio::test]
 async fn scrape_without_database_omits_its_gauges() {
     let app = scraped(App::simulated()).start().await;
@@ -402,7 +396,7 @@ async fn scrape_without_database_omits_its_gauges() {
     app.stop().await;
 }
 
-/// Contract: operators 12. The application name in `pg_stat_activity` contains the role of the process, and a worker's name.
+/// Contract: operators 12.
 #[tokio::test]
 async fn connections_are_named_by_role_and_worker() {
     let app =
@@ -419,7 +413,6 @@ async fn connections_are_named_by_role_and_worker() {
     app.stop().await;
 }
 
-/// Labels of a sample of this metric.
 fn labels<'a>(sample: &'a str, name: &str) -> Option<BTreeMap<&'a str, &'a str>> {
     let labels = sample.strip_prefix(name)?.strip_prefix('{')?.rsplit_once('}')?.0;
     Some(labels.split(',').filter_map(|label| label.split_once('=')).map(|(k, v)| (k, v.trim_matches('"'))).collect())

@@ -29,7 +29,7 @@ const ME: &str = "/v1/account/me";
 const OLD_KEY: [u8; 32] = *b"an old key of thirty-two bytes..";
 const OLD_KEY_TEXT: &str = "YW4gb2xkIGtleSBvZiB0aGlydHktdHdvIGJ5dGVzLi4=";
 
-/// A recovery code in lower case.
+/// In lower case.
 const ELSEWHERE: &str = "aaaaa-bbbbb";
 
 impl App {
@@ -44,14 +44,13 @@ impl App {
         token.reveal().to_owned()
     }
 
-    /// Makes the second-factor proofs of the person's web sessions too old.
     async fn age_proofs(&self, person: &Person) {
         let age =
             "update web_sessions set mfa_satisfied_at = now() - interval '15 minutes 1 second' where account_id = $1";
         self.execute(age, person.account.as_uuid()).await;
     }
 
-    /// Enrolls a person as if with another encryption key, with the recovery code [`ELSEWHERE`].
+    /// As if with another encryption key. [`ELSEWHERE`] is the recovery code.
     async fn enrolled_elsewhere(&self, person: &Person) {
         let sealed = Vault::new([9; 32], &[]).seal("mfa", &person.account.to_string(), &[7; 20]);
         let statement = "with factor as (
@@ -68,7 +67,6 @@ impl App {
             .expect("a statement");
     }
 
-    /// Number of valid web sessions of the account.
     async fn devices(&self, person: &Person) -> i64 {
         sqlx::query_scalar("select count(*) from web_sessions where account_id = $1 and revoked_at is null")
             .bind(person.account.as_uuid())
@@ -82,7 +80,7 @@ async fn delete(client: &Client, path: &str, body: Value) -> Answer {
     client.send(client.request(Method::DELETE, path).json(&body)).await
 }
 
-/// Asserts the step-up problem with this reason (contract: errors 6).
+/// Contract: errors 6.
 fn assert_step_up(answer: Answer, reason: &str) {
     let problem = answer.problem(403, "mfa-step-up-required");
     assert_eq!(problem.body["title"], "MFA step-up required");
@@ -90,13 +88,13 @@ fn assert_step_up(answer: Answer, reason: &str) {
     assert_eq!(problem.body["reason"], reason);
 }
 
-/// Asserts a 403 that is not about step-up.
+/// Not about step-up.
 fn assert_refused(answer: Answer) {
     let problem = answer.problem(403, "forbidden");
     assert!(problem.body.get("requires_mfa_step_up").is_none(), "{}", problem.body);
 }
 
-/// Answers of the four operations that require a recent proof (contract: mfa 12).
+/// The four operations that require a recent proof (contract: mfa 12).
 async fn gated(client: &Client) -> [Answer; 4] {
     [
         delete(client, STATUS, json!({"confirm": "disable-mfa"})).await,
@@ -117,8 +115,7 @@ fn not_enrolled() -> Value {
     json!({"enrolled": false, "enrolled_at": null, "last_used_at": null, "unused_recovery_codes": 0})
 }
 
-/// Contract: mfa 1 to 4, 7. Each enrollment call returns a new secret, and a wrong code leaves it pending. The right code
-/// returns ten recovery codes. That code is not a step-up and cannot be used again.
+/// Contract: mfa 1 to 4, 7. The code is no step-up and cannot be used again.
 #[tokio::test]
 async fn first_code_enrolls_the_second_factor() {
     let app = App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY).start().await;
@@ -179,7 +176,6 @@ async fn first_code_enrolls_the_second_factor() {
     assert_eq!((rows.len(), &rows[0].payload), (1, &json!({})));
     assert_eq!((rows[0].actor_type.as_str(), rows[0].actor_key_id), ("customer", None));
 
-    // The secret and the codes are stored sealed or hashed, and not logged.
     let secret = totp.secret().as_bytes().iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     let plain = codes[0].replace('-', "");
     for needle in [&secret, &totp.secret().to_base32(), &codes[0], &plain] {
@@ -189,8 +185,7 @@ async fn first_code_enrolls_the_second_factor() {
     app.stop().await;
 }
 
-/// Contract: mfa 5 to 7, 9, 10; audit-log 13. A challenge can be met once, with a code or a recovery code in any spelling;
-/// wrong codes do not use it up. The audit rows record the method.
+/// Contract: mfa 5 to 7, 9, 10; audit-log 13. Recovery codes have any spelling; wrong codes do not use a challenge up.
 #[tokio::test]
 async fn challenge_is_met_once_by_code_or_recovery_code() {
     let app = App::simulated().with_second_factors().start().await;
@@ -236,7 +231,6 @@ async fn challenge_is_met_once_by_code_or_recovery_code() {
     assert_eq!(met.headers["cache-control"], "no-store");
     assert!(app.tables_with(token_of(&met)).await.is_empty(), "a token is stored");
     let client = app.signed_in(&met);
-    // Meeting the challenge counts as a recent proof.
     client.post(DISABLE, json!({"confirm": "no"})).await.invalid("confirm");
     assert_timestamp(&status(&client).await["last_used_at"]);
     stranger.post(CHALLENGE, with("recovery_code", recovery)).await.invalid("challenge_token");
@@ -278,8 +272,7 @@ async fn challenge_is_met_once_by_code_or_recovery_code() {
     app.stop().await;
 }
 
-/// Contract: mfa 5, 6; requests 10. A challenge can be met only from the address of its login, and not while the account is
-/// suspended.
+/// Contract: mfa 5, 6; requests 10. It cannot be met while the account is suspended.
 #[tokio::test]
 async fn challenge_is_bound_to_the_address_of_its_login() {
     let app = App::simulated().with_second_factors().set("server.trusted_proxies", "127.0.0.1").start().await;
@@ -312,8 +305,7 @@ async fn challenge_is_bound_to_the_address_of_its_login() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 9, 12. A mail link of any kind gives an enrolled account a challenge instead of a session. The address is
-/// verified nevertheless, and a password reset ends earlier challenges.
+/// Contract: sign-ins 9, 12. The address is verified nevertheless, and a password reset ends earlier challenges.
 #[tokio::test]
 async fn mail_links_do_not_bypass_the_second_factor() {
     let app = App::simulated().with_second_factors().start().await;
@@ -350,8 +342,7 @@ async fn mail_links_do_not_bypass_the_second_factor() {
     app.stop().await;
 }
 
-/// Contract: mfa 8. Wrong guesses are limited per challenge and per account, across routes. Beyond the limit a right code is
-/// rejected too.
+/// Contract: mfa 8. Beyond the limit a right code is rejected too.
 #[tokio::test]
 async fn wrong_guesses_are_limited() {
     let builder = App::simulated().with_second_factors().set("limits.challenge_guesses", "5");
@@ -390,7 +381,6 @@ async fn wrong_guesses_are_limited() {
     app.execute(later, ada.account.as_uuid()).await;
     guess(&second, &app.fresh_code(&ada, &authenticator).await).await.expect(200);
 
-    // Guesses of a pending enrollment are limited too.
     let bob = app.person(Tier::Free).await;
     bob.client.post(ENROLL, json!({})).await.expect(200);
     let mut statuses = Vec::new();
@@ -401,8 +391,7 @@ async fn wrong_guesses_are_limited() {
     app.stop().await;
 }
 
-/// Contract: mfa 12, 13; errors 6. Gated operations require a proof from the last 15 minutes in the same session, by code or
-/// recovery code.
+/// Contract: mfa 12, 13; errors 6. The proof is from the last 15 minutes in the same session.
 #[tokio::test]
 async fn gated_operations_require_a_recent_proof() {
     let app = App::simulated().with_second_factors().start().await;
@@ -440,7 +429,6 @@ async fn gated_operations_require_a_recent_proof() {
     let used = app.audited(ada.account, "account.recovery_code_used").await;
     assert_eq!((used.len(), &used[0].payload), (1, &json!({"remaining": 1})));
 
-    // A refreshed session keeps its proof.
     let refreshed = app.stranger().post("/v1/auth/refresh", json!({"token": ada.token()})).await.expect(200);
     let client = Client::new(&app.base_url, refreshed.body["token"].as_str());
     let regenerated = recovery_codes(&client.post(REGENERATE, json!({})).await.expect(200));
@@ -461,8 +449,7 @@ async fn gated_operations_require_a_recent_proof() {
     app.stop().await;
 }
 
-/// Contract: mfa 12, 14. With a recent proof and the confirmation, the secret and the recovery codes are deleted. Without a
-/// second factor the answer is 204 too.
+/// Contract: mfa 12, 14. Without a second factor the answer is 204 too.
 #[tokio::test]
 async fn disabling_deletes_the_second_factor() {
     let app = App::simulated().with_second_factors().start().await;
@@ -500,8 +487,7 @@ async fn disabling_deletes_the_second_factor() {
     app.stop().await;
 }
 
-/// Contract: mfa 15. Keys are 403 on routes that change second factors and on step-up, also with `account_owner` and before the
-/// body is validated. The status requires `read` or `account_owner`.
+/// Contract: mfa 15. The status requires `read` or `account_owner`.
 #[tokio::test]
 async fn keys_cannot_change_second_factors() {
     let app = App::simulated().with_second_factors().start().await;
@@ -544,8 +530,7 @@ async fn keys_cannot_change_second_factors() {
     app.stop().await;
 }
 
-/// Contract: mfa 1. Without `MFA_ENCRYPTION_KEY` enrollment is 503 `feature-unavailable`. Everything else works, including
-/// recovery codes of accounts that enrolled before.
+/// Contract: mfa 1. Recovery codes of accounts that enrolled before work.
 #[tokio::test]
 async fn without_encryption_key_only_enrollment_fails() {
     let app = App::simulated().start().await;
@@ -569,7 +554,7 @@ async fn without_encryption_key_only_enrollment_fails() {
     app.stop().await;
 }
 
-/// Contract: mfa 1, 16. A retired key opens secrets that it sealed. New secrets are sealed with the current key.
+/// Contract: mfa 1, 16. New secrets are sealed with the current key.
 #[tokio::test]
 async fn retired_key_opens_old_secrets() {
     let retired = format!("{ENCRYPTION_KEY},{OLD_KEY_TEXT}");
@@ -612,8 +597,7 @@ async fn retired_key_opens_old_secrets() {
     app.stop().await;
 }
 
-/// Contract: mfa 7, 17. Of concurrent proofs for one challenge one opens a session. A code or recovery code proves once across
-/// sessions and routes, and a first code enrolls once.
+/// Contract: mfa 7, 17.
 #[tokio::test]
 async fn concurrent_proofs_succeed_once() {
     let app = App::simulated().with_second_factors().start().await;
@@ -632,7 +616,6 @@ async fn concurrent_proofs_succeed_once() {
         won.len()
     };
 
-    // One challenge, with two valid codes.
     let challenge = app.challenge(&ada).await;
     let now = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
     let codes = [app.fresh_code(&ada, &authenticator).await, authenticator.totp.generate(now + 30).to_string()];

@@ -15,16 +15,15 @@ use crate::support::commands::run;
 use crate::support::people::{PASSWORD, token_of};
 use crate::support::{App, Client, Role, at_once, eventually};
 
-/// The newest migration of the version without sign-ins, which has sessions, workers and jobs.
+/// Has sessions, workers and jobs.
 const BEFORE_SIGN_INS: i64 = 20_261_120_000_004;
 
-/// The newest migration of the version without teams, which has sign-ins and mails.
+/// Has sign-ins and mails.
 const BEFORE_TEAMS: i64 = 20_261_121_000_002;
 
-/// The newest migration of the version without slots, which counted a worker's sessions when it placed one.
+/// Counted a worker's sessions when it placed one.
 const BEFORE_SLOTS: i64 = 20_261_122_000_007;
 
-/// An API key that an earlier version created.
 const KEY: &str = "svc_live_6276f0e8496d9ea42537bca82c8b72d8d75c73365227d6f7b8f3d199e87e5ba6495e1410";
 
 const INSERT_KEY: &str =
@@ -50,8 +49,7 @@ async fn at_version(version: i64) -> App {
     app
 }
 
-/// Contract: command-line 3. When several commands migrate an empty database at once, one applies all migrations. A later command
-/// applies none, and the API does not start before.
+/// Contract: command-line 3. One of the commands applies all migrations. The API does not start before.
 #[tokio::test]
 async fn concurrent_migrate_commands_fill_an_empty_database_once() {
     let mut app = emptied("public, apalis").await;
@@ -73,7 +71,7 @@ async fn concurrent_migrate_commands_fill_an_empty_database_once() {
     app.stop().await;
 }
 
-/// Contract: command-line 3. A version leaves a newer schema unchanged and runs on it.
+/// Contract: command-line 3. The version runs on the schema.
 #[tokio::test]
 async fn migrate_on_a_newer_schema_changes_nothing() {
     let mut app = App::simulated().in_processes().start().await;
@@ -91,7 +89,7 @@ async fn migrate_on_a_newer_schema_changes_nothing() {
     app.stop().await;
 }
 
-/// Contract: command-line 10. `doctor` names a migration that failed and one that was changed after it was applied, with a remedy.
+/// Contract: command-line 10. It names a remedy.
 #[tokio::test]
 async fn doctor_reports_failed_and_changed_migrations() {
     let app = App::simulated().start().await;
@@ -129,8 +127,7 @@ async fn doctor_reports_failed_and_changed_migrations() {
     app.stop().await;
 }
 
-/// Contract: command-line 3; sign-ins 3. Data of the version without sign-ins keeps working: addresses, which are compared
-/// without regard to case, passwords, keys, sessions and the audit log.
+/// Contract: command-line 3; sign-ins 3. Addresses are compared without regard to case.
 #[tokio::test]
 async fn database_without_sign_ins_migrates() {
     let mut app = at_version(BEFORE_SIGN_INS).await;
@@ -202,8 +199,7 @@ async fn database_without_sign_ins_migrates() {
     app.stop().await;
 }
 
-/// Contract: command-line 3; teams 1. Each account of the version without teams receives a team. Live sessions are counted as
-/// usage. Keys, web sessions and the audit log are unchanged.
+/// Contract: command-line 3; teams 1. Each account receives a team. Live sessions are counted as usage.
 #[tokio::test]
 async fn database_without_teams_migrates() {
     let mut app = at_version(BEFORE_TEAMS).await;
@@ -256,8 +252,7 @@ async fn database_without_teams_migrates() {
     app.stop().await;
 }
 
-/// Contract: command-line 3; workers 17. A worker that is active during the upgrade receives slots, and its live sessions occupy
-/// them.
+/// Contract: command-line 3; workers 17. A worker that is active during the upgrade receives slots.
 #[tokio::test]
 async fn database_without_slots_migrates() {
     let app = at_version(BEFORE_SLOTS).await;
@@ -292,11 +287,11 @@ async fn database_without_slots_migrates() {
     app.stop().await;
 }
 
-/// The newest migration before the first release. Older ones may lock tables, because no deployment had much data.
+/// Older migrations may lock tables, because no deployment had much data.
 const BEFORE_RELEASES: i64 = 20_261_123_000_115;
 
-/// True when Squawk accepts the migrations, and its report. Each migration runs in a transaction while the previous version
-/// serves requests.
+/// Whether Squawk accepts the migrations, and its report. Each runs in a transaction while the previous version serves
+/// requests.
 fn check_locks(is_checked: impl Fn(i64) -> bool) -> (bool, String) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations");
     let files = std::fs::read_dir(folder).expect("the migrations").map(|file| file.expect("a file").path());
@@ -313,7 +308,7 @@ fn check_locks(is_checked: impl Fn(i64) -> bool) -> (bool, String) {
     (judged.status.success(), String::from_utf8_lossy(&judged.stdout).into_owned())
 }
 
-/// Contract: command-line 3. No migration reads or rewrites a table while it blocks writes to it.
+/// Contract: command-line 3. None reads or rewrites a table while it blocks writes to it.
 #[test]
 fn migrations_hold_no_long_locks() {
     let (accepted, told) = check_locks(|version| version > BEFORE_RELEASES);

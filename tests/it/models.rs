@@ -28,7 +28,6 @@ const PAGE: Page<'static> = Page {
     links: &[],
 };
 
-/// A client for a provider at this address.
 fn asking(base_url: &str, timeout: Duration) -> Models {
     let mut settings = Settings { timeout, ..Settings::default() };
     base_url.clone_into(&mut settings.anthropic.base_url);
@@ -49,7 +48,6 @@ fn call(provider: Provider, input: &Value) -> Reply {
     Reply::Json(200, if provider == Provider::Anthropic { anthropic_call(input) } else { openai_call(input) })
 }
 
-/// Outcome of a request that receives this response, and the number of requests.
 async fn asked(provider: Provider, reply: Reply) -> (ModelCall, usize) {
     let double = ModelProvider::start().await;
     double.answer(reply);
@@ -57,8 +55,7 @@ async fn asked(provider: Provider, reply: Reply) -> (ModelCall, usize) {
     (models.ask(&with(provider), &ask("buy it"), LONG).await, double.asked().len())
 }
 
-/// Contract: byok 10, 13, 15. Requests use the API of each provider, responses of both are parsed, and their usage has the price
-/// of the provider.
+/// Contract: byok 10, 13, 15. The usage has the price of the provider.
 #[tokio::test]
 async fn requests_and_responses_of_both_providers_work() {
     let steps =
@@ -128,8 +125,7 @@ async fn requests_and_responses_of_both_providers_work() {
     }
 }
 
-/// Contract: byok 12. Each kind of provider error has its own failure. A request is repeated only when the response has a short
-/// Retry-After.
+/// Contract: byok 12. Only a short Retry-After leads to a retry.
 #[tokio::test]
 async fn provider_errors_are_distinguished_and_rarely_retried() {
     let (anthropic, openai) = (Provider::Anthropic, Provider::Openai);
@@ -195,7 +191,7 @@ async fn provider_errors_are_distinguished_and_rarely_retried() {
     assert_eq!(double.asked().len(), 4);
 }
 
-/// Contract: byok 21. A truncated response is not parsed, but its usage counts.
+/// Contract: byok 21. Its usage counts.
 #[tokio::test]
 async fn truncated_response_is_not_used() {
     let call = json!({"kind": "plan", "reply": "I will"});
@@ -209,7 +205,7 @@ async fn truncated_response_is_not_used() {
     }
 }
 
-/// Contract: byok 12. A request without a response ends at its timeout and is not repeated.
+/// Contract: byok 12. The request is not repeated.
 #[tokio::test]
 async fn request_without_response_times_out() {
     let double = ModelProvider::start().await;
@@ -227,7 +223,7 @@ async fn request_without_response_times_out() {
     assert_eq!(lost.reading, Err(Failure::Unreachable));
 }
 
-/// Contract: byok 13, 14, 15. A response with steps that are not allowed is unusable, but its usage counts.
+/// Contract: byok 13, 14, 15. Its usage counts.
 #[tokio::test]
 async fn response_with_disallowed_steps_is_unusable() {
     for provider in PROVIDERS {
@@ -273,7 +269,7 @@ async fn response_with_disallowed_steps_is_unusable() {
 
 const FAKELLM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/models/fakellm.yaml");
 
-/// Contract: byok 5, 12, 13. An independent implementation of Anthropic's API works like the test double.
+/// Contract: byok 5, 12, 13.
 #[tokio::test]
 async fn independent_anthropic_double_works() {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("schemathesis/bin/fakellm");

@@ -1,4 +1,4 @@
-//! Alerts, dashboards, the chart's scaling and the runbook, checked against the service's metrics (contract: operators 10).
+//! Alerts, dashboards, the chart's scaling and the runbook (contract: operators 10).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,10 +16,10 @@ use crate::support::sink::Sink;
 use crate::support::{App, Redis, eventually, plain_http};
 use crate::webhooks;
 
-/// Metrics of Prometheus about its targets and of the blackbox exporter.
+/// Of Prometheus about its targets, and of the blackbox exporter.
 const OF_OTHERS: [&str; 3] = ["up", "probe_success", "probe_ssl_earliest_cert_expiry"];
 
-/// Labels that Prometheus adds to a target. A static configuration has none of them.
+/// Prometheus adds them to a target, unless its configuration is static.
 const TARGET_LABELS: [&str; 2] = ["namespace", "release"];
 
 fn folder() -> PathBuf {
@@ -30,7 +30,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(folder().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Expressions of both dashboards, with "All" chosen for each variable.
+/// "All" is chosen for each variable.
 fn dashboard_expressions() -> Vec<String> {
     let boards = ["service", "workers"].map(|name| read(&format!("dashboards/{name}.json")));
     let panels = boards.iter().flat_map(|board| {
@@ -50,7 +50,6 @@ fn alert_expressions() -> Vec<String> {
     expressions
 }
 
-/// Prometheus queries of the chart.
 fn chart_expressions() -> Vec<String> {
     let chart = read("../packaging/helm/kitfleet/templates/worker.yaml");
     let queries = chart.lines().filter_map(|line| line.trim().strip_prefix("query: "));
@@ -70,7 +69,6 @@ impl Selector {
         !OF_OTHERS.contains(&self.metric.as_str())
     }
 
-    /// The selector as a query.
     fn query(&self) -> String {
         let labels: Vec<_> =
             self.labels.iter().map(|(name, values)| format!("{name}=~\"{}\"", values.join("|"))).collect();
@@ -78,7 +76,7 @@ impl Selector {
     }
 }
 
-/// Selectors of an expression: names that are neither function calls nor grouping labels.
+/// Names that are neither function calls nor grouping labels.
 fn selectors(expression: &str) -> Vec<Selector> {
     let groups = Regex::new(r"\b(by|without|on|ignoring)\s*\([^)]*\)").expect("an expression");
     let named = Regex::new(r"\b([a-z_:][a-z0-9_:]*)\s*(?:\{([^}]*)\})?\s*(\()?").expect("an expression");
@@ -97,7 +95,6 @@ fn selectors(expression: &str) -> Vec<Selector> {
         .collect()
 }
 
-/// All selectors of alerts, dashboards and the chart.
 fn watched_selectors() -> Vec<Selector> {
     let expressions = alert_expressions().into_iter().chain(dashboard_expressions()).chain(chart_expressions());
     let found: Vec<_> = expressions.flat_map(|expression| selectors(&expression)).collect();
@@ -105,7 +102,7 @@ fn watched_selectors() -> Vec<Selector> {
     found
 }
 
-/// A service with samples of every metric: operations, deliveries, and requests with different results.
+/// Operations, deliveries, and requests with different results give samples of every metric.
 async fn busy_service(sink: &Sink, redis: &Redis) -> App {
     let builder = App::simulated().set("worker.max_sessions", "1").set("redis.url", &redis.url());
     let app = scraped(builder.delivering_to(sink)).start().await;
@@ -128,8 +125,7 @@ fn alerts() -> BTreeSet<String> {
     rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).map(ToOwned::to_owned).collect()
 }
 
-/// Contract: operators 10. The service reports every metric that an alert, a dashboard or the chart uses, with every label
-/// value they use.
+/// Contract: operators 10. They have every label value that is used.
 #[tokio::test]
 async fn watched_metrics_are_reported() {
     let (sink, redis) = (Sink::start().await, Redis::start());
@@ -155,7 +151,7 @@ async fn watched_metrics_are_reported() {
     app.stop().await;
 }
 
-/// Contract: operators 10. The runbook has exactly one section for each alert.
+/// Contract: operators 10.
 #[test]
 fn runbook_has_a_section_for_each_alert() {
     let runbook = fs::read_to_string(folder().join("../docs/runbook.md")).expect("the runbook");
@@ -164,12 +160,12 @@ fn runbook_has_a_section_for_each_alert() {
     assert_eq!(headings.collect::<BTreeSet<_>>(), alerts());
 }
 
-/// A program unpacked by `tests/promtool/install`.
+/// Unpacked by `tests/promtool/install`.
 fn unpacked(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("promtool").join(name)
 }
 
-/// Runs Prometheus's own checker of rules.
+/// Prometheus's own checker of rules.
 fn promtool(at: &Path, args: &[&str]) {
     let ran = Command::new(unpacked("promtool")).args(args).current_dir(at).output().expect("promtool runs");
     let output = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
@@ -183,7 +179,7 @@ fn promtool_accepts_the_rules() {
     promtool(&folder(), &["test", "rules", "alerts.test.yaml"]);
 }
 
-/// A Prometheus that scrapes a service twice per second and loads the alerts.
+/// Scrapes a service twice per second and loads the alerts.
 struct Prometheus {
     base_url: String,
     http: reqwest::Client,
@@ -221,13 +217,12 @@ impl Prometheus {
         Self { base_url: format!("http://{address}"), http, _process: process, _folder: folder }
     }
 
-    /// The answer; `None` while Prometheus is not listening yet.
+    /// `None` while Prometheus is not listening yet.
     async fn get(&self, path: &str, query: &[(&str, &str)]) -> Option<Value> {
         let answer = self.http.get(format!("{}{path}", self.base_url)).query(query).send().await.ok()?;
         answer.json().await.ok()
     }
 
-    /// Present result of an expression.
     async fn ask(&self, expression: &str) -> Vec<Value> {
         let answer = self.get("/api/v1/query", &[("query", expression)]).await.unwrap_or_default();
         assert_eq!(answer["status"], "success", "{expression}: {answer}");
@@ -235,8 +230,7 @@ impl Prometheus {
     }
 }
 
-/// Contract: operators 10. A Prometheus that scrapes the service accepts every expression. Every expression of a dashboard and
-/// every metric of ours has a result.
+/// Contract: operators 10. Every expression of a dashboard and every metric of ours has a result.
 #[tokio::test]
 async fn promtool_prometheus_answers_every_expression() {
     let (sink, redis) = (Sink::start().await, Redis::start());

@@ -12,10 +12,9 @@ use crate::support::{App, Client, Role, assert_timestamp, at_once, eventually, m
 
 const LIST: &str = "/v1/account/notifications";
 const STREAM: &str = "/v1/account/notifications/stream";
-/// Time limit for a notification or the end of a stream, on a busy machine.
+/// For a notification or the end of a stream, on a busy machine.
 const SOON: Duration = Duration::from_secs(15);
 
-/// A stream with the text read so far.
 struct Stream {
     response: Response,
     text: String,
@@ -60,7 +59,7 @@ impl Stream {
         Self { response, text: String::new() }
     }
 
-    /// Next block of lines; `None` at the end of the stream.
+    /// `None` at the end of the stream.
     async fn block(&mut self) -> Option<String> {
         loop {
             if let Some((block, rest)) = self.text.split_once("\n\n") {
@@ -91,7 +90,6 @@ impl Stream {
         }
     }
 
-    /// Next messages, this many.
     async fn take(&mut self, count: usize) -> Vec<Message> {
         let mut taken = Vec::new();
         while taken.len() < count {
@@ -100,7 +98,6 @@ impl Stream {
         taken
     }
 
-    /// Reads until the stream ends.
     async fn ends(mut self) {
         while self.next().await.is_some() {}
     }
@@ -119,7 +116,7 @@ fn assert_rising(messages: &[Message]) {
 }
 
 impl App {
-    /// Inserts a notification without a NOTIFY.
+    /// Without a NOTIFY.
     async fn insert_silently(&self, account: AccountId) {
         let insert = "insert into notifications (account_id, event, data) values ($1, 'silent', '{}')";
         self.execute(insert, account.as_uuid()).await;
@@ -130,7 +127,7 @@ impl App {
     }
 }
 
-/// Contract: notifications 1 to 4, 8. A session's events are streamed as they occur, in order, and the list has the same.
+/// Contract: notifications 1 to 4, 8. The list has the same events.
 #[tokio::test]
 async fn session_events_are_streamed_in_order() {
     let app = App::simulated().start().await;
@@ -166,7 +163,7 @@ async fn session_events_are_streamed_in_order() {
     app.stop().await;
 }
 
-/// Contract: notifications 2. Agents, webhooks and failures create notifications, which contain nothing that a caller typed.
+/// Contract: notifications 2. They contain nothing that a caller typed.
 #[tokio::test]
 async fn agents_webhooks_and_failures_create_notifications() {
     let app =
@@ -217,8 +214,8 @@ async fn agents_webhooks_and_failures_create_notifications() {
     app.stop().await;
 }
 
-/// Contract: notifications 3, 5, 6, 7. A client that reconnects continues after its last event. An id that is not a number,
-/// belongs to another account or is too old is answered with `reset`, from which the client can continue.
+/// Contract: notifications 3, 5, 6, 7. An id that is not a number, belongs to another account or is too old is answered with
+/// `reset`, from which the client can continue.
 #[tokio::test]
 async fn reconnected_stream_continues_after_its_last_event() {
     let app = App::simulated().start().await;
@@ -239,7 +236,6 @@ async fn reconnected_stream_continues_after_its_last_event() {
         assert_eq!(message.event, ["operation.started", "operation.ended"][nth % 2]);
     }
     let highest = missed.last().expect("some").id;
-    // The highest id is valid too.
     let mut at_the_end = client.resume(&highest.to_string()).await;
     let by_query = client.request(Method::GET, &format!("{STREAM}?last_event_id={}", highest - 1)).send().await;
     assert_eq!(Stream::of(by_query.expect("an answer")).next().await.expect("one").id, highest);
@@ -277,8 +273,7 @@ async fn reconnected_stream_continues_after_its_last_event() {
     app.stop().await;
 }
 
-/// Contract: notifications 3, 12. A notification that is committed late is streamed late, with a higher number. One without a
-/// NOTIFY is still found.
+/// Contract: notifications 3, 12. The number of a late one is higher.
 #[tokio::test]
 async fn late_commits_are_not_skipped() {
     let app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -324,7 +319,7 @@ async fn late_commits_are_not_skipped() {
     app.stop().await;
 }
 
-/// Contract: notifications 9. Concurrent requests never exceed the limit of streams, and a closed stream frees its place.
+/// Contract: notifications 9. A closed stream frees its place.
 #[tokio::test]
 async fn streams_beyond_the_limit_are_429() {
     let app = App::simulated().set("server.max_connections_per_address", "128").start().await;
@@ -348,8 +343,7 @@ async fn streams_beyond_the_limit_are_429() {
     app.stop().await;
 }
 
-/// Contract: notifications 10, 11. A member can follow the owner's account. A stream ends when its credential, account or team
-/// membership ends.
+/// Contract: notifications 10, 11. A member can follow the owner's account.
 #[tokio::test]
 async fn stream_ends_with_its_credential_or_membership() {
     let app = App::simulated().start().await;
@@ -380,8 +374,7 @@ async fn stream_ends_with_its_credential_or_membership() {
     app.stop().await;
 }
 
-/// Contract: notifications 4, 11, 12. An idle stream receives comments, and ends at once when its process stops. Without a
-/// reader operations are not recorded.
+/// Contract: notifications 4, 11, 12. Comments keep it alive. Without a reader operations are not recorded.
 #[tokio::test]
 async fn idle_stream_is_kept_alive_until_shutdown() {
     let app = App::simulated().start().await;
@@ -400,7 +393,7 @@ async fn idle_stream_is_kept_alive_until_shutdown() {
     assert!(stopping.elapsed() < Duration::from_secs(8), "{:?}", stopping.elapsed());
 }
 
-/// Contract: notifications 12. A process listens for notifications only while it has a stream.
+/// Contract: notifications 12.
 #[tokio::test]
 async fn process_listens_only_while_it_has_a_stream() {
     let app = App::simulated().start().await;
@@ -423,7 +416,7 @@ async fn process_listens_only_while_it_has_a_stream() {
     app.stop().await;
 }
 
-/// Contract: notifications 11. A client that does not read is disconnected, and does not delay other streams.
+/// Contract: notifications 11. Other streams are not delayed.
 #[tokio::test]
 async fn client_that_does_not_read_is_disconnected() {
     let app = App::simulated().set("server.write_timeout", "1s").start().await;
@@ -439,8 +432,7 @@ async fn client_that_does_not_read_is_disconnected() {
     app.stop().await;
 }
 
-/// Contract: notifications 9. The limit counts streams of all processes. A stream of a dead process counts until its lease
-/// expires.
+/// Contract: notifications 9. Streams of all processes count.
 #[tokio::test]
 async fn streams_of_dead_process_count_until_lease_expires() {
     let app = App::simulated().set("notifications.max_streams", "2").start().await;

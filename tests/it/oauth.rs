@@ -11,7 +11,6 @@ use crate::support::{Answer, App, Client, assert_timestamp, eventually, members,
 
 const CLIENTS: &str = "/v1/oauth/clients";
 
-/// Credentials of a new client.
 pub struct Credentials {
     pub id: String,
     secret: String,
@@ -23,7 +22,7 @@ pub async fn create_client(owner: &Client, scopes: &[&str]) -> Credentials {
     Credentials { id: text("client_id"), secret: text("client_secret") }
 }
 
-/// A token request with these parameters and, if given, HTTP Basic credentials.
+/// HTTP Basic credentials are optional.
 async fn request(app: &App, basic: Option<&Credentials>, form: &[(&str, &str)]) -> Answer {
     let stranger = app.stranger();
     let mut request = stranger.request(Method::POST, "/v1/oauth/token").form(form);
@@ -39,7 +38,7 @@ pub async fn token(app: &App, client: &Credentials) -> Client {
     Client::new(&app.base_url, answer.body["access_token"].as_str())
 }
 
-/// Asserts an error answer in the form of RFC 6749, section 5.2.
+/// RFC 6749, section 5.2.
 #[track_caller]
 fn refused(answer: &Answer, status: u16, error: &str) {
     assert_eq!((answer.status.as_u16(), &answer.body["error"]), (status, &error.into()), "{}", answer.body);
@@ -51,7 +50,7 @@ fn refused(answer: &Answer, status: u16, error: &str) {
     assert_eq!(answer.headers.contains_key("www-authenticate"), status == 401);
 }
 
-/// Contract: oauth 1. An owner creates a client. Its secret is shown once and not stored. The scope `admin` is rejected.
+/// Contract: oauth 1. The secret is not stored. The scope `admin` is rejected.
 #[tokio::test]
 async fn client_secret_is_shown_once() {
     let app = App::simulated().start().await;
@@ -91,8 +90,7 @@ async fn client_secret_is_shown_once() {
     app.stop().await;
 }
 
-/// RFC 6749, sections 2.3.1, 4.4 and 5.1: a client authenticates by HTTP Basic or in the body, and receives a bearer token that
-/// is valid for an hour.
+/// RFC 6749, sections 2.3.1, 4.4 and 5.1. The bearer token is valid for an hour.
 #[tokio::test]
 async fn client_authenticates_by_header_or_body() {
     let app = App::simulated().start().await;
@@ -118,7 +116,6 @@ async fn client_authenticates_by_header_or_body() {
         Client::new(&app.base_url, Some(text)).session().await;
     }
 
-    // A narrower scope can be requested, including a granular part of a broad one.
     let scoped = async |scope: &str| request(&app, Some(&client), &[grant, ("scope", scope)]).await;
     for scope in ["read", "write:sessions read", "read:sessions"] {
         assert_eq!(scoped(scope).await.expect(200).body["scope"], scope);
@@ -133,8 +130,8 @@ async fn client_authenticates_by_header_or_body() {
     app.stop().await;
 }
 
-/// RFC 6749, sections 2.3.1, 3.2 and 5.2: errors have the RFC's form instead of a problem document (contract: oauth 4, 7). An
-/// unknown client and a wrong secret get the same answer. Every outcome is counted (contract: operators 5).
+/// RFC 6749, sections 2.3.1, 3.2 and 5.2; contract: oauth 4, 7. An unknown client and a wrong secret get the same answer. Every
+/// outcome is counted (contract: operators 5).
 #[tokio::test]
 async fn token_errors_have_the_form_of_the_rfc() {
     let app = App::simulated().set("metrics.scrape_token", "t").start().await;
@@ -192,7 +189,6 @@ async fn token_errors_have_the_form_of_the_rfc() {
     app.execute("update accounts set status = 'deleted' where id = $1", account).await;
     refused(&request(&app, Some(&client), &[grant]).await, 401, "invalid_client");
 
-    // Errors outside of OAuth are problem documents.
     stranger.get("/v1/oauth/token").await.problem(405, "method-not-allowed");
     let long = stranger.request(Method::POST, "/v1/oauth/token").body(vec![b'a'; 2 * 1024 * 1024]);
     stranger.send(long).await.problem(413, "payload-too-large");
@@ -218,7 +214,7 @@ async fn token_errors_have_the_form_of_the_rfc() {
     app.stop().await;
 }
 
-/// Contract: oauth 5. A token is invalid after its expiry and after the deletion of its client.
+/// Contract: oauth 5.
 #[tokio::test]
 async fn token_ends_with_its_expiry_and_its_client() {
     let app = App::simulated().set("auth.oauth_token_ttl", "2s").start().await;
@@ -248,8 +244,7 @@ async fn token_ends_with_its_expiry_and_its_client() {
     app.stop().await;
 }
 
-/// Contract: oauth 6; authorization 4. An access token is 403 while the account is on the free tier, and works again after an
-/// upgrade.
+/// Contract: oauth 6; authorization 4. It works after an upgrade.
 #[tokio::test]
 async fn token_on_the_free_tier_is_403() {
     let app = App::simulated().start().await;

@@ -1,5 +1,3 @@
-//! The path of an operation: the statements it sends to the database, and its behaviour when wake-ups are lost.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -20,8 +18,7 @@ use crate::support::records::uuid_of;
 use crate::support::statements::{Statement, list};
 use crate::support::{App, Client, Redis, Role, at_once, eventually};
 
-/// Maximum duration of an operation whose wake-up was lost: 2 s until the worker polls the rows, the operation, and a margin for
-/// a busy machine.
+/// The worker polls the rows after 2 s; the rest is the operation, and a margin for a busy machine.
 const LOST_WAKE_UP: Duration = Duration::from_secs(3);
 
 fn moment() -> Value {
@@ -38,9 +35,8 @@ const STEPS: &str = "
     end $$;
     create trigger note_step before insert or update on intents for each row execute function note_step();";
 
-/// Contract: workers 1. An operation is four statements, each a transaction of its own: the authentication of the key, the claim,
-/// the start and the end. Only the claim and the end wait for the disk. Notifying another process takes two more statements,
-/// which do not wait for the disk.
+/// Contract: workers 1. The statements are the authentication of the key, the claim, the start and the end. Only the claim and
+/// the end wait for the disk. Notifying another process takes two more statements, which do not wait for the disk.
 #[tokio::test]
 async fn operation_takes_four_statements_and_two_durable_commits() {
     const OPERATIONS: i64 = 100;
@@ -71,8 +67,7 @@ async fn operation_takes_four_statements_and_two_durable_commits() {
     }
 }
 
-/// Contract: workers 1. Every kind of operation takes the same statements. An operation that types also reads the key that seals
-/// its text, and a capture also reads its result from its row.
+/// Contract: workers 1.
 #[tokio::test]
 async fn every_kind_of_operation_takes_four_or_five_statements() {
     const EACH: i64 = 30;
@@ -102,9 +97,8 @@ async fn every_kind_of_operation_takes_four_or_five_statements() {
     app.stop().await;
 }
 
-/// Contract: workers 1, 19. A create is four statements, each a transaction of its own: the authentication of the key, the
-/// session, the start and the end of its opening. A destroy is two: the authentication of the key and the end of the session. The
-/// worker also queries for ended sessions, once for many. Of these statements three wait for the disk. Notifying another process
+/// Contract: workers 1, 19. The statements of a create are the authentication of the key, the session, the start and the end of
+/// its opening. Those of a destroy are the authentication of the key and the end of the session. Notifying another process
 /// takes at most three more, which do not.
 #[tokio::test]
 async fn create_and_destroy_take_three_durable_commits() {
@@ -143,8 +137,7 @@ async fn create_and_destroy_take_three_durable_commits() {
     }
 }
 
-/// Contract: sessions 17. A destroy that waits for the lock of a claim ends the claimed operation with the session, although the
-/// destroy began before the claim was committed. The caller of the operation receives the outcome.
+/// Contract: sessions 17. The destroy began before the claim was committed.
 #[tokio::test]
 async fn destroy_ends_the_operation_of_a_concurrent_claim() {
     let app = App::simulated().start().await;
@@ -170,7 +163,7 @@ async fn destroy_ends_the_operation_of_a_concurrent_claim() {
     app.stop().await;
 }
 
-/// Contract: workers 13. When a worker receives no notification that a session has ended, its next poll closes the browser.
+/// Contract: workers 13. The worker's next poll closes the browser.
 #[tokio::test]
 async fn browser_closes_after_a_lost_end_notification() {
     let app = App::simulated().start().await;
@@ -190,8 +183,8 @@ async fn browser_closes_after_a_lost_end_notification() {
     app.stop().await;
 }
 
-/// Contract: workers 12. When a process dies 224 times between a claim and its wake-up, the worker finds each operation by
-/// polling and runs it within about a second.
+/// Contract: workers 12. The process dies 224 times between a claim and its wake-up, and the worker runs each operation within
+/// about a second.
 #[tokio::test]
 async fn operation_runs_after_a_lost_wake_up() {
     const SESSIONS: usize = 32;
@@ -231,8 +224,7 @@ async fn claim(conn: &mut PgConnection, account: AccountId, session: &str) -> In
     intent
 }
 
-/// Contract: workers 12. Callers receive outcomes whose notification was lost 200 times, as when a worker dies between an
-/// operation's end and its wake-up. Invalid messages on a channel and repeated outcomes change nothing.
+/// Contract: workers 12.
 #[tokio::test]
 async fn lost_repeated_or_invalid_wake_ups_change_no_outcome() {
     let app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -269,8 +261,7 @@ async fn lost_repeated_or_invalid_wake_ups_change_no_outcome() {
     app.stop().await;
 }
 
-/// Contract: workers 12; operations 2. While many clients send operations, Redis is stopped, killed, filled and restarted. Each
-/// operation runs once, and its caller receives the outcome.
+/// Contract: workers 12; operations 2.
 #[tokio::test]
 async fn each_operation_runs_once_while_redis_fails() {
     const CLIENTS: usize = 24;
@@ -321,7 +312,6 @@ async fn each_operation_runs_once_while_redis_fails() {
     app.stop().await;
 }
 
-/// Number of wake-ups that the API has sent through this carrier.
 async fn wake_ups_sent(app: &App, carrier: &str) -> u64 {
     let scraper = Client::new(&app.base_url, Some("scrape"));
     let text = scraper.request(Method::GET, "/metrics").send().await.expect("an answer").text().await.expect("text");
@@ -330,8 +320,7 @@ async fn wake_ups_sent(app: &App, carrier: &str) -> u64 {
 }
 
 /// Contract: workers 12; operators 5. With Redis, all wake-ups are sent through it. A frozen or dead Redis delays operations by
-/// milliseconds, and every caller still receives a response. The metric counts wake-ups sent through PostgreSQL instead, and
-/// Redis carries them again when it is back.
+/// milliseconds. The metric counts wake-ups by carrier.
 #[tokio::test]
 async fn wake_ups_fall_back_to_postgres_without_redis() {
     let mut redis = Redis::start();

@@ -6,8 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::support::routes::{Route, direct_operations};
 use crate::support::{Answer, App, Client, assert_timestamp, unknown_id};
 
-/// Contract: operations 6, 9, 16, 18, 20, 22, 34; sessions 9. Each operation's response has exactly these members, in this order.
-/// Only reading the state changes `last_state_at`.
+/// Contract: operations 6, 9, 16, 18, 20, 22, 34; sessions 9. Only reading the state changes `last_state_at`.
 #[tokio::test]
 async fn operations_return_the_members_of_the_contract() {
     let app = App::simulated().start().await;
@@ -65,7 +64,7 @@ async fn operations_return_the_members_of_the_contract() {
     app.stop().await;
 }
 
-/// Contract: operations 22. `encoding` gives the encoding of `content`.
+/// Contract: operations 22.
 async fn captures(client: &Client, session: &str) {
     for (kind, encoding, content_type, magic) in [
         ("screenshot", "base64", "image/png", b"\x89PNG".as_slice()),
@@ -88,7 +87,7 @@ async fn captures(client: &Client, session: &str) {
     }
 }
 
-/// Contract: operations 22. A screenshot has the media type of its format.
+/// Contract: operations 22.
 #[tokio::test]
 async fn screenshot_has_the_media_type_of_its_format() {
     let app = App::simulated().start().await;
@@ -109,8 +108,7 @@ fn in_order(object: &Value) -> Vec<&str> {
     object.as_object().expect("an object").keys().map(String::as_str).collect()
 }
 
-/// Contract: operations 20. Values are in the order of the requested extractions, also in a response that is larger than a
-/// notification can hold. The response equals the stored result.
+/// Contract: operations 20. Values are in the order of the requested extractions.
 #[tokio::test]
 async fn response_of_any_size_equals_the_stored_result() {
     let app = App::simulated().start().await;
@@ -131,8 +129,7 @@ async fn response_of_any_size_equals_the_stored_result() {
     app.stop().await;
 }
 
-/// Contract: operations 1, 2, 8. A URL that is not a public http or https address is rejected on `url` before the session is
-/// claimed. `timeout_ms` is between 100 ms and 120 s.
+/// Contract: operations 1, 2, 8. `timeout_ms` is between 100 ms and 120 s.
 #[tokio::test]
 async fn navigate_validates_its_input() {
     let app = App::simulated().start().await;
@@ -284,8 +281,7 @@ async fn interact_validates_its_input() {
     app.stop().await;
 }
 
-/// Contract: operations 29, 30, 33. An action names its element in exactly one way, and the service checks it before it claims
-/// the session.
+/// Contract: operations 29, 30, 33. The service checks this before it claims the session.
 #[tokio::test]
 async fn targets_are_validated() {
     let app = App::simulated().start().await;
@@ -408,7 +404,7 @@ async fn wait_validates_its_input() {
     app.stop().await;
 }
 
-/// Contract: operations 3. A wait that times out is a 504 and ends the session, unless the caller set `on_timeout` to `return`.
+/// Contract: operations 3. `on_timeout` set to `return` keeps it.
 #[tokio::test]
 async fn wait_timeout_ends_the_session_unless_it_should_return() {
     let app = App::simulated().start().await;
@@ -525,7 +521,7 @@ async fn capture_and_extract_validate_their_input() {
     app.stop().await;
 }
 
-/// Contract: operations 25. Without a real direct driver, search and login are 503 before any look-up.
+/// Contract: operations 25. This precedes any look-up.
 #[tokio::test]
 async fn search_and_login_without_real_driver_are_503() {
     let app = App::simulated().start().await;
@@ -544,7 +540,7 @@ async fn search_and_login_without_real_driver_are_503() {
     app.stop().await;
 }
 
-/// Contract: operations 1, 26, 27. Bounds are checked before the claim, and each response has two variants.
+/// Contract: operations 1, 26, 27. Bounds are checked before the claim.
 #[tokio::test]
 async fn search_and_login_with_real_driver_validate_their_input() {
     let app = App::simulated().set("sessions.direct_driver", "real").start().await;
@@ -596,8 +592,7 @@ async fn search_and_login_with_real_driver_validate_their_input() {
     app.stop().await;
 }
 
-/// Contract: operations 5. Typed text is never logged, never returned and never stored in clear text, not even while the
-/// operation is queued for its worker.
+/// Contract: operations 5. It is not returned either, also while the operation is queued for its worker.
 #[tokio::test]
 async fn typed_text_is_neither_logged_nor_stored_in_clear() {
     use crate::support::Role;
@@ -630,7 +625,6 @@ async fn typed_text_is_neither_logged_nor_stored_in_clear() {
         let answer = call.await.expect("a task").expect(200);
         assert!(!secrets.iter().any(|secret| answer.body.to_string().contains(secret)), "{}", answer.body);
     }
-    // Rejected input is secret as well.
     let refused = client.operate(&session, "interact", typing(&secrets[0].repeat(1_000), true)).await;
     assert!(!refused.invalid("action.text").body.to_string().contains(secrets[0]));
     let number = json!({"action": {"kind": "type", "selector": "#a", "text": 471_147_114_711_u64}});
@@ -653,7 +647,7 @@ async fn assert_not_stored_or_logged(app: &App, secrets: &[&str]) {
     }
 }
 
-/// Asserts that the operation rejects each body on the given field without claiming the session.
+/// Each body is rejected on the given field, and the session is not claimed.
 async fn assert_rejected<const N: usize>(
     app: &App,
     client: &Client,
@@ -678,7 +672,6 @@ async fn assert_rejected<const N: usize>(
     assert_eq!(client.status(session).await, "ready");
 }
 
-/// Asserts that the operation accepts each body.
 async fn assert_accepted<const N: usize>(client: &Client, session: &str, operation: &str, bodies: [Value; N]) {
     for body in bodies {
         let route = Route {

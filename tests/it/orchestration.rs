@@ -11,8 +11,8 @@ use uuid::Uuid;
 use crate::support::routes::operations;
 use crate::support::{App, Client, Role, at_once, eventually, members};
 
-/// Longer than a worker's lease plus the sweep that detects its expiry (contract: workers 5), with a margin for a machine that
-/// runs other tests.
+/// A worker's lease plus the sweep that detects its expiry (contract: workers 5), with a margin for a machine that runs other
+/// tests.
 const RESCUE: Duration = Duration::from_secs(25);
 
 /// Terminates every connection to the database except this one.
@@ -23,8 +23,7 @@ fn tap() -> Value {
     json!({"action": {"kind": "tap", "selector": "#button"}})
 }
 
-/// Contract: sessions 13, 17. An operation on a busy session is 409 and is not dispatched. A concurrent DELETE succeeds at once,
-/// the running operation is 410, one event is published, and the slot is free.
+/// Contract: sessions 13, 17. One event is published, and the slot is free.
 #[tokio::test]
 async fn operation_on_busy_session_is_409_and_delete_wins() {
     let app = App::simulated().start().await;
@@ -57,8 +56,7 @@ async fn operation_on_busy_session_is_409_and_delete_wins() {
     app.stop().await;
 }
 
-/// Contract: sessions 13. Of 64 concurrent operations, those that succeed run one after another, and those that are rejected are
-/// never dispatched.
+/// Contract: sessions 13.
 #[tokio::test]
 async fn concurrent_operations_never_overlap() {
     let app = App::simulated().start().await;
@@ -83,8 +81,7 @@ async fn concurrent_operations_never_overlap() {
     app.stop().await;
 }
 
-/// Contract: sessions 17. When a DELETE overlaps an operation, the operation returns 200 or 410, and exactly one event records
-/// the end of the session.
+/// Contract: sessions 17. The operation returns 200 or 410.
 #[tokio::test]
 async fn delete_during_operation_publishes_one_event() {
     let app = App::simulated().set("worker.max_sessions", "100").start().await;
@@ -111,7 +108,6 @@ async fn delete_during_operation_publishes_one_event() {
     app.stop().await;
 }
 
-/// Deletes a session after a delay.
 async fn after(delay: Duration, client: Client, session: String) -> u16 {
     tokio::time::sleep(delay).await;
     client.delete(&format!("/v1/sessions/{session}")).await.status.as_u16()
@@ -133,8 +129,7 @@ async fn operation_status(app: &App, session: &str) -> u16 {
     }
 }
 
-/// Contract: requests 13. After clients disconnect, sessions are still opened and operations still end. No connection of the pool
-/// keeps a transaction open, and later acknowledged changes are durable.
+/// Contract: requests 13.
 #[tokio::test]
 async fn disconnected_clients_leave_nothing_pending() {
     let app = App::simulated().set("worker.max_sessions", "100").start().await;
@@ -185,8 +180,7 @@ async fn abandoned(app: &App) -> String {
     found.unwrap_or_else(|| crate::support::unknown_id("ses"))
 }
 
-/// Contract: workers 11; command-line 8. API and workers are separate processes. Workers share the load, and a drained worker
-/// receives no new sessions while its own continue.
+/// Contract: workers 11; command-line 8. The drained worker's own sessions continue.
 #[tokio::test]
 async fn two_workers_share_the_load_and_one_is_drained() {
     let app = App::simulated().roles(&[Role::Api, Role::Worker, Role::Worker]).start().await;
@@ -237,8 +231,8 @@ async fn load(app: &App, sessions: &[String]) -> BTreeMap<String, u64> {
     load
 }
 
-/// Contract: sessions 8, 23. Without a worker, or with every slot taken, a create is 503 and leaves no row. A create succeeds as
-/// soon as a slot is free. Contract: operators 1, 2. `/readyz` requires a live worker; `/healthz` and `/readyz?for=api` do not.
+/// Contract: sessions 8, 23. Contract: operators 1, 2. `/readyz` requires a live worker; `/healthz` and `/readyz?for=api` do
+/// not.
 #[tokio::test]
 async fn create_without_worker_or_free_slot_is_503() {
     let mut app = App::simulated().roles(&[Role::Api]).set("worker.max_sessions", "2").start().await;
@@ -268,8 +262,7 @@ async fn create_without_worker_or_free_slot_is_503() {
     app.stop().await;
 }
 
-/// Contract: workers 4. The browsers of a worker end with it. The next operation on a `ready` session is 502 and the session
-/// becomes `errored`, whether or not the service has already marked the worker as lost. DELETE succeeds, and the slot is free.
+/// Contract: workers 4.
 #[tokio::test]
 async fn next_operation_after_worker_death_is_502() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -307,7 +300,7 @@ async fn next_operation_after_worker_death_is_502() {
     app.stop().await;
 }
 
-/// A `ready` session of a dead worker that receives no operation is ended by the service, which frees its slot and its profile.
+/// No operation follows. The slot and the profile become free.
 #[tokio::test]
 async fn idle_session_of_dead_worker_ends() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -338,8 +331,7 @@ async fn idle_session_of_dead_worker_ends() {
     app.stop().await;
 }
 
-/// Contract: workers 2, 4. The outcome of an operation whose worker died is unknown. Its caller receives 502, its session stays
-/// `busy` until it is destroyed, and no other worker runs the operation again.
+/// Contract: workers 2, 4.
 #[tokio::test]
 async fn operation_of_dead_worker_is_not_run_again() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -385,8 +377,7 @@ async fn running(app: &App) {
     .await;
 }
 
-/// Contract: workers 5. The result of a worker that was stopped past its lease is not published, and DELETE destroys its sessions
-/// as usual.
+/// Contract: workers 5. DELETE destroys its sessions as usual.
 #[tokio::test]
 async fn worker_with_expired_lease_publishes_nothing() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -418,8 +409,7 @@ async fn worker_with_expired_lease_publishes_nothing() {
     app.stop().await;
 }
 
-/// Contract: workers 10. SIGTERM drains the process and leaves no busy slot. The caller of a running operation receives a
-/// response.
+/// Contract: workers 10. Callers of running operations receive a response.
 #[tokio::test]
 async fn shutdown_frees_slots_and_responds_to_callers() {
     let mut app = App::simulated().in_processes().set("worker.drain_timeout", "1s").start().await;
@@ -446,7 +436,7 @@ async fn shutdown_frees_slots_and_responds_to_callers() {
     app.stop().await;
 }
 
-/// Contract: workers 11. A request can go to any API process, and the death of one ends neither sessions nor operations.
+/// Contract: workers 11. The death of one ends neither sessions nor operations.
 #[tokio::test]
 async fn requests_can_go_to_either_api_process() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -483,8 +473,7 @@ async fn requests_can_go_to_either_api_process() {
     app.stop().await;
 }
 
-/// Contract: workers 12. Each caller receives its own response, also with many concurrent callers and with responses that are too
-/// long for a notification.
+/// Contract: workers 12. Responses may be too long for a notification.
 #[tokio::test]
 async fn concurrent_callers_receive_their_own_responses() {
     let app = App::simulated().set("worker.max_sessions", "100").start().await;
@@ -512,8 +501,7 @@ async fn concurrent_callers_receive_their_own_responses() {
     app.stop().await;
 }
 
-/// Contract: workers 10. A worker that shuts down ends operations that exceed the drain timeout, returns an error to their
-/// callers and frees its slots.
+/// Contract: workers 10. Operations that exceed the drain timeout end, and the slots are free.
 #[tokio::test]
 async fn worker_shutdown_responds_to_its_callers() {
     let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.drain_timeout", "1s");
@@ -536,8 +524,7 @@ async fn worker_shutdown_responds_to_its_callers() {
     app.stop().await;
 }
 
-/// Contract: workers 12. When the connection that listens for wake-ups breaks, no response and no job is lost. The log records
-/// the loss and the recovery of the connection.
+/// Contract: workers 12. The log records the loss and the recovery.
 #[tokio::test]
 async fn broken_listener_connection_loses_no_response() {
     let app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -569,7 +556,7 @@ async fn broken_listener_connection_loses_no_response() {
     app.stop().await;
 }
 
-/// Contract: workers 9. When all connections break, no session is lost and the service recovers.
+/// Contract: workers 9. No session is lost.
 #[tokio::test]
 async fn service_recovers_when_all_connections_break() {
     let app = App::simulated().start().await;
@@ -595,7 +582,6 @@ async fn service_recovers_when_all_connections_break() {
     app.stop().await;
 }
 
-/// When connections break during a shutdown, it still ends all sessions and jobs.
 #[tokio::test]
 async fn shutdown_with_broken_connections_ends_all_sessions() {
     for _ in 0..3 {

@@ -35,8 +35,7 @@ async fn refuse(app: &App) {
     app.database.pool.execute(trigger).await.expect("a trigger");
 }
 
-/// Contract: workers 7. An operation fails when the database rejects its outcome. Its caller receives 502, its session becomes
-/// `errored`, its browser is closed, its slot is free, and another account's session is unaffected.
+/// Contract: workers 7. The session becomes `errored`, and its slot is free.
 #[tokio::test]
 async fn rejected_outcome_fails_only_its_operation() {
     let app = App::simulated().set("worker.max_sessions", "2").start().await;
@@ -63,7 +62,7 @@ async fn rejected_outcome_fails_only_its_operation() {
     app.stop().await;
 }
 
-/// A connection to the database server that stays open while the database allows no connections.
+/// Stays open while the database allows no connections.
 pub async fn server_of(database: &Database) -> PgConnection {
     let options = PgConnectOptions::from_str(&database.url()).expect("a database URL");
     options.database("postgres").connect().await.expect("the test database server runs")
@@ -84,8 +83,7 @@ pub async fn let_in(server: &mut PgConnection, database: &Database, anybody: boo
     }
 }
 
-/// Contract: workers 6. A worker is lost when it dies, and not when the database was unavailable for its heartbeats. Sessions and
-/// running operations survive an outage of `KITFLEET_TEST_OUTAGE_SECONDS`, by default 12 s, longer than a lease.
+/// Contract: workers 6. The outage lasts `KITFLEET_TEST_OUTAGE_SECONDS`, by default 12 s, longer than a lease.
 #[tokio::test]
 async fn sessions_survive_a_database_outage() {
     let outage = Duration::from_secs(given("KITFLEET_TEST_OUTAGE_SECONDS", 12));
@@ -134,15 +132,13 @@ async fn sessions_survive_a_database_outage() {
     app.stop().await;
 }
 
-/// The first process of the embedded database.
 fn postmaster(app: &App) -> Pid {
     let file = app.data_dir.path().join("data/postgres/postmaster.pid");
     let text = fs::read_to_string(file).expect("it runs");
     Pid::from_raw(text.lines().next().and_then(|line| line.trim().parse().ok()).expect("a process id"))
 }
 
-/// Contract: errors 7; status 1. A frozen database does not respond. Callers still receive 503, and nothing is lost when it
-/// continues.
+/// Contract: errors 7; status 1. Nothing is lost when the database continues.
 #[tokio::test]
 async fn requests_during_a_database_freeze_are_503() {
     let app = App::simulated().embedded().start().await;
@@ -189,8 +185,7 @@ async fn requests_during_a_database_freeze_are_503() {
     app.stop().await;
 }
 
-/// Contract: agents 15, 37; errors 7. The database stops and restarts while an accepted message runs. The caller receives the
-/// outcome of the message, and not an error that says that nothing was done.
+/// Contract: agents 15, 37; errors 7.
 #[tokio::test]
 async fn accepted_message_completes_after_a_database_restart() {
     let app = App::simulated().embedded().start().await;
@@ -218,7 +213,7 @@ async fn accepted_message_completes_after_a_database_restart() {
     app.stop().await;
 }
 
-/// Polls the future at most this many times and then drops it.
+/// At most this many polls.
 async fn cancel_after<F: Future>(looks: u32, future: F) {
     let mut future = pin!(future);
     for _ in 0..looks {
@@ -229,7 +224,6 @@ async fn cancel_after<F: Future>(looks: u32, future: F) {
     }
 }
 
-/// A `begin` that is cancelled leaves no transaction open.
 #[tokio::test]
 async fn cancelled_begin_leaves_no_transaction() {
     let database = Database::create().await;
@@ -269,8 +263,7 @@ async fn cancelled_begin_leaves_no_transaction() {
     database.drop().await;
 }
 
-/// Contract: workers 7. The database rejects the end of one operation of a dead worker. The callers of its other operations still
-/// receive their errors.
+/// Contract: workers 7. The callers of its other operations still receive their errors.
 #[tokio::test]
 async fn rejected_end_of_one_operation_blocks_no_other_caller() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -301,7 +294,7 @@ async fn rejected_end_of_one_operation_blocks_no_other_caller() {
     app.stop().await;
 }
 
-/// Contract: workers 8. Other processes end the sessions of a worker that stopped without ending them.
+/// Contract: workers 8.
 #[tokio::test]
 async fn sessions_of_a_stopped_worker_are_ended_by_others() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;

@@ -1,5 +1,5 @@
-//! Packaging: container image, compose file, systemd units, Debian package and Helm chart (docs/deploying.md). Third-party
-//! validators check them, and every setting they name must exist.
+//! Container image, compose file, systemd units, Debian package and Helm chart (docs/deploying.md). Third-party validators
+//! check them, and every setting they name must exist.
 
 mod nginx;
 
@@ -21,10 +21,9 @@ use crate::support::{App, serve};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Values that the chart requires.
 const REQUIRED: &str = "baseUrl: https://fleet.example.com\nexistingSecret: kitfleet\n";
 
-/// Values that use every part of the chart.
+/// They use every part of the chart.
 const EVERYTHING: &str = "
 baseUrl: https://fleet.example.com
 existingSecret: kitfleet
@@ -51,10 +50,10 @@ networkPolicy:
   egress: { enabled: true, postgres: { to: [{ ipBlock: { cidr: 10.1.0.0/24 } }] }, extra: [{ ports: [{ port: 587 }] }] }
 ";
 
-/// Label that distinguishes the pods of the API, the workers and the jobs.
+/// Distinguishes the pods of the API, the workers and the jobs.
 const COMPONENT: &str = "app.kubernetes.io/component";
 
-/// Newest Kubernetes versions for which `kubernetes-validate` has schemas.
+/// For which `kubernetes-validate` has schemas.
 const KUBERNETES: [&str; 3] = ["1.35", "1.36", "1.37"];
 
 fn path(name: &str) -> PathBuf {
@@ -65,16 +64,12 @@ fn read(name: &str) -> String {
     fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// A program installed by `tests/packages/install`.
 pub fn judge(name: &str) -> Command {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("packages");
     let program = [folder.join("bin").join(name), folder.join(name)].into_iter().find(|program| program.is_file());
     Command::new(program.unwrap_or_else(|| panic!("{name} is installed by tests/packages/install")))
 }
 
-/// Output of a program.
-///
-/// # Panics If the program fails.
 #[track_caller]
 fn output(command: &mut Command) -> String {
     let done = command.output().expect("a program");
@@ -83,7 +78,6 @@ fn output(command: &mut Command) -> String {
     out
 }
 
-/// Renders the chart with Helm's own library.
 fn render(values: &str, release: &str) -> Output {
     let folder = TempDir::new().expect("a folder");
     let file = folder.path().join("values.yaml");
@@ -93,9 +87,6 @@ fn render(values: &str, release: &str) -> Output {
     helm.output().expect("a program")
 }
 
-/// Documents of the rendered chart.
-///
-/// # Panics If Helm rejects the values.
 #[track_caller]
 fn documents(values: &str, release: &str) -> Vec<Value> {
     let done = render(values, release);
@@ -104,20 +95,17 @@ fn documents(values: &str, release: &str) -> Vec<Value> {
     text.lines().filter(|line| line.starts_with('{')).map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// Pod template of each workload.
 fn pods(documents: &[Value]) -> Vec<&Value> {
     let paths = ["/spec/template", "/spec/jobTemplate/spec/template"];
     documents.iter().filter_map(|document| paths.iter().find_map(|path| document.pointer(path))).collect()
 }
 
-/// Pod template of a component.
 #[track_caller]
 fn pod<'a>(documents: &'a [Value], component: &str) -> &'a Value {
     let found = pods(documents).into_iter().find(|pod| pod["metadata"]["labels"][COMPONENT] == component);
     found.unwrap_or_else(|| panic!("no pod of {component}"))
 }
 
-/// Environment of a component's container.
 #[track_caller]
 fn environment(documents: &[Value], component: &str) -> BTreeMap<String, String> {
     let variables = pod(documents, component)["spec"]["containers"][0]["env"].as_array().expect("variables");
@@ -129,7 +117,6 @@ fn of_kind<'a>(documents: &'a [Value], kind: &str) -> Vec<&'a Value> {
     documents.iter().filter(|document| document["kind"] == kind).collect()
 }
 
-/// Files below a folder.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
         if entry.path().is_dir() { files(&entry.path(), found) } else { found.push(entry.path()) }
@@ -381,8 +368,7 @@ fn chart_scales_workers_and_lets_them_drain() {
     assert_eq!(environment(&documents, "worker")["KITFLEET_WORKER__DRAIN_TIMEOUT"], "1800s");
 }
 
-/// Runs the chart's job with a stand-in for the Kubernetes API. Each worker's pod is annotated with its number of live
-/// sessions, and a worker without a pod does not prevent the other annotations.
+/// A stand-in for the Kubernetes API serves the job. A worker without a pod does not prevent the annotations of others.
 #[tokio::test]
 async fn pods_are_annotated_with_their_deletion_cost() {
     let app = App::simulated().in_processes().set("worker.name", "worker-b").start().await;
@@ -431,7 +417,6 @@ async fn pods_are_annotated_with_their_deletion_cost() {
     app.stop().await;
 }
 
-/// The container file, the compose file and the release workflow are valid.
 #[test]
 fn container_compose_and_workflow_files_are_valid() {
     output(judge("hadolint").arg("--no-color").arg(path("packaging/Containerfile")));
@@ -448,8 +433,7 @@ fn container_compose_and_workflow_files_are_valid() {
     }
 }
 
-/// systemd accepts the units and rates their exposure below the limit; the worker's limit is higher because it creates
-/// namespaces.
+/// The worker's limit is higher because it creates namespaces.
 #[test]
 fn systemd_units_are_valid_and_hardened() {
     let folder = TempDir::new().expect("a folder");
@@ -471,8 +455,7 @@ fn systemd_units_are_valid_and_hardened() {
     }
 }
 
-/// The Debian package and the image depend on the packages that the setup installs, and the package's configuration file is
-/// valid.
+/// Both depend on the packages that the setup installs.
 #[test]
 fn debian_package_and_image_have_the_setups_packages() {
     let setup = read("ops/setup");

@@ -1,4 +1,4 @@
-//! The pages for people's browsers (contract: pages): their headers and addresses here, their behaviour in `webkit`.
+//! Headers and addresses of pages (contract: pages); `webkit` tests their behaviour.
 
 mod webkit;
 
@@ -9,8 +9,7 @@ use reqwest::header::HeaderMap;
 use crate::support::routes::sample;
 use crate::support::{App, Client};
 
-/// Contract: pages 3. Addresses contain tokens, so pages are not cached and send no referrer. Pages run only scripts of the
-/// service and send no forms.
+/// Contract: pages 3. Addresses contain tokens, so pages send no referrer either.
 #[tokio::test]
 async fn pages_are_not_cached_and_run_only_own_scripts() {
     let app = App::simulated().start().await;
@@ -32,8 +31,7 @@ async fn pages_are_not_cached_and_run_only_own_scripts() {
     app.stop().await;
 }
 
-/// Assets can be cached forever because a new version has another address. An address of another version still returns the
-/// file, uncached.
+/// A new version has another address. An address of another version still returns the file, uncached.
 #[tokio::test]
 async fn assets_are_cached_by_version() {
     let app = App::simulated().start().await;
@@ -55,8 +53,7 @@ async fn assets_are_cached_by_version() {
     app.stop().await;
 }
 
-/// Contract: pages 3, 7. Every route that answers with a page has the protective headers, and every other route has its media
-/// type.
+/// Contract: pages 3, 7. Every other route has its media type.
 #[tokio::test]
 async fn every_page_has_protective_headers() {
     let app = App::simulated().start().await;
@@ -75,7 +72,6 @@ async fn every_page_has_protective_headers() {
         assert_eq!(is_page(headers), !is_for_programs, "{}: {}", route.path, answer.status());
     }
     assert!(pages.contains(&"/docs".to_owned()) && pages.contains(&"/status".to_owned()), "{pages:?}");
-    // The files of the API documentation have the headers too.
     for asset in ["/docs/index.html", "/docs/oauth2-redirect.html"] {
         let (headers, _) = get(&stranger, asset).await;
         assert!(is_page(&headers), "{asset}");
@@ -84,7 +80,7 @@ async fn every_page_has_protective_headers() {
     app.stop().await;
 }
 
-/// Routes outside of `/v1` that are no pages.
+/// Outside of `/v1`; no pages.
 const FOR_PROGRAMS: [&str; 4] = ["/openapi.json", "/healthz", "/readyz", "/metrics"];
 
 fn is_page(headers: &HeaderMap) -> bool {
@@ -108,7 +104,6 @@ async fn get(client: &Client, path: &str) -> (HeaderMap, String) {
     (headers, answer.text().await.expect("a text"))
 }
 
-/// Links and resources of a page.
 fn addresses(page: &str) -> impl Iterator<Item = &str> {
     let quoted = ["href=\"", "src=\""].into_iter().flat_map(|attribute| page.split(attribute).skip(1));
     quoted.filter_map(|rest| rest.split('"').next())

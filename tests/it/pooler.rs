@@ -16,7 +16,7 @@ fn tap() -> Value {
     json!({"action": {"kind": "tap", "selector": "#button"}})
 }
 
-/// Number of connections to this database, including the test's own, and of those that listen.
+/// Including the test's own, and of those that listen.
 async fn connections(app: &App) -> (i64, i64) {
     sqlx::query_as(
         "select count(*), count(*) filter (where query ilike 'listen%')
@@ -27,9 +27,8 @@ async fn connections(app: &App) -> (i64, i64) {
     .expect("the connections")
 }
 
-/// Contract: workers 25. Processes behind a pooler work as they do without one: sessions, operations across processes, webhooks,
-/// profiles, sweeps, migrations and drains. They use at most the pooler's server connections, plus one listening connection per
-/// process.
+/// Contract: workers 25. This covers sessions, operations across processes, webhooks, profiles, sweeps, migrations and drains.
+/// The processes use at most the pooler's server connections, plus one listening connection each.
 #[tokio::test]
 async fn pgbouncer_in_transaction_mode_is_supported() {
     let builder = App::simulated().roles(&[Role::Api, Role::Worker, Role::Worker]).pooled();
@@ -83,7 +82,7 @@ async fn pgbouncer_in_transaction_mode_is_supported() {
     app.stop().await;
 }
 
-/// Contract: workers 24. The number of connections of a process does not depend on the number of customers.
+/// Contract: workers 24. The number of customers makes no difference.
 #[tokio::test]
 async fn connections_of_a_process_stay_within_the_limit() {
     takes_at_most(App::simulated(), 1, 8 + 11).await;
@@ -111,7 +110,7 @@ async fn takes_at_most(builder: Builder, processes: i64, most: i64) {
     app.stop().await;
 }
 
-/// Contract: workers 25. A worker that cannot listen for wake-ups logs the setting of the failed connection.
+/// Contract: workers 25.
 #[tokio::test]
 async fn worker_that_cannot_listen_logs_the_setting() {
     let mut app = App::simulated().roles(&[Role::Api]).start().await;

@@ -37,8 +37,7 @@ impl Client {
 }
 
 impl App {
-    /// Payload of the account's last audit row with this action. Asserts that a customer caused it and that its target is
-    /// `target`.
+    /// Of the account's last audit row with this action. A customer caused it.
     async fn last_audited(&self, account: AccountId, action: &str, target: &str) -> Value {
         let row = self.audited(account, action).await.pop().unwrap_or_else(|| panic!("no row of {action}"));
         assert_eq!((row.actor_type.as_str(), row.target_resource_id.as_deref()), ("customer", Some(target)));
@@ -46,8 +45,8 @@ impl App {
     }
 }
 
-/// Contract: profiles 1, 2, 6. Every route that returns a profile returns exactly these members. The default archetype is that of
-/// the catalogue. The payload of `profile.created` has the name and the archetype.
+/// Contract: profiles 1, 2, 6. The default archetype is that of the catalogue. The payload of `profile.created` has the name
+/// and the archetype.
 #[tokio::test]
 async fn profile_has_the_members_of_the_contract() {
     let app = App::simulated().start().await;
@@ -110,8 +109,7 @@ async fn profile_has_the_members_of_the_contract() {
     app.stop().await;
 }
 
-/// Contract: profiles 3, 6. Deletion moves a profile to the recycle bin, where every other route returns 404. Only a profile in
-/// the recycle bin can be purged. Each step writes an audit row.
+/// Contract: profiles 3, 6. Each step writes an audit row.
 #[tokio::test]
 async fn deleted_profile_stays_in_the_recycle_bin_until_purge() {
     let app = App::simulated().start().await;
@@ -161,12 +159,11 @@ async fn deleted_profile_stays_in_the_recycle_bin_until_purge() {
     app.stop().await;
 }
 
-/// Contract: profiles 4; limits 3. A profile above the limit is a 403. Profiles in the recycle bin count.
+/// Contract: profiles 4; limits 3. Profiles in the recycle bin count.
 #[tokio::test]
 async fn profile_above_the_tier_limit_is_403() {
     let app = App::simulated().set("limits.profiles.api_starter", "3").start().await;
     let (account, client) = app.customer(Tier::ApiStarter).await;
-    // Concurrent creates do not exceed the limit.
     let client_of_all = client.clone();
     let racing = (0..16).map(|_| {
         let client = client_of_all.clone();
@@ -210,7 +207,6 @@ async fn profile_above_the_tier_limit_is_403() {
     client.delete(&at(&profile, "/purge")).await.expect(204);
     client.profile().await;
 
-    // After a downgrade, the account keeps its profiles.
     app.run(&["account", "set-tier", &account.to_string(), "solo_manual"]).await.code(0);
     assert_eq!(client.listed("").await.len(), 3);
     app.run(&["account", "set-tier", &account.to_string(), "enterprise"]).await.code(0);
@@ -218,8 +214,7 @@ async fn profile_above_the_tier_limit_is_403() {
     app.stop().await;
 }
 
-/// Contract: profiles 5. A profile of another account, in use or in its recycle bin, an unknown profile and a malformed id are
-/// the same 404 on every route.
+/// Contract: profiles 5. Live or deleted, like an unknown profile and a malformed id.
 #[tokio::test]
 async fn profile_of_another_account_is_404() {
     let app = App::simulated().start().await;
@@ -267,8 +262,7 @@ async fn profile_of_another_account_is_404() {
     app.stop().await;
 }
 
-/// Contract: sessions 5, 9. A session with a profile uses the profile's archetype unless the request names another. Its metadata
-/// contains the profile's id and name beside the caller's members, and its creation updates `last_used_at`.
+/// Contract: sessions 5, 9. The metadata contains id and name beside the caller's members.
 #[tokio::test]
 async fn session_inherits_archetype_and_metadata_of_its_profile() {
     let app = App::simulated().start().await;
@@ -323,8 +317,7 @@ async fn session_inherits_archetype_and_metadata_of_its_profile() {
     app.stop().await;
 }
 
-/// Contract: sessions 6; profiles 3, 10. A profile has at most one live session, also with concurrent creates, and the 409
-/// contains its id. The profile cannot be deleted before that session ends.
+/// Contract: sessions 6; profiles 3, 10. The 409 contains the session's id. The profile cannot be deleted meanwhile.
 #[tokio::test]
 async fn second_live_session_of_a_profile_is_409() {
     let app = App::simulated().start().await;
@@ -357,8 +350,7 @@ async fn second_live_session_of_a_profile_is_409() {
     app.stop().await;
 }
 
-/// Contract: sessions 6. The 409 for a profile in use has precedence over the 429 for the concurrency limit, because the end of
-/// that session would resolve both.
+/// Contract: sessions 6. The end of that session would resolve both.
 #[tokio::test]
 async fn profile_in_use_has_precedence_over_concurrency_limit() {
     let app = App::simulated().start().await;
@@ -369,12 +361,11 @@ async fn profile_in_use_has_precedence_over_concurrency_limit() {
     let refused = client.launch(&one).await.problem(409, "profile-in-use");
     assert_eq!(refused.body["active_session_id"], session.as_str());
     client.launch(&other).await.problem(429, "concurrency-limit");
-    // The rejected launch does not update `last_used_at`.
     assert_eq!(client.get(&at(&other, "")).await.expect(200).body["last_used_at"], Value::Null);
     app.stop().await;
 }
 
-/// Contract: sessions 4. When customer egress is required, every launch is rejected, whatever its body, like every create.
+/// Contract: sessions 4. Whatever the body.
 #[tokio::test]
 async fn launch_is_400_when_customer_egress_is_required() {
     let app = App::simulated().set("sessions.require_customer_egress", "true").start().await;
@@ -391,8 +382,7 @@ async fn launch_is_400_when_customer_egress_is_required() {
     app.stop().await;
 }
 
-/// Contract: profiles 18; lists 1. Snapshots of a profile have these members and are listed newest first. They are hidden while
-/// the profile is in the recycle bin, and a purge deletes them.
+/// Contract: profiles 18; lists 1. They are hidden while the profile is in the recycle bin, and a purge deletes them.
 #[tokio::test]
 async fn snapshots_follow_their_profile() {
     let app = App::simulated().start().await;
@@ -457,8 +447,8 @@ async fn clone_is_independent_of_its_source() {
     app.stop().await;
 }
 
-/// Contract: profiles 7; authorization 10. With the account header, a member can read the owner's profiles and an admin can
-/// change them. Resources that the admin creates belong to the owner. An export requires an admin.
+/// Contract: profiles 7; authorization 10. A member can read and an admin can change. Profiles that an admin creates belong to
+/// the owner. An export requires an admin.
 #[tokio::test]
 async fn team_roles_limit_access_to_the_owners_profiles() {
     let app = App::simulated().start().await;
@@ -485,8 +475,7 @@ async fn team_roles_limit_access_to_the_owners_profiles() {
     app.stop().await;
 }
 
-/// Contract: retention 2, 3; command-line 9. Deleted profiles and their snapshots are purged after 30 days, those of deleted
-/// accounts after one day. The purge writes no audit row.
+/// Contract: retention 2, 3; command-line 9. No audit row is written.
 #[tokio::test]
 async fn retention_purges_profiles_deleted_long_ago() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
@@ -541,7 +530,7 @@ async fn retention_purges_profiles_deleted_long_ago() {
     app.stop().await;
 }
 
-/// Contract: profiles 26. A profile whose key this deployment cannot decrypt is a 503, and works again when the key is back.
+/// Contract: profiles 26. It works again when the key is back.
 #[tokio::test]
 async fn profile_with_unavailable_key_is_503() {
     let app = App::simulated().start().await;

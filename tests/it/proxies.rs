@@ -30,7 +30,7 @@ fn socks5() -> Value {
     json!({"label": "Office", "scheme": "socks5", "host": "proxy.example.com", "port": 1080, "username": "kit", "password": PASSWORD})
 }
 
-/// A wg-quick file with a unique private key. Returns the file and the key.
+/// With a unique private key, which is returned too.
 fn wireguard(host: &str) -> (String, String) {
     let key = STANDARD.encode(rand::random::<[u8; 32]>());
     let peer = STANDARD.encode(rand::random::<[u8; 32]>());
@@ -41,7 +41,6 @@ fn wireguard(host: &str) -> (String, String) {
     (config, key)
 }
 
-/// A client profile as OpenVPN servers provide it.
 fn openvpn(host: &str) -> String {
     let signed = rcgen::generate_simple_self_signed(["vpn.example.com".to_owned()]).expect("a certificate");
     let (certificate, key) = (signed.cert.pem(), signed.signing_key.serialize_pem());
@@ -51,7 +50,6 @@ fn openvpn(host: &str) -> String {
     )
 }
 
-/// The body with these members changed.
 fn with(mut body: Value, members: Value) -> Value {
     let Value::Object(changes) = members else { panic!("members") };
     body.as_object_mut().expect("a body").extend(changes);
@@ -97,8 +95,7 @@ impl App {
     }
 }
 
-/// Contract: proxies 1, 7, 9, 10; audit-log 11. A proxy of any scheme has exactly these members, and its secrets are never
-/// returned, stored in clear text or logged.
+/// Contract: proxies 1, 7, 9, 10; audit-log 11.
 #[tokio::test]
 async fn saved_proxy_never_reveals_its_secrets() {
     let app = with_encryption_key().set("log.filter", "trace").start().await;
@@ -135,7 +132,6 @@ async fn saved_proxy_never_reveals_its_secrets() {
 
     assert_eq!(client.proxies().await, json!([vpn, tunnel, http, proxy]));
     assert_eq!(client.get(&format!("{PROXIES}/{id}")).await.expect(200).body, proxy);
-    // A proxy of another account is a 404, also with the account header.
     assert_eq!(stranger.proxies().await, json!([]));
     for id in [&id, &unknown_id("prx"), "x"] {
         let path = format!("{PROXIES}/{id}");
@@ -172,8 +168,7 @@ async fn saved_proxy_never_reveals_its_secrets() {
     app.stop().await;
 }
 
-/// Contract: proxies 1 to 4. A body that breaks a rule is a 400 on its field, creates nothing, and its response contains no
-/// secret.
+/// Contract: proxies 1 to 4. Nothing is created, and the response contains no secret.
 #[tokio::test]
 async fn invalid_proxy_is_400_on_its_field() {
     let app = with_encryption_key().start().await;
@@ -242,7 +237,6 @@ async fn invalid_proxy_is_400_on_its_field() {
     }
     let refused = client.post(PROXIES, vpn(&format!("{}script-security 2\n", openvpn("vpn.example.com")))).await;
     assert!(refused.invalid("config").body["errors"][0]["message"].to_string().contains("script-security"));
-    // The response lists all invalid fields.
     let many = client.post(PROXIES, json!({"label": "", "scheme": "http", "port": 0, "password": ""})).await;
     for field in ["label", "host", "port", "password", "username"] {
         assert!(many.body["errors"].to_string().contains(&format!("\"{field}\"")), "{}", many.body);
@@ -260,8 +254,7 @@ async fn invalid_proxy_is_400_on_its_field() {
     }
 }
 
-/// Contract: proxies 5, 6, 9. A replacement keeps the secrets that it does not mention. A new host, port or configuration
-/// requires the password again, so that a caller who does not know it cannot redirect it.
+/// Contract: proxies 5, 6, 9. A replacement keeps the secrets that it does not mention.
 #[tokio::test]
 async fn new_host_of_a_proxy_requires_the_password() {
     let app = with_encryption_key().start().await;
@@ -284,11 +277,9 @@ async fn new_host_of_a_proxy_requires_the_password() {
         client.replace(&id, with(kept(), moved.clone())).await.invalid("password");
         assert_eq!(client.get(&format!("{PROXIES}/{id}")).await.expect(200).body, same);
     }
-    // Host names are compared without regard to case.
     client.replace(&id, with(kept(), json!({"host": "PROXY.example.COM"}))).await.expect(200);
     let moved = client.replace(&id, with(socks5(), json!({"host": "other.example.com"}))).await.expect(200).body;
     assert_eq!((&moved["host"], &moved["has_password"]), (&json!("other.example.com"), &json!(true)));
-    // A replacement with a new password keeps the user name.
     let unnamed = without(with(socks5(), json!({"host": "other.example.com"})), "username");
     assert_eq!(client.replace(&id, unnamed).await.expect(200).body["username"], moved["username"]);
     let bare = with(socks5(), json!({"host": "third.example.com", "password": null}));
@@ -305,7 +296,6 @@ async fn new_host_of_a_proxy_requires_the_password() {
         (&named["host"], &named["has_config"], &named["has_password"]),
         (&json!("vpn.example.com"), &json!(true), &json!(true))
     );
-    // The same configuration is not a change.
     client.replace(&id, without(tunnel.clone(), "password")).await.expect(200);
     client.replace(&id, with(tunnel.clone(), json!({"config": null}))).await.invalid("config");
     let another = with(tunnel, json!({"config": wireguard("vpn.example.com").0}));
@@ -316,7 +306,7 @@ async fn new_host_of_a_proxy_requires_the_password() {
     app.stop().await;
 }
 
-/// Contract: proxies 8. Concurrent creates do not exceed the account's limit of proxies.
+/// Contract: proxies 8. Concurrent creates do not exceed the limit.
 #[tokio::test]
 async fn number_of_proxies_per_account_is_limited() {
     let app = with_encryption_key().set("limits.proxies", "3").start().await;
@@ -338,8 +328,7 @@ async fn number_of_proxies_per_account_is_limited() {
     app.stop().await;
 }
 
-/// Contract: proxies 10; command-line 10. Without a deployment key, no proxy can be saved. A secret that was sealed with another
-/// key is an error: it is neither used nor treated as absent.
+/// Contract: proxies 10; command-line 10.
 #[tokio::test]
 async fn proxy_without_deployment_key_is_503() {
     let app = App::simulated().start().await;
@@ -367,7 +356,7 @@ async fn proxy_without_deployment_key_is_503() {
     app.stop().await;
 }
 
-/// Contract: proxies 11; retention 11. The proxies of a deleted account are purged a day later.
+/// Contract: proxies 11; retention 11.
 #[tokio::test]
 async fn proxies_of_a_deleted_account_are_purged_after_a_day() {
     let app = with_encryption_key().start().await;
@@ -388,7 +377,7 @@ async fn proxies_of_a_deleted_account_are_purged_after_a_day() {
     app.stop().await;
 }
 
-/// A SOCKS5 proxy that accepts one user and refuses all targets, or a server that accepts connections and never responds.
+/// The proxy accepts one user and refuses all targets; the other server accepts connections and never responds.
 struct Server {
     port: u16,
     _running: JoinSet<()>,
@@ -417,7 +406,7 @@ impl Server {
     }
 }
 
-/// RFC 1928 with the user name and password of RFC 1929. The proxy refuses every request.
+/// RFC 1928 and RFC 1929. Refuses every request.
 async fn greet(mut stream: TcpStream) -> std::io::Result<()> {
     let methods = stream.read_u16().await? & 0xff;
     stream.read_exact(&mut vec![0; methods.into()]).await?;
@@ -438,8 +427,7 @@ async fn greet(mut stream: TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Contract: proxies 12, 13; rate-limits 11. A check reports whether the proxy works, and the reason when it does not. It leaves
-/// no row.
+/// Contract: proxies 12, 13; rate-limits 11. A check leaves no row.
 #[tokio::test]
 async fn proxy_check_reports_success_or_reason() {
     let app = with_encryption_key()
@@ -483,7 +471,7 @@ async fn proxy_check_reports_success_or_reason() {
     app.stop().await;
 }
 
-/// Contract: proxies 13, 14. An account has at most one running check. The caller of a check whose worker dies receives a 503.
+/// Contract: proxies 13, 14.
 #[tokio::test]
 async fn second_proxy_check_is_409_and_worker_death_is_503() {
     let builder = with_encryption_key()
@@ -502,7 +490,6 @@ async fn second_proxy_check_is_409_and_worker_death_is_503() {
         async || (app.count("select count(*) from proxy_checks where begun_at is not null").await == 1).then_some(());
     eventually(Duration::from_secs(10), "the check has begun", begun).await;
     client.check(&id).await.problem(409, "conflict");
-    // A check of another account runs meanwhile.
     let theirs = other.saved(server.body()).await;
     assert_eq!(other.check(&theirs).await.expect(200).body["reachable"], true);
     assert_eq!(app.count("select count(*) from proxy_checks where sealed_secrets is not null").await, 0);
@@ -517,7 +504,7 @@ async fn second_proxy_check_is_409_and_worker_death_is_503() {
     app.stop().await;
 }
 
-/// Contract: proxies 14. Without a worker a check is a 503.
+/// Contract: proxies 14.
 #[tokio::test]
 async fn proxy_check_without_worker_is_503() {
     let app = with_encryption_key().set("worker.driver", "none").start().await;
@@ -528,8 +515,8 @@ async fn proxy_check_without_worker_is_503() {
     app.stop().await;
 }
 
-/// Contract: proxies 7, 15, 16; agents 2; sessions 4. An agent session uses a saved proxy of its own account, with the values of
-/// its creation. A proxy of another account is a 404. The session's copy of the proxy is deleted when it ends.
+/// Contract: proxies 7, 15, 16; agents 2; sessions 4. A proxy of another account is a 404. The session's copy is deleted when
+/// it ends.
 #[tokio::test]
 async fn agent_session_uses_a_proxy_of_its_account() {
     let app = with_encryption_key()
@@ -565,7 +552,6 @@ async fn agent_session_uses_a_proxy_of_its_account() {
     assert_eq!(app.tables_with(PASSWORD).await, <[String; 0]>::default());
     let used = client.delete(&format!("{PROXIES}/{id}")).await.problem(409, "conflict").body;
     assert_eq!(used["agent_session_id"], agent);
-    // The proxy can be replaced, which does not affect the session.
     client.replace(&id, with(socks5(), json!({"host": "elsewhere.example.com"}))).await.expect(200);
     assert_eq!(app.count(kept).await, 1);
     client.delete(&path).await.expect(204);
@@ -577,8 +563,7 @@ async fn agent_session_uses_a_proxy_of_its_account() {
     app.stop().await;
 }
 
-/// Contract: proxies 17. Two sessions with one WireGuard configuration would receive each other's packets, so that the second is
-/// a 409.
+/// Contract: proxies 17. Two sessions would receive each other's packets.
 #[tokio::test]
 async fn wireguard_configuration_in_use_is_409() {
     let app = with_encryption_key().set("egress.allow_private_proxies", "true").start().await;
@@ -612,8 +597,7 @@ async fn wireguard_configuration_in_use_is_409() {
     app.stop().await;
 }
 
-/// Contract: proxies 1, 15; authorization 9. With the account header, an admin creates sessions with the owner's proxies, but
-/// lists only its own.
+/// Contract: proxies 1, 15; authorization 9. The admin lists only its own.
 #[tokio::test]
 async fn admin_uses_proxies_of_the_owners_account() {
     let app = with_encryption_key().set("egress.allow_private_proxies", "true").start().await;

@@ -1,4 +1,4 @@
-//! Purges: their metrics and their effect on concurrent writers (contract: retention 1, 15, 16).
+//! Metrics of purges, and effect on concurrent writers (contract: retention 1, 15, 16).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +14,9 @@ use crate::support::delays::Delays;
 use crate::support::records::uuid_of;
 use crate::support::{App, eventually, given};
 
-/// Maximum number of rows of a batch.
 const BATCH: i64 = 500;
 
-/// Runs the retention sweep now and waits for its end, by making the pending or the last run of the scheduled job due.
+/// Makes the pending or the last run of the scheduled job due.
 async fn sweep(app: &App) {
     let tick = "update apalis.jobs set run_at = now(), status = 'Pending', attempts = 0, lock_at = null, lock_by = null, done_at = null
                 where status in ('Pending', 'Done') and idempotency_key like 'sweep_retention:%'";
@@ -31,7 +30,6 @@ async fn sweep(app: &App) {
     eventually(Duration::from_mins(1), "the sweep has ended", async || (app.count(due).await == 0).then_some(())).await;
 }
 
-/// Number of purges of this arm with this outcome.
 async fn purges(app: &App, arm: &str, outcome: &str) -> i64 {
     let name = format!("service_retention_purge_total{{arm=\"{arm}\",outcome=\"{outcome}\"}}");
     #[expect(clippy::cast_possible_truncation, reason = "it counts")]
@@ -39,7 +37,6 @@ async fn purges(app: &App, arm: &str, outcome: &str) -> i64 {
     count
 }
 
-/// Inserts a key and proxies that belong to an account deleted two days ago.
 async fn insert_expired_secrets(app: &App, account: AccountId, proxies: i32) {
     sqlx::query("insert into byok_keys (account_id, provider, sealed_key, lost_at) values ($1, 'openai', '', now() - interval '2 days')")
         .bind(account.as_uuid())
@@ -66,8 +63,7 @@ async fn hold<'a>(holder: &'a mut PgConnection, statements: &[&'static str]) -> 
     held
 }
 
-/// Contract: retention 15. A purge skips rows that another transaction has locked, without waiting, and deletes them in a later
-/// sweep.
+/// Contract: retention 15.
 #[tokio::test]
 async fn locked_rows_are_skipped_and_purged_later() {
     let app = scraped(App::simulated()).start().await;
@@ -100,8 +96,7 @@ async fn locked_rows_are_skipped_and_purged_later() {
     app.stop().await;
 }
 
-/// Contract: retention 1, 15. A row whose deletion the database rejects counts as failed. It blocks no other purge, and rows that
-/// were deleted before it are counted.
+/// Contract: retention 1, 15. Rows that were deleted before the failure are counted.
 #[tokio::test]
 async fn failed_purge_is_counted_and_blocks_no_other() {
     let app = scraped(App::simulated()).start().await;
@@ -127,7 +122,7 @@ async fn failed_purge_is_counted_and_blocks_no_other() {
     app.stop().await;
 }
 
-/// Contract: retention 15; operators 5. The metric counts the purged rows of each kind, and failed purges.
+/// Contract: retention 15; operators 5.
 #[tokio::test]
 async fn purged_rows_and_failures_are_counted() {
     let app = scraped(App::simulated()).start().await;
@@ -155,10 +150,8 @@ async fn purged_rows_and_failures_are_counted() {
     app.stop().await;
 }
 
-/// A table with many expired rows, and concurrent statements on it.
 struct LargeTable {
     table: &'static str,
-    /// Inserts this number of expired rows.
     fill: &'static str,
     /// Updates rows that the purge deletes next.
     touch: &'static str,
@@ -350,7 +343,6 @@ async fn large_purge_of_jobs_blocks_no_writer() {
     .await;
 }
 
-/// Records the number of rows that each statement deletes from these tables.
 async fn note_batches(app: &App, tables: &[&str]) {
     let notes = "create table batches (at timestamptz, of text, rows bigint);
                  create function note_batch() returns trigger language plpgsql as $$
@@ -365,8 +357,7 @@ async fn note_batches(app: &App, tables: &[&str]) {
     }
 }
 
-/// Contract: retention 6, 10, 16. The many child rows of a session or an agent session are deleted before it, in batches within
-/// the limit. Recently ended sessions keep all of their rows.
+/// Contract: retention 6, 10, 16. Recently ended sessions keep all of their rows.
 #[tokio::test]
 async fn session_with_many_child_rows_is_purged_in_batches() {
     let app = App::simulated().here().start().await;
@@ -433,7 +424,7 @@ async fn sweep_once(app: &App) {
     assert!(status.success(), "{status}");
 }
 
-/// Runs the statements in a loop, with a lock timeout of this many milliseconds. Returns their durations.
+/// Takes the lock timeout in milliseconds, and returns the durations.
 async fn probe(db: sqlx::PgPool, statements: [&'static str; 2], patience: u32, over: Arc<AtomicBool>) -> Delays {
     let mut conn = db.acquire().await.expect("a connection");
     sqlx::query("select set_config('lock_timeout', $1, false)")

@@ -16,8 +16,7 @@ fn header(answer: &Answer, name: &str) -> u64 {
     value.to_str().expect("text").parse().expect("a number")
 }
 
-/// Contract: rate-limits 1, 2, 6. Each key has a limit on all routes; answers have `RateLimit-*`, and `Retry-After` when
-/// rejected.
+/// Contract: rate-limits 1, 2, 6. Answers have `RateLimit-*`.
 #[tokio::test]
 async fn key_beyond_its_limit_is_429_with_retry_after() {
     let app = App::simulated()
@@ -27,7 +26,6 @@ async fn key_beyond_its_limit_is_429_with_retry_after() {
         .await;
     let account = app.account(kitfleet_domain::accounts::Tier::Enterprise).await;
     let client = app.client_of(account, &["account_owner"]).await;
-    // Failed requests count too, and have the same headers.
     let paths = ["/v1/sessions", "/v1/sessions?limit=0", "/v1/sessions/x", "/v1/sessions"];
     for (path, remaining) in paths.into_iter().zip([3, 2, 1, 0]) {
         let answer = client.get(path).await;
@@ -46,7 +44,7 @@ async fn key_beyond_its_limit_is_429_with_retry_after() {
     }
     client.post("/v1/sessions", json!({})).await.problem(429, "rate-limited");
 
-    // Another key of the account has its own limit. Routes without a credential have no such limit.
+    // Another key of the account has its own limit.
     app.client_of(account, &["read"]).await.get("/v1/sessions").await.expect(200);
     assert!(!app.stranger().get("/v1/archetypes").await.expect(200).headers.contains_key("ratelimit-limit"));
     app.stranger().get("/v1/sessions").await.problem(401, "unauthorized");
@@ -64,8 +62,7 @@ async fn metrics(base_url: &str) -> String {
     scraper.request(reqwest::Method::GET, "/metrics").send().await.expect("an answer").text().await.expect("text")
 }
 
-/// Contract: rate-limits 3, 8. Three requests per minute and address, shared by replicas through Redis. If Redis is full,
-/// frozen or dead, each replica counts alone, which a metric counts.
+/// Contract: rate-limits 3, 8. Without a working Redis each replica counts alone, which a metric counts.
 #[tokio::test]
 async fn replicas_share_the_limit_of_an_address() {
     let mut redis = Redis::start();
@@ -121,8 +118,8 @@ async fn replicas_share_the_limit_of_an_address() {
     app.stop().await;
 }
 
-/// Contract: rate-limits 14. The requests of one network send at most 100 mails an hour to addresses without a verified account.
-/// Beyond the limit, signups and subscriptions are 429, and links are mailed only to verified addresses, with the same answer.
+/// Contract: rate-limits 14. The limit is 100 mails an hour. Beyond the limit, signups and subscriptions are 429, and links are
+/// mailed only to verified addresses.
 #[tokio::test]
 async fn mails_to_unverified_addresses_are_limited_by_network() {
     let app = App::simulated()
@@ -200,14 +197,12 @@ async fn mails_to_unverified_addresses_are_limited_by_network() {
     app.stop().await;
 }
 
-/// Routes that mail a link to an account, with the template of the mail.
 const LINKS: [(&str, Template); 3] = [
     ("/v1/auth/resend-verification", Template::VerifyEmail),
     ("/v1/auth/magic-link/request", Template::MagicLink),
     ("/v1/auth/password-reset/request", Template::ResetPassword),
 ];
 
-/// Minutes until a timestamp.
 async fn minutes_until(app: &App, instant: &serde_json::Value) -> f64 {
     sqlx::query_scalar("select extract(epoch from $1::text::timestamptz - now())::float8 / 60")
         .bind(instant.as_str())
@@ -217,7 +212,6 @@ async fn minutes_until(app: &App, instant: &serde_json::Value) -> f64 {
 }
 
 impl App {
-    /// Waits until all mails are sent.
     async fn mails_are_sent(&self) {
         eventually(Duration::from_secs(20), "all mails are sent", async || {
             (self.count("select count(*) from emails where status <> 'done'").await == 0).then_some(())
@@ -226,8 +220,7 @@ impl App {
     }
 }
 
-/// Contract: rate-limits 8; command-line 10. Without Redis everything works, and the doctor warns if a configured Redis does
-/// not answer.
+/// Contract: rate-limits 8; command-line 10. Without Redis everything works.
 #[tokio::test]
 async fn doctor_checks_redis() {
     let mut redis = Redis::start();
@@ -248,7 +241,7 @@ async fn doctor_checks_redis() {
     app.stop().await;
 }
 
-/// Contract: rate-limits 9. A configured limit of zero is rejected.
+/// Contract: rate-limits 9.
 #[tokio::test]
 async fn limit_of_zero_is_rejected() {
     let app = App::simulated().start().await;

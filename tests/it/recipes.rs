@@ -1,4 +1,4 @@
-//! Recipes of agent sessions (contract: recipes). The tests of exported programs are in [`programs`].
+//! Recipes of agent sessions (contract: recipes). Exported programs are tested in [`programs`].
 
 mod programs;
 
@@ -16,11 +16,9 @@ use crate::support::people::ENCRYPTION_KEY;
 use crate::support::records::uuid_of;
 use crate::support::{Answer, App, Client, assert_timestamp, at_once, members, unknown_id};
 
-/// A step of a turn as a worker stores it.
 struct StepRow {
     wish: Value,
     status: &'static str,
-    /// Selectors and descriptions of the matched elements.
     shown: Vec<(String, String)>,
 }
 
@@ -38,7 +36,6 @@ fn words(words: &str) -> Value {
 }
 
 impl App {
-    /// Inserts an ended turn of an agent session with these steps.
     async fn turn(&self, agent: &str, kind: &str, steps: &[StepRow]) {
         let key = STANDARD.decode(ENCRYPTION_KEY).expect("base64").try_into().expect("32 bytes");
         let vault = Vault::new(key, &[]);
@@ -79,7 +76,6 @@ impl App {
         }
     }
 
-    /// Inserts a turn in which a user signs in.
     async fn sign_in_turn(&self, agent: &str) {
         let steps = [
             done(json!({"Navigate": {"url": "https://shop.example.com/login?from=mail"}}), &[]),
@@ -93,7 +89,7 @@ impl App {
         self.turn(agent, "plan", &steps).await;
     }
 
-    /// A service with a deployment key, which recipes require.
+    /// Recipes require a deployment key.
     async fn with_recipes() -> Self {
         Self::simulated().with_second_factors().start().await
     }
@@ -106,7 +102,6 @@ impl Client {
         self.post("/v1/recipes", json!({"agent_session_id": agent, "label": label})).await
     }
 
-    /// Creates a recipe and returns its id.
     async fn recipe_of(&self, agent: &str) -> String {
         self.recipe(agent, "Sign in").await.expect(201).body["id"].as_str().expect("an id").to_owned()
     }
@@ -115,13 +110,12 @@ impl Client {
         self.get(&format!("/v1/agent-sessions/{agent}/recipe-suggestion")).await
     }
 
-    /// GET with the account header of another account.
     async fn get_for(&self, owner: AccountId, path: &str) -> Answer {
         self.send(self.request(reqwest::Method::GET, path).header("x-service-account", owner.to_string())).await
     }
 }
 
-/// Contract: recipes 1, 2, 7, 8, 11. Typed text is neither stored nor returned.
+/// Contract: recipes 1, 2, 7, 8, 11.
 #[tokio::test]
 async fn recipe_contains_the_steps_without_typed_text() {
     let app = App::with_recipes().await;
@@ -212,7 +206,7 @@ async fn recipe_contains_the_steps_without_typed_text() {
     app.stop().await;
 }
 
-/// Contract: recipes 5. A recipe contains only steps that succeeded, of ended turns that executed a plan.
+/// Contract: recipes 5.
 #[tokio::test]
 async fn recipe_contains_only_successful_steps_of_ended_plans() {
     let app = App::with_recipes().await;
@@ -232,12 +226,11 @@ async fn recipe_contains_only_successful_steps_of_ended_plans() {
     let of = client.recipe_of(&agent).await;
     let log = client.get(&format!("/v1/recipes/{of}")).await.expect(200).body["intent_log"].clone();
     assert_eq!(log, json!(["a", "f", "i"].map(|key| json!({"kind": "press", "key": key}))));
-    // A recipe does not change after its creation.
     assert_eq!(client.get(&path).await.expect(200).body["intent_log"], json!([]));
     app.stop().await;
 }
 
-/// Contract: recipes 2. The label and the description have length limits.
+/// Contract: recipes 2.
 #[tokio::test]
 async fn label_and_description_have_length_limits() {
     let app = App::with_recipes().await;
@@ -258,8 +251,7 @@ async fn label_and_description_have_length_limits() {
     app.stop().await;
 }
 
-/// Contract: recipes 3, 11. Callers can make recipes of their own agent sessions and of those of teams in which they are admins.
-/// Any other agent session is a 404.
+/// Contract: recipes 3, 11. Admins of a team have access to its agent sessions.
 #[tokio::test]
 async fn recipe_of_an_inaccessible_agent_session_is_404() {
     let app = App::with_recipes().await;
@@ -314,7 +306,7 @@ async fn recipe_of_an_inaccessible_agent_session_is_404() {
     app.stop().await;
 }
 
-/// Contract: recipes 4. The number of recipes per account is limited, also with concurrent creates.
+/// Contract: recipes 4. Concurrent creates do not exceed the limit.
 #[tokio::test]
 async fn number_of_recipes_per_account_is_limited() {
     let app = App::simulated().with_second_factors().set("limits.recipes", "3").start().await;
@@ -338,7 +330,7 @@ async fn number_of_recipes_per_account_is_limited() {
     app.stop().await;
 }
 
-/// Contract: recipes 4. A recipe has at most a set number of steps and bytes.
+/// Contract: recipes 4.
 #[tokio::test]
 async fn steps_and_bytes_of_a_recipe_are_limited() {
     let app = App::simulated()
@@ -366,7 +358,7 @@ async fn steps_and_bytes_of_a_recipe_are_limited() {
     app.stop().await;
 }
 
-/// Contract: recipes 6. A recipe survives the deletion of its agent session and is deleted with its account.
+/// Contract: recipes 6.
 #[tokio::test]
 async fn recipe_survives_its_agent_session_but_not_its_account() {
     let app = App::with_recipes().await;
@@ -397,7 +389,7 @@ async fn recipe_survives_its_agent_session_but_not_its_account() {
     app.stop().await;
 }
 
-/// Contract: recipes 7; lists 1 to 3. Lists are paged, newest first, and leave out the steps.
+/// Contract: recipes 7; lists 1 to 3. Lists leave out the steps.
 #[tokio::test]
 async fn recipes_are_listed_newest_first() {
     let app = App::with_recipes().await;
@@ -424,7 +416,7 @@ async fn recipes_are_listed_newest_first() {
     app.stop().await;
 }
 
-/// Contract: recipes 10, 11. A second deletion is a 404. The deletion writes one audit row.
+/// Contract: recipes 10, 11. One audit row is written.
 #[tokio::test]
 async fn second_deletion_of_a_recipe_is_404() {
     let app = App::with_recipes().await;
@@ -445,8 +437,7 @@ async fn second_deletion_of_a_recipe_is_404() {
     app.stop().await;
 }
 
-/// Contract: recipes 11. Without a deployment key every route is a 503. A recipe that was sealed with an unavailable key is a 503
-/// as well, but can be deleted.
+/// Contract: recipes 11. A recipe that was sealed with an unavailable key can be deleted.
 #[tokio::test]
 async fn recipes_without_deployment_key_are_503() {
     let app = App::simulated().start().await;
@@ -474,7 +465,7 @@ async fn recipes_without_deployment_key_are_503() {
     app.stop().await;
 }
 
-/// Contract: recipes 12. A suggestion has a valid label and description, contains no secret and creates nothing.
+/// Contract: recipes 12. It contains no secret and creates nothing.
 #[tokio::test]
 async fn suggestion_has_a_valid_label_and_description() {
     let app = App::with_recipes().await;

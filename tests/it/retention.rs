@@ -21,7 +21,7 @@ const LIBRARY_TABLES: [(&str, &str); 4] = [
     ("apalis.workers", "purged with the jobs that are finished"),
 ];
 
-/// Contract: retention 1. Every table has a retention period or a documented reason to be kept.
+/// Contract: retention 1.
 #[tokio::test]
 async fn every_table_has_a_retention_period_or_a_reason() {
     let app = App::simulated().start().await;
@@ -54,8 +54,7 @@ async fn every_table_has_a_retention_period_or_a_reason() {
     app.stop().await;
 }
 
-/// Contract: retention 5, 6; command-line 9. Ended sessions are deleted with their operations after the retention period, and
-/// ended workers before them. Live and recent sessions stay.
+/// Contract: retention 5, 6; command-line 9.
 #[tokio::test]
 async fn sessions_and_workers_are_purged_after_their_end() {
     let app = App::simulated().start().await;
@@ -106,8 +105,7 @@ async fn sessions_and_workers_are_purged_after_their_end() {
     app.stop().await;
 }
 
-/// Contract: retention 6. Revoked, deleted and accepted resources and usage counts are deleted after their retention period and
-/// not before.
+/// Contract: retention 6. Deleted and accepted resources too, and none before its retention period.
 #[tokio::test]
 async fn revoked_resources_and_usage_counts_are_purged() {
     let app = App::simulated().start().await;
@@ -152,8 +150,7 @@ async fn count_usage(app: &App, account: AccountId, days_ago: i32) {
     .expect("a count");
 }
 
-/// Contract: retention 5. Results are deleted soon after they were returned, whatever their number and that of earlier operations
-/// without a result.
+/// Contract: retention 5. Earlier operations without a result make no difference.
 #[tokio::test]
 async fn any_number_of_results_is_deleted() {
     let app = App::simulated().start().await;

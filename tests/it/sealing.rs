@@ -1,4 +1,4 @@
-//! The deployment's encryption key: its check and its rotation (contract: command-line 15 to 17; operators 2).
+//! Check and rotation of the deployment's encryption key (contract: command-line 15 to 17; operators 2).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -29,12 +29,11 @@ use crate::support::sink::Sink;
 use crate::support::{App, Client, Role, eventually};
 use crate::webhooks;
 
-/// The retired key; [`SEALS`] has the same bytes.
+/// Retired; [`SEALS`] has the same bytes.
 const OLD: &str = ENCRYPTION_KEY;
 const NEW: [u8; 32] = *b"the new key of this deployment!!";
 const OTHER: [u8; 32] = *b"no key that this deployment has!";
 
-/// Binary columns that the vault does not seal.
 const NOT_SEALED_BY_THE_VAULT: [&str; 25] = [
     "agent_message_receipts.fingerprint",
     "api_keys.key_hash",
@@ -75,7 +74,6 @@ fn variable(name: &str, value: &str) -> (String, String) {
 }
 
 impl App {
-    /// Stops the running process of the service and starts it with these variables.
     async fn restart_with(&mut self, variables: &Environment) {
         let running = self.started() - 1;
         self.signal(running, Signal::SIGTERM).await;
@@ -90,7 +88,7 @@ impl App {
         run(command, "").await
     }
 
-    /// Each sealed column with its rows: owner of the secret, purpose and sealed bytes.
+    /// With owner of the secret, purpose and sealed bytes of each row.
     async fn sealed_columns(&self) -> Vec<(String, Vec<(String, &'static str, Vec<u8>)>)> {
         let mut columns = Vec::new();
         for sealed in areas::sealed() {
@@ -110,7 +108,7 @@ impl App {
         columns
     }
 
-    /// Number of secrets that this key alone opens, and number of all secrets.
+    /// Those that this key alone opens, and all secrets.
     async fn opened_with(&self, key: [u8; 32]) -> (usize, usize) {
         let vault = Vault::new(key, &[]);
         let columns = self.sealed_columns().await;
@@ -126,8 +124,7 @@ impl App {
     }
 }
 
-/// Contract: command-line 15. Each binary column of the schema is declared as sealed by its area or listed above as not sealed.
-/// A new column fails here until it is either.
+/// Contract: command-line 15. A new column fails here until it is declared or listed above.
 #[tokio::test]
 async fn every_sealed_column_of_the_schema_is_declared() {
     let app = App::simulated().start().await;
@@ -159,7 +156,6 @@ async fn every_sealed_column_of_the_schema_is_declared() {
     app.stop().await;
 }
 
-/// Owners of the secrets sealed before a rotation.
 struct Seeds {
     ada: Person,
     authenticator: Authenticator,
@@ -180,7 +176,7 @@ async fn send_message(client: &Client, agent: &str, key: &str) -> Value {
 }
 
 impl Seeds {
-    /// Creates a secret in each sealed column, through the API if a request can create it.
+    /// Through the API if a request can create the secret.
     async fn plant(app: &App, sink: &Sink) -> Self {
         let old = Vault::new(SEALS, &[]);
         let ada = app.person(Tier::Free).await;
@@ -243,7 +239,7 @@ impl Seeds {
     }
 }
 
-/// Counts for each kind in the command's output: resealed, already sealed, unreadable.
+/// For each kind: resealed, already sealed, unreadable.
 fn counts(ran: &Ran) -> BTreeMap<String, (u64, u64, u64)> {
     let kinds = ran.json();
     let kinds = kinds.as_array().expect("a list").iter();
@@ -256,7 +252,7 @@ fn counts(ran: &Ran) -> BTreeMap<String, (u64, u64, u64)> {
         .collect()
 }
 
-/// Commands and environments of the procedure in `docs/operating.md`, in order.
+/// Of `docs/operating.md`, in order.
 fn procedure() -> Vec<Vec<String>> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operating.md");
     let page = fs::read_to_string(page).expect("a page");
@@ -268,8 +264,7 @@ fn procedure() -> Vec<Vec<String>> {
     blocks.map(|lines: Vec<String>| lines.into_iter().filter(|line| !line.is_empty()).collect()).collect()
 }
 
-/// Contract: command-line 15, 16. After the procedure of `docs/operating.md` the new key alone opens a secret of each kind. The
-/// test uses the commands and environments of the page. A second run changes nothing.
+/// Contract: command-line 15, 16. The commands and environments are those of `docs/operating.md`.
 #[tokio::test]
 async fn documented_rotation_leaves_only_the_new_key_in_use() {
     let sink = Sink::start().await;
@@ -328,7 +323,7 @@ async fn documented_rotation_leaves_only_the_new_key_in_use() {
     assert_eq!(by_new, all);
     assert_eq!(app.opened_with(SEALS).await.0, 0);
     assert_eq!(app.stranger().get("/readyz").await.expect(200).body["encryption_key"], "ok");
-    // The receipt exists, but its fingerprint cannot be compared after the rotation. The message is not run again.
+    // The receipt's fingerprint cannot be compared after the rotation.
     let path = format!("/v1/agent-sessions/{}/message", seeds.agent);
     let again = seeds.client.request(Method::POST, &path).header("idempotency-key", "before");
     let again = seeds.client.send(again.json(&json!({"message": "take a screenshot"}))).await.problem(409, "conflict");
@@ -336,7 +331,7 @@ async fn documented_rotation_leaves_only_the_new_key_in_use() {
     app.stop().await;
 }
 
-/// Contract: command-line 10. `doctor` counts the unopenable secrets of each kind that `key rotate-sealing` reseals.
+/// Contract: command-line 10. Each kind that `key rotate-sealing` reseals.
 #[tokio::test]
 async fn doctor_counts_unopenable_secrets_of_every_kind() {
     let sink = Sink::start().await;
@@ -376,7 +371,7 @@ async fn doctor_counts_unopenable_secrets_of_every_kind() {
     app.stop().await;
 }
 
-/// A service with the new key and this many recipes sealed with the retired one. Returns the ids of the recipes.
+/// Recipes sealed with the retired key. Returns their ids.
 async fn with_recipes(many: usize) -> (App, Vec<Uuid>) {
     let builder = App::simulated().set("mfa.encryption_key", &base64_of(NEW));
     let app = builder.set("mfa.retired_encryption_keys", OLD).start().await;
@@ -396,7 +391,7 @@ async fn with_recipes(many: usize) -> (App, Vec<Uuid>) {
     (app, ids)
 }
 
-/// Contract: command-line 15. A run killed in the middle of a batch leaves whole batches, and the next run continues.
+/// Contract: command-line 15. A batch is either whole or absent.
 #[tokio::test]
 async fn rotate_sealing_continues_after_a_kill() {
     let (app, ids) = with_recipes(1_200).await;
@@ -428,8 +423,7 @@ async fn rotate_sealing_continues_after_a_kill() {
     app.stop().await;
 }
 
-/// Contract: command-line 15, 16. A concurrent change by another transaction is kept. A secret that no key opens stays
-/// unchanged, is listed, and the command exits with 1.
+/// Contract: command-line 15, 16.
 #[tokio::test]
 async fn rotate_sealing_keeps_changes_and_lists_unreadable_secrets() {
     let (app, ids) = with_recipes(3).await;
@@ -482,7 +476,7 @@ async fn rotate_sealing_keeps_changes_and_lists_unreadable_secrets() {
 }
 
 impl App {
-    /// Starts another API process with this key and waits until it answers. Returns its number and address.
+    /// Returns its number and address.
     async fn another_api_with(&mut self, key: &str) -> (usize, String) {
         let address = format!("127.0.0.1:{}", free_port());
         let variables = [("KITFLEET_SERVER__LISTEN", address.as_str()), ("KITFLEET_MFA__ENCRYPTION_KEY", key)];
@@ -496,7 +490,6 @@ impl App {
         (process, base_url)
     }
 
-    /// Status of the encryption key in the output of `kitfleet doctor` with this key.
     async fn doctor_of(&self, key: &str) -> Value {
         let environment = vec![variable("KITFLEET_MFA__ENCRYPTION_KEY", key)];
         let checks = self.run_with(&["doctor", "--json"], &environment).await.json();
@@ -516,8 +509,7 @@ async fn gauge(base_url: &str) -> String {
     sample.expect("the gauge").to_owned()
 }
 
-/// Contract: operators 13. An API process without the deployment's key answers 503 to each request that would seal or open a
-/// secret, and seals nothing. It serves requests that need no key.
+/// Contract: operators 13. Nothing is sealed. It serves requests that need no key.
 #[tokio::test]
 async fn requests_that_need_the_key_are_503_without_the_deployments_key() {
     let sink = Sink::start().await;
@@ -592,8 +584,7 @@ async fn requests_that_need_the_key_are_503_without_the_deployments_key() {
     app.stop().await;
 }
 
-/// Contract: operators 13. After a rotation, a running process with the earlier key refuses to seal, and one with the new
-/// key seals.
+/// Contract: operators 13. It refuses to seal; one with the new key seals.
 #[tokio::test]
 async fn running_process_detects_a_key_rotation() {
     let mut app = App::simulated().set("mfa.encryption_key", OLD).in_processes().start().await;
@@ -617,7 +608,7 @@ async fn running_process_detects_a_key_rotation() {
     app.stop().await;
 }
 
-/// Contract: workers 17; operators 2. A worker with a wrong key opens no sessions.
+/// Contract: workers 17; operators 2.
 #[tokio::test]
 async fn worker_with_wrong_key_opens_no_sessions() {
     let builder = App::simulated().set("mfa.encryption_key", OLD).in_processes().roles(&[Role::Api]);
@@ -639,8 +630,7 @@ async fn worker_with_wrong_key_opens_no_sessions() {
     app.stop().await;
 }
 
-/// Contract: operators 2, 7; command-line 10, 17. A process with a wrong key or none reports it in its log, `/readyz`, the
-/// gauge and `doctor`. It never replaces the deployment's key on its own.
+/// Contract: operators 2, 7; command-line 10, 17. It never replaces the deployment's key on its own.
 #[tokio::test]
 async fn process_with_wrong_or_missing_key_reports_it() {
     let mut app = scraped(App::simulated().set("mfa.encryption_key", OLD)).in_processes().start().await;
@@ -675,8 +665,8 @@ async fn process_with_wrong_or_missing_key_reports_it() {
     app.stop().await;
 }
 
-/// Contract: operators 2. Without a probe, as in a database of an earlier version, sealed rows decide. If only a retired key
-/// opens the probe, the status is `retired`. Without a key the process is ready while no secret is sealed.
+/// Contract: operators 2. If only a retired key opens the probe, the status is `retired`. Without a key the process is ready
+/// while no secret is sealed.
 #[tokio::test]
 async fn sealed_rows_decide_without_a_probe() {
     let mut app = App::simulated().in_processes().start().await;
@@ -695,7 +685,6 @@ async fn sealed_rows_decide_without_a_probe() {
 }
 
 impl App {
-    /// Restarts `kitfleet up` with the new key, and the old one as a retired key.
     async fn restart_retired(&mut self) {
         self.signal(0, Signal::SIGTERM).await;
         let new = base64_of(NEW);

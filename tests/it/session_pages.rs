@@ -26,7 +26,7 @@ async fn active(client: &Client, session: &str) -> Value {
     active[0]["id"].clone()
 }
 
-/// Contract: operations 44. A page is listed, opened, activated and closed, and operations act on the active one.
+/// Contract: operations 44. Operations act on the active page.
 #[tokio::test]
 async fn pages_are_listed_opened_activated_and_closed() {
     let app = App::simulated().start().await;
@@ -55,7 +55,6 @@ async fn pages_are_listed_opened_activated_and_closed() {
     let urls: Vec<_> = pages(&client, &session).await.into_iter().map(|page| page["url"].clone()).collect();
     assert_eq!(urls, ["https://example.com/", "https://example.org/", "https://example.net/"]);
 
-    // A page in the background, and then the active one, whose successor is the newest.
     client.delete(&path_of(&session, &opened["id"])).await.expect(204);
     assert_eq!(active(&client, &session).await, first[0]["id"]);
     client.delete(&path_of(&session, &first[0]["id"])).await.expect(204);
@@ -64,7 +63,7 @@ async fn pages_are_listed_opened_activated_and_closed() {
     app.stop().await;
 }
 
-/// Contract: operations 43, 44. A page that another one opened has an opener, which becomes active when it closes.
+/// Contract: operations 43, 44.
 #[tokio::test]
 async fn opener_becomes_active_when_its_page_closes() {
     let app = App::simulated().start().await;
@@ -81,7 +80,7 @@ async fn opener_becomes_active_when_its_page_closes() {
     app.stop().await;
 }
 
-/// Contract: operations 44. A session has one page at least and eight at most.
+/// Contract: operations 44. The limit is eight pages.
 #[tokio::test]
 async fn ninth_page_and_closing_the_last_one_are_409() {
     let app = App::simulated().start().await;
@@ -93,17 +92,15 @@ async fn ninth_page_and_closing_the_last_one_are_409() {
         open(&client, &session, json!({})).await.expect(201);
     }
     open(&client, &session, json!({})).await.problem(409, "conflict");
-    // The page gets null, and goes on.
     client.navigate(&session, POPUP).await;
     assert_eq!(pages(&client, &session).await.len(), 8);
     client.delete(&path_of(&session, &first)).await.expect(204);
     open(&client, &session, json!({})).await.expect(201);
-    // A number is never used again.
     client.delete(&path_of(&session, &first)).await.problem(404, "not-found");
     app.stop().await;
 }
 
-/// Contract: operations 44; sessions 11. A page of another session, an unknown one and a malformed id are the same 404.
+/// Contract: operations 44; sessions 11. An unknown page and a malformed id are the same 404.
 #[tokio::test]
 async fn page_of_another_session_is_404() {
     let app = App::simulated().start().await;
@@ -122,7 +119,7 @@ async fn page_of_another_session_is_404() {
     app.stop().await;
 }
 
-/// Contract: operations 8, 44. An address that a browser may not load opens no page.
+/// Contract: operations 8, 44.
 #[tokio::test]
 async fn page_with_an_invalid_address_is_not_opened() {
     let app = App::simulated().start().await;
@@ -136,7 +133,7 @@ async fn page_with_an_invalid_address_is_not_opened() {
     app.stop().await;
 }
 
-/// Contract: operations 16. A wait for a page ends with a page that was opened since the previous operation began.
+/// Contract: operations 16.
 #[tokio::test]
 async fn wait_for_a_page_counts_from_the_previous_operation() {
     let app = App::simulated().start().await;
@@ -156,7 +153,7 @@ async fn wait_for_a_page_counts_from_the_previous_operation() {
     app.stop().await;
 }
 
-/// Contract: usage 7. A page with an address counts as a navigation, and reading the pages as reading the state.
+/// Contract: usage 7.
 #[tokio::test]
 async fn pages_are_counted_as_what_they_do() {
     let app = App::simulated().start().await;

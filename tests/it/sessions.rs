@@ -12,8 +12,7 @@ use crate::support::{App, Client, assert_timestamp, at_once, eventually, members
 
 const LAUNCH: &str = "iphone-16-ios-18";
 
-/// Contract: sessions 1, 9; requests 1, 2. POST and GET return a session with exactly these members, and a create without fields
-/// uses the defaults. Ids are UUIDs of version 7, and timestamps have milliseconds.
+/// Contract: sessions 1, 9; requests 1, 2. Ids are UUIDs of version 7, and timestamps have milliseconds.
 #[tokio::test]
 async fn session_has_the_members_of_the_contract() {
     let app = App::simulated().start().await;
@@ -85,7 +84,7 @@ async fn session_has_the_members_of_the_contract() {
     app.stop().await;
 }
 
-/// Contract: sessions 2, 3, 6. A rejected create leaves no row.
+/// Contract: sessions 2, 3, 6.
 #[tokio::test]
 async fn rejected_create_leaves_no_row() {
     let app = App::simulated().start().await;
@@ -110,13 +109,11 @@ async fn rejected_create_leaves_no_row() {
         (json!({"proxy": "socks5://proxy.example:1080"}), "proxy"),
         (json!({"proxy": {"host": "proxy.example"}}), "proxy"),
         (json!({"proxy": null}), "proxy"),
-        // `proxy` is rejected before any look-up, including that of the profile.
         (json!({"proxy": null, "profile_id": unknown_id("prof")}), "proxy"),
     ];
     for (body, field) in refused {
         client.post("/v1/sessions", body).await.invalid(field);
     }
-    // A number that JSON parsers would round is rejected.
     let rounded = r#"{"metadata": {"orders": [1, 18446744073709551616]}}"#;
     client.post_raw("/v1/sessions", rounded).await.invalid("metadata");
     for profile in [unknown_id("prof"), "prof_x".to_owned()] {
@@ -143,7 +140,7 @@ async fn rejected_create_leaves_no_row() {
     app.stop().await;
 }
 
-/// Contract: lists 4. Customer data counts towards the size of a page, and the next page begins with the session after it.
+/// Contract: lists 4. The next page begins with the session after it.
 #[tokio::test]
 async fn page_of_sessions_is_limited_by_customer_data() {
     let app = App::simulated().set("limits.page_bytes", "2500").start().await;
@@ -172,7 +169,7 @@ async fn page_of_sessions_is_limited_by_customer_data() {
     app.stop().await;
 }
 
-/// Contract: sessions 4. When the deployment requires customer egress, every create is rejected, whatever its body.
+/// Contract: sessions 4. The body of a create makes no difference.
 #[tokio::test]
 async fn create_is_400_when_customer_egress_is_required() {
     let app = App::simulated().set("sessions.require_customer_egress", "true").start().await;
@@ -238,8 +235,7 @@ async fn list_is_paged_newest_first_and_filterable() {
     app.stop().await;
 }
 
-/// Contract: lists 2, 3. A `limit` outside its range is 400 `validation-failed`, and so is a cursor that was modified or belongs
-/// to another account or list.
+/// Contract: lists 2, 3.
 #[tokio::test]
 async fn invalid_limits_and_cursors_are_400() {
     let app = App::simulated().start().await;
@@ -277,8 +273,7 @@ async fn invalid_limits_and_cursors_are_400() {
     app.stop().await;
 }
 
-/// Contract: sessions 7; limits 2. Each tier has its limit of live sessions. A create above the limit is 429 without Retry-After,
-/// and a slot is free as soon as DELETE has returned.
+/// Contract: sessions 7; limits 2. A create above the limit is 429 without Retry-After.
 #[tokio::test]
 async fn each_tier_has_its_concurrency_limit() {
     let app = App::simulated().set("worker.max_sessions", "200").start().await;
@@ -310,7 +305,7 @@ async fn each_tier_has_its_concurrency_limit() {
     app.stop().await;
 }
 
-/// Contract: sessions 7. Concurrent creates do not exceed the limit.
+/// Contract: sessions 7.
 #[tokio::test]
 async fn fifty_concurrent_creates_at_limit_eight_make_eight_sessions() {
     let app = App::simulated().set("worker.max_sessions", "100").start().await;
@@ -332,8 +327,7 @@ async fn fifty_concurrent_creates_at_limit_eight_make_eight_sessions() {
     app.stop().await;
 }
 
-/// Contract: sessions 14, 17, 18; events 2. DELETE is idempotent and publishes one `session.completed` without the members of an
-/// automatic destroy. Every later operation is 410.
+/// Contract: sessions 14, 17, 18; events 2.
 #[tokio::test]
 async fn operations_on_a_destroyed_session_are_410() {
     let app = App::simulated().set("sessions.direct_driver", "real").start().await;
@@ -363,8 +357,7 @@ async fn operations_on_a_destroyed_session_are_410() {
     app.stop().await;
 }
 
-/// Contract: sessions 11; errors 5. A session that is unknown, belongs to another account or has a malformed id is the same 404
-/// on every route. The other account's session stays unchanged.
+/// Contract: sessions 11; errors 5. The other account's session stays unchanged.
 #[tokio::test]
 async fn session_of_another_account_is_404() {
     let app = App::simulated().set("sessions.direct_driver", "real").start().await;
@@ -404,9 +397,8 @@ async fn session_of_another_account_is_404() {
     app.stop().await;
 }
 
-/// Contract: sessions 22; audit-log 4, 15; requests 10. The audit log has one `session.created` and one `session.destroyed`, with
-/// the key that made the request. Their rows have the caller's address and user agent. Without trusted proxies, a caller cannot
-/// choose its address with a header.
+/// Contract: sessions 22; audit-log 4, 15; requests 10. Without trusted proxies, a caller cannot choose its address with a
+/// header.
 #[tokio::test]
 async fn create_and_destroy_are_in_the_audit_log() {
     let app = App::simulated().start().await;
@@ -437,8 +429,7 @@ async fn create_and_destroy_are_in_the_audit_log() {
     app.stop().await;
 }
 
-/// Contract: sessions 20. A free-tier session is destroyed at its time limit, also during an operation, with `auto_destroyed` and
-/// the reason. Sessions of other tiers stay. A downgrade alone does not destroy a session (contract: accounts 5).
+/// Contract: sessions 20. A downgrade alone does not destroy a session (contract: accounts 5).
 #[tokio::test]
 async fn free_tier_session_ends_at_its_time_limit() {
     let app = App::simulated().set("sessions.free_tier_cap", "1s").start().await;
@@ -468,8 +459,7 @@ async fn free_tier_session_ends_at_its_time_limit() {
     app.stop().await;
 }
 
-/// Contract: sessions 19; events 2. The system destroys the sessions of a suspended account with `auto_destroyed` and the reason,
-/// also during an operation.
+/// Contract: sessions 19; events 2.
 #[tokio::test]
 async fn suspension_destroys_sessions_with_its_reason() {
     let app = App::simulated().start().await;
@@ -501,7 +491,7 @@ async fn suspension_destroys_sessions_with_its_reason() {
     app.stop().await;
 }
 
-/// Contract: command-line 9. `kitfleet sweep free-tier` runs the sweep once, immediately.
+/// Contract: command-line 9.
 #[tokio::test]
 async fn sweep_command_destroys_free_tier_sessions() {
     let app = App::simulated().start().await;
@@ -525,7 +515,7 @@ async fn sweep_command_destroys_free_tier_sessions() {
     app.stop().await;
 }
 
-/// Contract: accounts 5. A downgrade leaves live sessions running and rejects new ones.
+/// Contract: accounts 5.
 #[tokio::test]
 async fn downgrade_keeps_live_sessions_and_rejects_new_ones() {
     let app = App::simulated().start().await;
@@ -549,7 +539,6 @@ fn ids(page: &Value) -> Vec<String> {
     data.iter().map(|session| session["id"].as_str().expect("an id").to_owned()).collect()
 }
 
-/// All ids of a list, read page by page.
 async fn paged(client: &Client, query: &str, limit: usize) -> Vec<String> {
     let mut all = Vec::new();
     let mut cursor = String::new();

@@ -26,14 +26,13 @@ const REFRESH: &str = "/v1/auth/refresh";
 const LOGOUT: &str = "/v1/auth/logout";
 const ME: &str = "/v1/account/me";
 
-/// Routes that answer the same for every address, and the mail each sends if there is an account.
+/// These routes answer the same for every address, and send a mail if there is an account.
 const SENDING: [(&str, Template); 3] =
     [(RESEND, Template::VerifyEmail), (MAGIC_LINK, Template::MagicLink), (FORGOT, Template::ResetPassword)];
 
 const BROWSER: &str = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X)";
 
 impl App {
-    /// Minutes until a timestamp.
     async fn minutes_until(&self, instant: &Value) -> f64 {
         assert_timestamp(instant);
         sqlx::query_scalar("select extract(epoch from $1::text::timestamptz - now())::float8 / 60")
@@ -43,7 +42,6 @@ impl App {
             .expect("an instant")
     }
 
-    /// Asserts that a timestamp is this many minutes ahead.
     async fn assert_ahead(&self, instant: &Value, minutes: f64) {
         let ahead = self.minutes_until(instant).await;
         assert!(ahead <= minutes && ahead > minutes - 0.75, "{instant} is {ahead} minutes ahead");
@@ -58,14 +56,12 @@ impl App {
         format!("acc_{id}").parse().expect("an account's id")
     }
 
-    /// A person with an unverified address.
     async fn unverified_person(&self) -> Person {
         let person = self.person(Tier::Free).await;
         self.execute("update accounts set email_verified_at = null where id = $1", person.account.as_uuid()).await;
         person
     }
 
-    /// Requests a mail and returns the token of its link.
     async fn link(&self, route: &str, email: &str) -> String {
         let (_, template) = SENDING.into_iter().find(|(path, _)| *path == route).expect("a route that mails");
         let before = self.mails_to(email, template).len();
@@ -78,7 +74,7 @@ impl App {
         self.execute(expire, account.as_uuid()).await;
     }
 
-    /// Sends 64 concurrent requests. Returns the number of 200 answers and the other answers.
+    /// Returns the number of 200 answers and the other answers.
     async fn race(&self, path: &str, body: Value) -> (usize, Vec<Answer>) {
         let client = self.stranger();
         let answers = at_once((0..64).map(|_| {
@@ -92,8 +88,8 @@ impl App {
     }
 }
 
-/// Asserts that the answer has only a session and perhaps a token to replace a removed password (contract: sign-ins 5, 9).
-/// Returns a client with the session.
+/// The answer has only a session and perhaps a token to replace a removed password (contract: sign-ins 5, 9). Returns a client
+/// with the session.
 async fn session(app: &App, result: &Answer) -> Client {
     let members = members(&result.body).into_iter().filter(|name| *name != "password_reset_token");
     assert_eq!(members.collect::<Vec<_>>(), ["session"]);
@@ -118,13 +114,12 @@ fn without_request_id(problem: &Answer) -> Value {
     document
 }
 
-/// Sends a request with a browser's user agent.
 async fn from_browser(client: &Client, path: &str, body: Value) -> Answer {
     client.send(client.request(Method::POST, path).header("user-agent", BROWSER).json(&body)).await
 }
 
-/// Asserts that the account itself caused the row from the test's browser. Returns the payload without the members that all
-/// rows of sign-ins have (contract: audit-log 12).
+/// The account itself caused the row, from the test's browser. Returns the payload without the members that all rows of
+/// sign-ins have (contract: audit-log 12).
 fn own_row(row: &AuditRow, account: AccountId) -> Value {
     assert_eq!((row.actor_type.as_str(), row.actor_account_id), ("customer", Some(account.as_uuid())));
     assert_eq!(row.actor_key_id, None);
@@ -136,8 +131,7 @@ fn own_row(row: &AuditRow, account: AccountId) -> Value {
     payload
 }
 
-/// Contract: sign-ins 1, 4, 6; accounts 1; audit-log 12. A signup creates an active account and sends a mail. Its link verifies
-/// the address, signs in and sends a welcome mail; then the person can log in.
+/// Contract: sign-ins 1, 4, 6; accounts 1; audit-log 12. The link also sends a welcome mail.
 #[tokio::test]
 async fn signup_with_confirmed_address_signs_in() {
     let app = App::simulated().start().await;
@@ -154,7 +148,6 @@ async fn signup_with_confirmed_address_signs_in() {
     assert_eq!(app.audit(account).await.len(), 0);
 
     let link = app.mail_to("Ada@example.com", Template::VerifyEmail).await;
-    // None of the routes honors the team account header.
     let verify = stranger.request(Method::POST, VERIFY).header("x-service-account", "x").header("user-agent", BROWSER);
     let verified = stranger.send(verify.json(&json!({"token": link.token}))).await.expect(200);
     let client = session(&app, &verified).await;
@@ -182,8 +175,8 @@ async fn signup_with_confirmed_address_signs_in() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 1, 3; requests 11; accounts 10. An address has one account, in any case or Unicode composition, and under
-/// concurrent signups. `Idempotency-Key` has no effect. After a deletion the address can sign up again.
+/// Contract: sign-ins 1, 3; requests 11; accounts 10. Case, Unicode composition and concurrent signups make no difference.
+/// `Idempotency-Key` has no effect.
 #[tokio::test]
 async fn address_signs_up_once() {
     let app = App::simulated().start().await;
@@ -217,8 +210,8 @@ async fn address_signs_up_once() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 1 to 3; requests 4, 8. Invalid passwords, names, addresses and bodies create nothing, including header
-/// injection. Unknown fields are ignored and not reported, because the route needs no credential.
+/// Contract: sign-ins 1 to 3; requests 4, 8. Unknown fields are ignored and not reported, because the route needs no
+/// credential.
 #[tokio::test]
 async fn invalid_signup_creates_nothing() {
     let app = App::simulated().start().await;
@@ -281,8 +274,7 @@ async fn invalid_signup_creates_nothing() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 2, 3. Passwords of 12 to 1,000 characters are accepted. Passwords and addresses are compared after
-/// Unicode normalization.
+/// Contract: sign-ins 2, 3. Passwords have 12 to 1,000 characters.
 #[tokio::test]
 async fn password_is_compared_after_normalization() {
     let app = App::simulated().start().await;
@@ -312,8 +304,7 @@ async fn password_is_compared_after_normalization() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 4, 13; emails 2. A verification link works once, for 30 minutes, until the next one is sent, and for no
-/// other purpose. A verified address gets no such mail.
+/// Contract: sign-ins 4, 13; emails 2. It works for 30 minutes, until the next one is sent.
 #[tokio::test]
 async fn verification_link_works_once_and_expires() {
     let app = App::simulated().set("auth.send_rate_per_minute", "100").start().await;
@@ -353,8 +344,7 @@ async fn verification_link_works_once_and_expires() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 6, 7. An unknown address and a wrong password are 401 with the same body, also for accounts that cannot
-/// log in. Only with the right password does the answer give the reason.
+/// Contract: sign-ins 6, 7. Only with the right password does the answer give the reason.
 #[tokio::test]
 async fn failed_login_does_not_reveal_accounts() {
     let app = App::simulated().start().await;
@@ -402,7 +392,7 @@ async fn log_in_from(app: &App, address: &str, email: &str, password: &str) -> A
     stranger.send(request.json(&json!({"email": email, "password": password}))).await
 }
 
-/// Contract: sign-ins 8; rate-limits 5. Addresses with and without an account get the same answers.
+/// Contract: sign-ins 8; rate-limits 5.
 #[tokio::test]
 async fn failures_from_one_network_block_only_that_network() {
     let app = App::simulated()
@@ -434,8 +424,8 @@ async fn failures_from_one_network_block_only_that_network() {
     app.stop().await;
 }
 
-/// Contract: rate-limits 5. Failures from many networks reach the limit of the account. They do not lock out networks from
-/// which its owner signed in before, which have their own limit.
+/// Contract: rate-limits 5. Such failures reach the limit of the account. Networks from which the owner signed in before have
+/// their own limit.
 #[tokio::test]
 async fn failures_from_many_networks_do_not_block_known_networks() {
     let app = App::simulated()
@@ -468,8 +458,7 @@ async fn failures_from_many_networks_do_not_block_known_networks() {
     app.stop().await;
 }
 
-/// Contract: accounts 6, 7. A suspended account cannot sign in and its web sessions are 403. After the reactivation its
-/// sessions and credentials work again.
+/// Contract: accounts 6, 7. After the reactivation its sessions and credentials work again.
 #[tokio::test]
 async fn suspended_account_cannot_sign_in() {
     let app = App::simulated().set("auth.send_rate_per_minute", "100").start().await;
@@ -501,8 +490,7 @@ async fn suspended_account_cannot_sign_in() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 16, 18. A refresh returns the bare session and invalidates the earlier token. Of concurrent refreshes one
-/// succeeds.
+/// Contract: sign-ins 16, 18. Of concurrent refreshes one succeeds.
 #[tokio::test]
 async fn refresh_invalidates_the_earlier_token() {
     let app = App::simulated().start().await;
@@ -548,7 +536,7 @@ async fn refresh_invalidates_the_earlier_token() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 17; audit-log 12. A logout answers `{ok: true}` and ends only the session of the token.
+/// Contract: sign-ins 17; audit-log 12.
 #[tokio::test]
 async fn logout_ends_only_its_session() {
     let app = App::simulated().start().await;

@@ -16,12 +16,11 @@ const FOUND_DEAD: Duration = Duration::from_secs(25);
 const SLOTS: &str = "select count(*) from worker_slots";
 const TAKEN: &str = "select count(*) from worker_slots where session_id is not null";
 const LIVE: &str = "select count(*) from sessions where status in ('creating', 'ready', 'busy')";
-/// Slots of live sessions on the same worker as their session.
+/// The session is live and on the same worker.
 const RIGHTLY_TAKEN: &str = "select count(*) from worker_slots l
     join sessions s on s.id = l.session_id and s.worker_id = l.worker_id where s.status in ('creating', 'ready', 'busy')";
 
-/// Sends 64 concurrent creates, by these clients in rotation. Returns the successful responses, each with its client, and the
-/// rejected ones.
+/// By these clients in rotation. Returns the successful responses, each with its client, and the rejected ones.
 async fn race(clients: &[Client]) -> (Vec<(Client, Answer)>, Vec<Answer>) {
     let creates = clients.iter().cycle().take(64).cloned().map(|client| async move {
         let answer = client.post("/v1/sessions", json!({})).await;
@@ -35,8 +34,7 @@ async fn destroy(client: &Client, session: &Value) {
     client.delete(&format!("/v1/sessions/{}", session.as_str().expect("an id"))).await.expect(204);
 }
 
-/// Contract: workers 17; sessions 7. Of 64 concurrent creates for the last slot of a worker or of an account, exactly one
-/// succeeds.
+/// Contract: workers 17; sessions 7. The last slot is one of a worker or of an account.
 #[tokio::test]
 async fn one_of_64_concurrent_creates_gets_the_last_slot() {
     let app = App::simulated().set("worker.max_sessions", "3").start().await;
@@ -71,8 +69,7 @@ async fn one_of_64_concurrent_creates_gets_the_last_slot() {
     app.stop().await;
 }
 
-/// Contract: workers 18. After a thousand random creates, destroys and failures, each live session has one slot on its own
-/// worker, and all other slots are free.
+/// Contract: workers 18. Each live session has one slot on its own worker.
 #[tokio::test]
 async fn random_creates_and_failures_leak_no_slot() {
     let seed: u64 = given("KITFLEET_TEST_SEED", rand::random());
@@ -100,7 +97,7 @@ async fn random_creates_and_failures_leak_no_slot() {
     app.stop().await;
 }
 
-/// Runs 100 random actions on sessions. Returns the ids of the sessions that are still live.
+/// Random actions. Returns the sessions that are still live.
 async fn churn(client: Client, mut random: StdRng) -> (Client, Vec<String>) {
     let mut sessions: Vec<String> = Vec::new();
     for _ in 0..100 {
@@ -122,7 +119,6 @@ async fn churn(client: Client, mut random: StdRng) -> (Client, Vec<String>) {
     (client, sessions)
 }
 
-/// Starts a worker with two slots and then one with six.
 async fn small_and_large(placement: &str) -> App {
     let mut app = App::simulated().roles(&[Role::Api]).set("worker.placement", placement).start().await;
     for (workers, slots) in [(1, "2"), (2, "6")] {
@@ -135,7 +131,7 @@ async fn small_and_large(placement: &str) -> App {
     app
 }
 
-/// Creates the eight sessions that fit. Returns for each the number of slots of its worker, in the order of creation.
+/// Returns for each session the number of slots of its worker.
 async fn placed(app: &App) -> Vec<i32> {
     let client = app.client().await;
     let mut placed = Vec::new();
@@ -148,8 +144,7 @@ async fn placed(app: &App) -> Vec<i32> {
     placed
 }
 
-/// Contract: workers 17. With placement `spread`, a session goes to the worker with the most free slots, and alternates between
-/// workers with equally many.
+/// Contract: workers 17. Workers with equally many free slots alternate.
 #[tokio::test]
 async fn spread_placement_prefers_the_worker_with_most_free_slots() {
     let app = small_and_large("spread").await;
@@ -161,7 +156,7 @@ async fn spread_placement_prefers_the_worker_with_most_free_slots() {
     app.stop().await;
 }
 
-/// Contract: workers 17. With placement `pack`, sessions fill one worker before the next.
+/// Contract: workers 17.
 #[tokio::test]
 async fn pack_placement_fills_one_worker_first() {
     let app = small_and_large("pack").await;
@@ -169,8 +164,7 @@ async fn pack_placement_fills_one_worker_first() {
     app.stop().await;
 }
 
-/// Contract: workers 17, 18. A worker that restarts after its death has all of its slots, and the slots of the dead worker are
-/// removed.
+/// Contract: workers 17, 18. The slots of the dead worker are removed.
 #[tokio::test]
 async fn restarted_worker_has_all_of_its_slots() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.max_sessions", "4").start().await;
@@ -204,7 +198,6 @@ async fn restarted_worker_has_all_of_its_slots() {
 
 const KEY: &str = "scrape";
 
-/// Value of this series in the `/metrics` of the API.
 async fn gauge(app: &App, series: &str) -> Option<f64> {
     let text = app.stranger().http.get(format!("{}/metrics", app.base_url)).bearer_auth(KEY);
     let text = text.send().await.expect("an answer").text().await.expect("text");
@@ -223,9 +216,8 @@ fn with_wait_timeout() -> Value {
     json!({"wait_timeout_ms": 60_000})
 }
 
-/// Contract: sessions 23; errors 7; limits 1. When all browsers are taken, a create is rejected immediately or when its
-/// `wait_timeout_ms` has passed. A create that breaks another rule receives that rule's error. Contract: operators 5. The metrics
-/// count these rejections.
+/// Contract: sessions 23; errors 7; limits 1. Contract: operators 5. A create that breaks another rule receives that rule's
+/// error. The metrics count these rejections.
 #[tokio::test]
 async fn create_without_free_slot_is_503_after_its_wait() {
     let app = App::simulated().set("worker.max_sessions", "1").set("metrics.scrape_token", KEY).start().await;
@@ -269,7 +261,7 @@ async fn create_without_free_slot_is_503_after_its_wait() {
     app.stop().await;
 }
 
-/// Contract: sessions 24. Accounts take turns, and within one account the oldest create is served first.
+/// Contract: sessions 24. Within one account the oldest create is first.
 #[tokio::test]
 async fn waiting_accounts_are_served_in_turn() {
     let app = App::simulated().set("worker.max_sessions", "1").set("metrics.scrape_token", KEY).start().await;
@@ -299,8 +291,7 @@ async fn waiting_accounts_are_served_in_turn() {
     app.stop().await;
 }
 
-/// Contract: sessions 25. The number of waiting creates is limited per account and in total. The create of a caller that
-/// disconnects leaves the queue and makes no session.
+/// Contract: sessions 25. The create of a caller that disconnects leaves the queue and makes no session.
 #[tokio::test]
 async fn wait_queue_is_bounded_and_drops_disconnected_callers() {
     let builder = App::simulated().set("worker.max_sessions", "1").set("metrics.scrape_token", KEY);
@@ -332,8 +323,7 @@ async fn wait_queue_is_bounded_and_drops_disconnected_callers() {
     app.stop().await;
 }
 
-/// Contract: sessions 24, 25. A create that waits at one API process receives a slot that becomes free through another process or
-/// a new worker. A process that shuts down rejects its waiting creates.
+/// Contract: sessions 24, 25. A process that shuts down rejects its waiting creates.
 #[tokio::test]
 async fn wait_queue_spans_all_api_processes() {
     let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.max_sessions", "1");

@@ -19,8 +19,7 @@ use crate::support::sink::Sink;
 use crate::support::{Answer, App, Client, at_once, eventually, unknown_id};
 use crate::webhooks::{create, id_of};
 
-/// Contract: staff 1, 2. A staff credential is shown once and not stored, is 401 on customers' routes, and is invalid once it
-/// is revoked.
+/// Contract: staff 1, 2. It is not stored, and is 401 on customers' routes.
 #[tokio::test]
 async fn staff_credential_is_shown_once_and_revocable() {
     let app = App::simulated().start().await;
@@ -63,8 +62,7 @@ async fn staff_credential_is_shown_once_and_revocable() {
     app.stop().await;
 }
 
-/// Contract: staff 1; api-keys 6; events. An operator can revoke a customer's key. The audit row and the event are those of a
-/// revocation by the customer.
+/// Contract: staff 1; api-keys 6; events. The audit row and the event are those of a revocation by the customer.
 #[tokio::test]
 async fn operator_can_revoke_a_customers_key() {
     let app = App::simulated().start().await;
@@ -81,7 +79,7 @@ async fn operator_can_revoke_a_customers_key() {
     app.stop().await;
 }
 
-/// Contract: staff 3. Routes for staff are 401 without a valid credential, and 404 for every customer.
+/// Contract: staff 3. They are 401 without a valid credential.
 #[tokio::test]
 async fn staff_routes_are_404_for_customers() {
     let app = App::simulated().with_second_factors().start().await;
@@ -114,13 +112,11 @@ async fn staff_routes_are_404_for_customers() {
 }
 
 impl App {
-    /// Value of the counter for audit rows with this prefix.
     async fn audit_count(&self, prefix: &str) -> u64 {
         let counted = value(self, &format!("service_admin_audit_emit_total{{prefix=\"{prefix}\"}}")).await;
         format!("{counted}").parse().expect("a whole number")
     }
 
-    /// Payloads of the rows in an account's log that staff wrote.
     async fn written_by_staff(&self, account: AccountId, action: &str) -> Vec<Value> {
         let mut rows = self.audited(account, action).await;
         rows.retain(|row| row.actor_type == "staff");
@@ -132,7 +128,7 @@ async fn act(staff: &Client, account: AccountId, action: &str, body: Value) -> A
     staff.post(&format!("/v1/admin/accounts/{account}/{action}"), body).await
 }
 
-/// Sends concurrent requests for one action and returns the sorted statuses.
+/// Returns the sorted statuses.
 async fn act_at_once<const N: usize>(
     staff: [&Client; N],
     account: AccountId,
@@ -148,8 +144,7 @@ async fn act_at_once<const N: usize>(
     statuses
 }
 
-/// Contract: staff 5 to 7. Of concurrent suspensions one succeeds and ends the sessions. The customer's log names staff as
-/// actor, without a person or address.
+/// Contract: staff 5 to 7. The customer's log names staff as actor, without a person or address.
 #[tokio::test]
 async fn concurrent_suspensions_succeed_once() {
     let app = App::simulated().start().await;
@@ -181,8 +176,7 @@ async fn concurrent_suspensions_succeed_once() {
     app.stop().await;
 }
 
-/// Contract: staff 6 to 10. Staff change a tier and record notes and refunds. An invalid request is rejected and writes
-/// nothing.
+/// Contract: staff 6 to 10. An invalid request writes nothing.
 #[tokio::test]
 async fn staff_change_tiers_and_record_notes_and_refunds() {
     let app = App::simulated().set("metrics.scrape_token", TOKEN).start().await;
@@ -245,7 +239,6 @@ async fn staff_change_tiers_and_record_notes_and_refunds() {
     assert_eq!(app.written_by_staff(account, "admin.support_note").await, rows);
     let changed = app.audited(account, "subscription.tier_changed").await;
     assert_eq!((changed.len(), changed[0].actor_type.as_str()), (1, "system"));
-    // The request for the tier that the account already has is not counted.
     assert_eq!(app.audit_count("admin").await, 3);
     let found = staff.get("/v1/admin/accounts?tier=api_builder&status=active").await.expect(200);
     assert_eq!(found.body["data"].as_array().map(Vec::len), Some(1), "{}", found.body);
@@ -260,7 +253,6 @@ async fn staff_change_tiers_and_record_notes_and_refunds() {
 }
 
 impl App {
-    /// Inserts this many dead letters of an endpoint, with this age in hours.
     async fn dead_letters(&self, endpoint: &str, count: i32, hours: i32) {
         sqlx::query(
             "with event as (
@@ -294,7 +286,7 @@ impl App {
     }
 }
 
-/// Contract: staff 15; lists 1 to 3. Following the cursors of each list for staff returns every entry once.
+/// Contract: staff 15; lists 1 to 3.
 #[tokio::test]
 async fn staff_lists_are_paginated() {
     let sink = Sink::start().await;
@@ -340,8 +332,8 @@ async fn staff_lists_are_paginated() {
     app.stop().await;
 }
 
-/// Contract: staff 11, 12. Named dead letters are requeued all or none. Those of an endpoint or account are requeued in
-/// batches, with a resource for the progress.
+/// Contract: staff 11, 12. Named ones are requeued all or none. Those of an endpoint or account are requeued in batches, with a
+/// resource for the progress.
 #[tokio::test]
 async fn dead_letters_can_be_requeued_by_staff() {
     let sink = Sink::start().await;
@@ -410,7 +402,7 @@ async fn dead_letters_can_be_requeued_by_staff() {
     app.stop().await;
 }
 
-/// Contract: staff 6, 13, 14. Staff see and change jobs and workers with the same rules as the commands.
+/// Contract: staff 6, 13, 14. The rules are those of the commands.
 #[tokio::test]
 async fn staff_manage_jobs_and_workers() {
     let app = App::simulated().set("metrics.scrape_token", TOKEN).start().await;

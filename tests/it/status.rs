@@ -32,7 +32,6 @@ impl App {
         self.stranger().get("/v1/status").await.expect(200).body
     }
 
-    /// Waits until a component has this state.
     async fn wait_for_state(&self, component: &str, state: &str) {
         eventually(Duration::from_secs(40), &format!("{component} is {state}"), async || {
             (state_of(&self.shown().await, component) == state).then_some(())
@@ -47,14 +46,13 @@ impl App {
         (headers, answer.text().await.expect("a text"))
     }
 
-    /// Sends the POST of a page's button, or of a mail program: without cookies and with a form.
+    /// As a page's button or a mail program does: without cookies, with a form.
     async fn press(&self, path: &str, token: &str) -> Answer {
         let request = self.stranger().request(Method::POST, &format!("{path}?token={token}"));
         let form = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded");
         self.stranger().send(form.body("List-Unsubscribe=One-Click")).await
     }
 
-    /// Subscribes an address and returns the mail that confirms the subscription.
     async fn subscribed(&self, address: &str) -> Mail {
         self.stranger().post(SUBSCRIBERS, json!({"email": address})).await.expect(200);
         let asked = self.mail_to(address, Template::StatusConfirm).await;
@@ -68,7 +66,6 @@ impl App {
         while go_on_telling(&mut conn, HOUR, 500).await.expect("a statement") {}
     }
 
-    /// Inserts this many confirmed subscribers.
     async fn subscribers(&self, count: i32) {
         sqlx::query(
             "insert into status_subscribers (id, email, email_key, confirm_until, confirmed_at)
@@ -105,8 +102,7 @@ async fn resolve(staff: &Client, id: &str) -> Answer {
     staff.post(&format!("{INCIDENTS}/{id}/resolve"), json!({"reason": "fixed"})).await
 }
 
-/// Contract: status 1, 2, 7 to 9; retention 13. The public status has each component and 90 days, including days without
-/// samples. Older days are purged. The page shows the same without a script.
+/// Contract: status 1, 2, 7 to 9; retention 13. Days without samples are included.
 #[tokio::test]
 async fn components_and_90_days_are_shown() {
     let app = App::simulated().start().await;
@@ -149,7 +145,7 @@ async fn components_and_90_days_are_shown() {
     app.stop().await;
 }
 
-/// Contract: status 7. A scheduled job samples every component and adds the sample to the day.
+/// Contract: status 7. Each sample is added to the day.
 #[tokio::test]
 async fn scheduled_job_samples_components() {
     let app = App::simulated().start().await;
@@ -167,7 +163,7 @@ async fn scheduled_job_samples_components() {
     app.stop().await;
 }
 
-/// Contract: status 3. A worker that died is shown as an outage, as a partial one while another worker runs.
+/// Contract: status 3. A partial outage while another worker runs.
 #[tokio::test]
 async fn lost_worker_is_an_outage() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -183,8 +179,7 @@ async fn lost_worker_is_an_outage() {
     app.stop().await;
 }
 
-/// Contract: status 3. The failure rate of the API is the sum over its processes. A few failures do not count. Without recent
-/// reports the API is in a major outage.
+/// Contract: status 3. A few failures do not count. Without recent reports the outage is a major one.
 #[tokio::test]
 async fn failing_api_is_an_outage() {
     let app = App::simulated().start().await;
@@ -213,7 +208,7 @@ async fn failing_api_is_an_outage() {
     app.stop().await;
 }
 
-/// Contract: status 3. A 500 counts as a failure of the API; an error of the caller does not.
+/// Contract: status 3. An error of the caller does not.
 #[tokio::test]
 async fn answers_of_500_count_as_failures() {
     let app = App::simulated().start().await;
@@ -244,7 +239,7 @@ async fn answers_of_500_count_as_failures() {
     app.stop().await;
 }
 
-/// Contract: status 3. Without a free slot the workers are degraded until one is free.
+/// Contract: status 3.
 #[tokio::test]
 async fn workers_without_a_free_slot_are_degraded() {
     let app = App::simulated().set("worker.max_sessions", "2").start().await;
@@ -257,7 +252,7 @@ async fn workers_without_a_free_slot_are_degraded() {
     app.stop().await;
 }
 
-/// This many accounts with a webhook endpoint at the URL, subscribed to `api_key.revoked`.
+/// Each with an endpoint that is subscribed to `api_key.revoked`.
 async fn subscribed_accounts(app: &App, url: &str, count: usize) -> Vec<(Client, String)> {
     let mut accounts = Vec::new();
     for _ in 0..count {
@@ -268,14 +263,13 @@ async fn subscribed_accounts(app: &App, url: &str, count: usize) -> Vec<(Client,
     accounts
 }
 
-/// Creates and revokes a key, which emits an event.
 async fn emit_event(client: &Client) {
     let key = client.post("/v1/api-keys", json!({"name": "CI", "scopes": ["read"]})).await.expect(201).body;
     client.delete(&format!("/v1/api-keys/{}", key["id"].as_str().expect("an id"))).await.expect(204);
 }
 
 impl App {
-    /// Runs a statement and returns the first status measured after it.
+    /// Returns the first status measured afterwards.
     async fn status_after(&self, statement: &'static str) -> Value {
         sqlx::query(statement).execute(&self.database.pool).await.expect("a statement");
         let before = self.shown().await["measured_at"].clone();
@@ -287,8 +281,7 @@ impl App {
     }
 }
 
-/// Contract: status 4, 23. Failures of targets (errors, refused connections, unknown names) do not affect the status, for any
-/// number of owners.
+/// Contract: status 4, 23. Errors, refused connections and unknown names, of any number of owners.
 #[tokio::test]
 async fn failures_of_targets_do_not_affect_the_status() {
     let sink = Sink::start().await;
@@ -309,15 +302,13 @@ async fn failures_of_targets_do_not_affect_the_status() {
     assert_eq!(app.count("select count(*) from webhook_deliveries where last_error is not null").await, 6 * 5);
     let shown = app.status_after("select 1").await;
     assert_eq!(state_of(&shown, "webhooks"), "operational");
-    // Long-waiting retries of such deliveries do not count either.
     let late = "update webhook_deliveries set due = true, next_attempt_at = now() - interval '6 minutes'
                 where event_type = 'test.ping' and status = 'pending'";
     assert_eq!(state_of(&app.status_after(late).await, "webhooks"), "operational");
     app.stop().await;
 }
 
-/// Contract: status 4, 23, 24. Deliveries that are not attempted in time count for the service if they belong to at least three
-/// accounts. Tests and deliveries of paused endpoints do not count.
+/// Contract: status 4, 23, 24. Tests and deliveries of paused endpoints do not count.
 #[tokio::test]
 async fn late_deliveries_of_three_accounts_are_an_outage() {
     // No worker sends the deliveries.
@@ -359,7 +350,7 @@ async fn late_deliveries_of_three_accounts_are_an_outage() {
     app.stop().await;
 }
 
-/// Contract: status 23. A delivery that cannot be signed counts as a failure of the service.
+/// Contract: status 23.
 #[tokio::test]
 async fn deliveries_that_cannot_be_signed_are_an_outage() {
     let sink = Sink::start().await;
@@ -379,8 +370,7 @@ async fn deliveries_that_cannot_be_signed_are_an_outage() {
     app.stop().await;
 }
 
-/// Contract: webhooks 30; rate-limits 13. Tests and replays share a limit per account, which other webhook requests do not
-/// have.
+/// Contract: webhooks 30; rate-limits 13.
 #[tokio::test]
 async fn tests_and_replays_are_rate_limited() {
     let sink = Sink::start().await;
@@ -407,7 +397,7 @@ async fn tests_and_replays_are_rate_limited() {
     app.stop().await;
 }
 
-/// Contract: status 4. An unreachable mail server is an outage until mails arrive again.
+/// Contract: status 4.
 #[tokio::test]
 async fn unreachable_mail_server_is_an_outage() {
     let mut server = MailServer::down();
@@ -425,8 +415,7 @@ async fn unreachable_mail_server_is_an_outage() {
     app.stop().await;
 }
 
-/// Contract: status 1, 5. While the database is unreachable the status is 200 within a second, with the outage and the last
-/// known data.
+/// Contract: status 1, 5. The answer is a 200 within a second, with the last known data.
 #[tokio::test]
 async fn unreachable_database_is_an_outage() {
     let app = App::simulated().start().await;
@@ -462,7 +451,7 @@ async fn unreachable_database_is_an_outage() {
     app.stop().await;
 }
 
-/// Contract: status 6. A process queries the database at most once in 3 s, for any number of requests.
+/// Contract: status 6. The query runs at most once in 3 s.
 #[tokio::test]
 async fn status_requests_share_one_database_query() {
     let app = App::simulated().counting_statements().start().await;
@@ -483,8 +472,7 @@ async fn status_requests_share_one_database_query() {
     app.stop().await;
 }
 
-/// Contract: status 10 to 14; staff 5, 6, 16. Staff post, update and resolve an incident. A resolved incident is final, and its
-/// texts are escaped.
+/// Contract: status 10 to 14; staff 5, 6, 16.
 #[tokio::test]
 async fn staff_post_update_and_resolve_incidents() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
@@ -566,8 +554,7 @@ async fn staff_post_update_and_resolve_incidents() {
     app.stop().await;
 }
 
-/// Contract: status 15 to 18; rate-limits 4. A subscription requires a press of the button; opening the link is not enough.
-/// Each mail has a one-click unsubscribe, after which no data of the address remains.
+/// Contract: status 15 to 18; rate-limits 4. Each mail has a one-click unsubscribe, after which no data of the address remains.
 #[tokio::test]
 async fn address_subscribes_by_button_and_unsubscribes_fully() {
     let app = App::simulated().set("rate_limits.status_subscriptions_per_minute", "4").start().await;
@@ -583,7 +570,6 @@ async fn address_subscribes_by_button_and_unsubscribes_fully() {
     let asked = app.mail_to("Ada@example.com", Template::StatusConfirm).await;
     assert_eq!(asked.link(), format!("{}/status/confirm?token={}", app.base_url, asked.token));
     assert!(app.tables_with(&asked.token).await.is_empty(), "a token is stored");
-    // A second request for the address sends no second mail.
     let again = stranger.post(SUBSCRIBERS, json!({"email": address})).await.expect(200);
     assert_eq!(members(&again.body), members(&first.body), "the answer is the same for a pending address");
     let done = "select count(*) from emails where status = 'done'";
@@ -629,8 +615,7 @@ async fn address_subscribes_by_button_and_unsubscribes_fully() {
     app.stop().await;
 }
 
-/// Contract: status 16, 18; retention 13. A confirmation link expires. An unconfirmed address is deleted a day later, a
-/// confirmed one stays.
+/// Contract: status 16, 18; retention 13. An unconfirmed address is deleted a day later, a confirmed one stays.
 #[tokio::test]
 async fn unconfirmed_address_is_deleted() {
     let app = App::simulated().start().await;
@@ -650,8 +635,7 @@ async fn unconfirmed_address_is_deleted() {
     app.stop().await;
 }
 
-/// Contract: status 17, 19 to 21. A subscriber is mailed when an incident is posted, at most once an hour with the newest
-/// update, and when it is resolved. A pending update is not mailed after that.
+/// Contract: status 17, 19 to 21.
 #[tokio::test]
 async fn subscriber_is_mailed_at_most_hourly() {
     let app = App::simulated().start().await;
@@ -714,8 +698,7 @@ async fn subscriber_is_mailed_at_most_hourly() {
     app.stop().await;
 }
 
-/// Contract: status 20. The next update is mailed at least an hour after the earlier one was actually sent. Of several pending
-/// updates only the newest is mailed.
+/// Contract: status 20. Of several pending updates only the newest is mailed.
 #[tokio::test]
 async fn update_waits_an_hour_after_a_late_one() {
     let mut server = MailServer::up();
@@ -775,8 +758,7 @@ async fn update_waits_an_hour_after_a_late_one() {
     app.stop().await;
 }
 
-/// Contract: status 19, 25. A notice is mailed only to addresses that had confirmed before it was written. A new subscription
-/// of an address counts as a new one.
+/// Contract: status 19, 25. A new subscription of an address counts as a new one.
 #[tokio::test]
 async fn subscriber_gets_only_notices_after_confirmation() {
     // No worker runs, so only the test writes the mails.
@@ -811,7 +793,6 @@ async fn subscriber_gets_only_notices_after_confirmation() {
     update(&staff, &id, "First news.").await.expect(200);
     joins("cid").await;
     assert_eq!(mailed("incident_updated").await, "ada bob");
-    // An update that waits for its hour is mailed with the newest text.
     update(&staff, &id, "Second news.").await.expect(200);
     joins("dan").await;
     assert_eq!(mailed("incident_updated").await, "", "an hour has not passed");
@@ -840,8 +821,7 @@ async fn subscriber_gets_only_notices_after_confirmation() {
     app.stop().await;
 }
 
-/// Contract: status 18, 19, 22. Many subscribers are mailed in batches, each once, with several processes and after a crash. A
-/// subscriber who leaves in the meantime is not mailed afterwards.
+/// Contract: status 18, 19, 22. A subscriber who leaves in the meantime is not mailed afterwards.
 #[tokio::test]
 async fn each_of_many_subscribers_is_mailed_once() {
     // No worker sends the mails.

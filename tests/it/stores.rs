@@ -1,4 +1,4 @@
-//! Stores of profile contents, written and read through their crate, in the database and in an object store (contract: profiles).
+//! Stores of profile contents, in the database and in an object store (contract: profiles).
 
 use std::fs;
 use std::io::Read as _;
@@ -27,7 +27,7 @@ const MIB: u64 = 1024 * 1024;
 const LOCAL: &str = "localstorage/https_shop.example_0.localstorage";
 const INDEXED: &str = "databases/indexeddb/v1/https_shop.example_0/8D9001D32C6A703D95921A77115050F33DD823D3F1730BD35215DCBECAD6DC20/1.blob";
 
-/// The members of a profile that stores need.
+/// What stores need.
 struct Profile {
     id: ProfileId,
     key: Vec<u8>,
@@ -40,7 +40,6 @@ impl Profile {
     }
 }
 
-/// A database and an object store for the same test.
 struct Setting {
     database: Database,
     s3: S3,
@@ -69,7 +68,7 @@ impl Setting {
         sqlx::query_scalar(query).fetch_one(&self.database.pool).await.expect("a count")
     }
 
-    /// Asserts that there is no store, chunk or object.
+    /// No store, chunk or object.
     async fn assert_empty(&self) {
         assert_eq!(self.count("select count(*) from profile_stores").await, 0);
         assert_eq!(self.count("select count(*) from profile_store_chunks").await, 0);
@@ -104,7 +103,7 @@ fn noise(bytes: u64) -> Vec<u8> {
     noise
 }
 
-/// A browser folder with the files of a site, one of which has this content.
+/// One file of a site has this content.
 fn browser(content: &[u8]) -> TempDir {
     let folder = folder();
     for (path, content) in [(LOCAL, content), (INDEXED, b"indexed")] {
@@ -131,7 +130,7 @@ async fn restore(stores: &Stores, profile: &Profile, store: StoreId) -> Result<(
     Ok((cookies, fs::read(into.path().join(LOCAL)).expect("a file")))
 }
 
-/// Contract: profiles 8, 9. A store returns everything that a site stored. It is encrypted under the profile's own key.
+/// Contract: profiles 8, 9. The store is encrypted under the profile's own key.
 #[tokio::test]
 async fn stored_contents_are_restored_from_either_backend() {
     let setting = Setting::new().await;
@@ -174,8 +173,7 @@ async fn stored_contents_are_restored_from_either_backend() {
     setting.database.drop().await;
 }
 
-/// Contract: profiles 13. A store above the size limit is rejected, for which `session.profile_save_failed` has the reason
-/// `too_large`. The rejected store leaves nothing behind.
+/// Contract: profiles 13. The reason of `session.profile_save_failed` is `too_large`.
 #[tokio::test]
 async fn store_above_the_size_limit_leaves_nothing() {
     let setting = Setting::new().await;
@@ -200,7 +198,7 @@ async fn store_above_the_size_limit_leaves_nothing() {
     setting.database.drop().await;
 }
 
-/// `session.profile_save_failed`: `degenerate_dump`, `serialize_failed`, `seal_failed`.
+/// Reasons of `session.profile_save_failed`: `degenerate_dump`, `serialize_failed`, `seal_failed`.
 #[tokio::test]
 async fn empty_or_unreadable_contents_create_no_store() {
     let setting = Setting::new().await;
@@ -221,7 +219,7 @@ async fn empty_or_unreadable_contents_create_no_store() {
     setting.database.drop().await;
 }
 
-/// `session.profile_save_failed`: `upload_failed`. A rejection by the object store is reported, and nothing of the upload stays.
+/// Reason of `session.profile_save_failed`: `upload_failed`.
 #[tokio::test]
 async fn rejected_upload_is_reported_and_leaves_nothing() {
     let setting = Setting::new().await;
@@ -242,7 +240,7 @@ async fn rejected_upload_is_reported_and_leaves_nothing() {
     setting.database.drop().await;
 }
 
-/// Contract: profiles 9. A modified store is rejected.
+/// Contract: profiles 9.
 #[tokio::test]
 async fn modified_store_is_rejected() {
     let setting = Setting::new().await;
@@ -268,7 +266,7 @@ async fn modified_store_is_rejected() {
     setting.database.drop().await;
 }
 
-/// Contract: profiles 15. Unreferenced stores are removed in batches. Stores that are referenced or being read are not.
+/// Contract: profiles 15. Stores that are being read are not removed.
 #[tokio::test]
 async fn unreferenced_stores_are_removed() {
     let setting = Setting::new().await;
@@ -310,8 +308,7 @@ async fn unreferenced_stores_are_removed() {
     setting.database.drop().await;
 }
 
-/// Contract: profiles 23. Any number of cookies is read within a memory limit. Cookies that a browser could not have by its rules
-/// are not stored, so that every store can be exported and imported.
+/// Contract: profiles 23. A browser could not have such cookies by its rules.
 #[tokio::test]
 async fn cookies_above_the_limits_are_not_stored() {
     let setting = Setting::new().await;
@@ -326,7 +323,7 @@ async fn cookies_above_the_limits_are_not_stored() {
         let saved = save(cookies).await.expect("a store");
         restore(&stores, &profile, saved.id).await.expect("a store").0
     };
-    // Above a limit, the last cookies are kept. There are limits per host, in total and in bytes.
+    // Above a limit, the last cookies are kept.
     let numbered = |n: usize, hosts: usize| {
         let cookie = move |n| Cookie { name: format!("n{n}"), domain: format!("h{}.example", n % hosts), ..cookie() };
         (0..n).map(cookie).collect::<Vec<_>>()
@@ -343,8 +340,8 @@ async fn cookies_above_the_limits_are_not_stored() {
     setting.database.drop().await;
 }
 
-/// Contract: profiles 22. Each running export has a thread and a file. The number of exports is limited per account and in total,
-/// so that unread exports of one account do not block another account.
+/// Contract: profiles 22. Each running export has a thread and a file. Unread exports of one account do not block another
+/// account.
 #[tokio::test]
 async fn concurrent_exports_are_limited_per_account_and_in_total() {
     let setting = Setting::new().await;
@@ -374,7 +371,7 @@ async fn concurrent_exports_are_limited_per_account_and_in_total() {
     setting.database.drop().await;
 }
 
-/// Contract: profiles 9. The deployment's key can be changed, and a retired key can be dropped after `profiles rotate-keys`.
+/// Contract: profiles 9. The retired key can be dropped after `profiles rotate-keys`.
 #[tokio::test]
 async fn profiles_survive_a_change_of_the_deployment_key() {
     let app = App::simulated().start().await;
@@ -431,8 +428,7 @@ async fn read(stores: &Stores, document: Bytes, piece: usize) -> Result<Document
     stores.read_document(AccountId::generate(), stream::iter(pieces), &mut Vec::new()).await
 }
 
-/// Contract: profiles 20. An exported document contains the cookies and the storage of each origin, and another deployment can
-/// import it.
+/// Contract: profiles 20.
 #[tokio::test]
 async fn exported_profile_can_be_imported_elsewhere() {
     let (here, there) = (Setting::new().await, Setting::new().await);
@@ -479,8 +475,6 @@ fn indexed_database(path: &Path, blob: &str) {
     database.execute("insert into BlobFiles values ('blob:x', ?1)", [blob]).expect("a row");
 }
 
-/// Files that no browser writes and `IndexedDB` files that refer to paths outside their folder are not stored. Other files are
-/// stored and restored.
 #[tokio::test]
 async fn database_with_paths_outside_its_folder_is_not_stored() {
     let setting = Setting::new().await;
@@ -512,7 +506,7 @@ async fn database_with_paths_outside_its_folder_is_not_stored() {
     setting.database.drop().await;
 }
 
-/// Contract: profiles 20, 21. A document has a size limit. A truncated document, or the store of another profile, is rejected.
+/// Contract: profiles 20, 21. The store of another profile is rejected as well.
 #[tokio::test]
 async fn truncated_or_oversized_document_is_rejected() {
     let setting = Setting::new().await;
@@ -538,7 +532,7 @@ async fn truncated_or_oversized_document_is_rejected() {
     setting.database.drop().await;
 }
 
-/// Contract: profiles 23. Memory use does not grow with the contents of a profile.
+/// Contract: profiles 23.
 #[tokio::test]
 async fn memory_does_not_grow_with_profile_contents() {
     let peak = || {

@@ -1,5 +1,4 @@
-//! Teams: several people on one account (contract: teams; authorization 9 to 13). The credential each route requires is tested
-//! in [`crate::authentication`].
+//! Contract: teams; authorization 9 to 13. The credential each route requires is tested in [`crate::authentication`].
 
 mod invites;
 mod roles;
@@ -81,21 +80,20 @@ impl Client {
 }
 
 impl App {
-    /// Invites an address and returns the token of the mail's link.
+    /// Returns the token of the mail's link.
     async fn invited(&self, owner: &Person, email: &str, role: &str) -> String {
         let count = self.mails_to(email, Template::TeamInvite).len();
         owner.client.invite(email, role).await.expect(202);
         self.mail_number(count + 1, email, Template::TeamInvite).await.token
     }
 
-    /// Adds a person to a team and returns the id of the membership.
+    /// Returns the id of the membership.
     pub async fn join(&self, owner: &Person, member: &Person, role: &str) -> String {
         let token = self.invited(owner, &member.email, role).await;
         let accepted = member.client.accept(&token).await.expect(200).body;
         accepted["membership"]["id"].as_str().expect("an id").to_owned()
     }
 
-    /// Number of unrevoked keys that a person created on the owner's account.
     async fn live_keys(&self, owner: AccountId, maker: AccountId) -> i64 {
         let live = "select count(*) from api_keys
                     where account_id = $1 and created_by_account_id = $2 and revoked_at is null";
@@ -103,7 +101,7 @@ impl App {
         live.fetch_one(&self.database.pool).await.expect("a count")
     }
 
-    /// Waits until exactly this many statements wait for a lock.
+    /// Exactly this many.
     async fn wait_for_lock_waiters(&self, statements: i64) {
         let query = "select count(*) from pg_stat_activity
                      where datname = current_database() and wait_event_type = 'Lock'";
@@ -161,7 +159,7 @@ async fn every_account_has_a_team() {
     app.stop().await;
 }
 
-/// Contract: teams 2; audit-log 16. Unknown ids and teams of other owners get the same 404.
+/// Contract: teams 2; audit-log 16.
 #[tokio::test]
 async fn rename_validates_and_records_the_name() {
     let app = App::simulated().start().await;
@@ -214,8 +212,7 @@ async fn rename_validates_and_records_the_name() {
     app.stop().await;
 }
 
-/// Contract: teams 8; events 4; audit-log 16. The removal revokes, in the same transaction, every valid key that the member
-/// created on the owner's account, and no key without a recorded creator.
+/// Contract: teams 8; events 4; audit-log 16. It revokes them in the same transaction, and no key without a recorded creator.
 #[tokio::test]
 async fn removal_revokes_the_members_keys() {
     let app = App::simulated().start().await;
@@ -231,7 +228,6 @@ async fn removal_revokes_the_members_keys() {
         (&json!(ada.account), &json!(bob.account))
     );
     let first = Minted::of(&made);
-    // A key created with this key counts as created by the member too.
     let by_key = first.client(&app.base_url).mint(&["read"]).await.expect(201);
     assert_eq!(by_key.body["created_by_account_id"], json!(bob.account));
     let second = Minted::of(&by_key);
@@ -304,7 +300,7 @@ async fn removal_revokes_the_members_keys() {
     app.stop().await;
 }
 
-/// Contract: teams 8. If a removal races with a key creation or rotation by the member, no key survives in either order.
+/// Contract: teams 8.
 #[tokio::test]
 async fn removal_and_key_creation_are_serialized() {
     let app = App::simulated().start().await;
@@ -360,7 +356,7 @@ async fn removal_and_key_creation_are_serialized() {
     app.stop().await;
 }
 
-/// The same in random order, with the removal of the member or the member's deletion of the own account.
+/// In random order, with the removal of the member or the member's deletion of the own account.
 #[tokio::test]
 async fn no_key_survives_a_concurrent_removal() {
     let app = App::simulated().start().await;
@@ -400,8 +396,7 @@ async fn no_key_survives_a_concurrent_removal() {
     app.stop().await;
 }
 
-/// Contract: accounts 9; teams 8. The memberships on both sides and the invitations of a deleted account end. Its keys on other
-/// accounts are revoked as in a removal, which is recorded in the owner's log.
+/// Contract: accounts 9; teams 8. The keys on other accounts are revoked as in a removal, which is recorded in the owner's log.
 #[tokio::test]
 async fn deleted_account_leaves_every_team() {
     let app = App::simulated().start().await;
@@ -431,7 +426,6 @@ async fn deleted_account_leaves_every_team() {
     assert_eq!((&removed.ip_address, &removed.user_agent), (&None, &None));
     assert_eq!(revocations(&app, ada.account).await.len(), 1);
 
-    // Two accounts on each other's teams can be deleted concurrently.
     for _ in 0..4 {
         let (one, two) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
         app.join(&one, &two, "admin").await;

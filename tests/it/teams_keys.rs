@@ -1,5 +1,4 @@
-//! Keys that a team member creates on the owner's account (contract: teams 9 to 11). Each key has its creator's rights through
-//! the account header, for as long as the creator has them.
+//! Contract: teams 9 to 11.
 
 use kitfleet_domain::accounts::Tier;
 use reqwest::Method;
@@ -13,7 +12,6 @@ use crate::teams::delete_me;
 
 const AUDIT_LOG: &str = "/v1/account/audit-log";
 
-/// An owner, an admin of the team, and the id of the admin's membership.
 struct Team {
     app: App,
     ada: Person,
@@ -29,7 +27,6 @@ impl Team {
         Self { app, ada, bob, membership }
     }
 
-    /// A key that the admin creates on the owner's account, with a client that uses it.
     async fn key(&self, scopes: &[&str]) -> (Minted, Client) {
         let key = mint(&self.bob.client.on(self.ada.account), scopes).await;
         let client = key.client(&self.app.base_url);
@@ -48,7 +45,6 @@ impl Team {
     }
 }
 
-/// Asserts that a credential has no access to the owner's personal routes.
 async fn assert_no_owner(client: &Client, owner: &Person) {
     let me = "/v1/account/me";
     let answers = [
@@ -69,7 +65,7 @@ async fn assert_no_owner(client: &Client, owner: &Person) {
     assert_eq!(owner.client.get(me).await.expect(200).body["name"], json!("Ada"));
 }
 
-/// Contract: teams 9. The key opens the routes that honor the header and `GET /v1/account/me`, on the key's account only.
+/// Contract: teams 9.
 #[tokio::test]
 async fn members_key_has_its_creators_rights() {
     let team = Team::start().await;
@@ -98,15 +94,13 @@ async fn members_key_has_its_creators_rights() {
     }
     key.on("x").get("/v1/sessions").await.invalid("X-Service-Account");
     key.on(ada.account).get("/v1/sessions").await.expect(200);
-    // The owner's own keys are not affected.
     let own = mint(&ada.client, &["account_owner"]).await.client(&app.base_url);
     own.get("/v1/account/me").await.expect(200);
     own.on(eve.account).get("/v1/sessions").await.expect(200);
     team.app.stop().await;
 }
 
-/// Contract: teams 9; audit-log 4, 5. A member's key reads the owner's log without addresses and user agents. Actions with the
-/// key are recorded with the member as actor.
+/// Contract: teams 9; audit-log 4, 5. It reads the owner's log without addresses and user agents.
 #[tokio::test]
 async fn members_key_is_logged_as_its_creator() {
     let team = Team::start().await;
@@ -142,7 +136,7 @@ async fn members_key_is_logged_as_its_creator() {
     team.app.stop().await;
 }
 
-/// A changed role, a suspension and the end of the membership take effect on the next request.
+/// On the next request, after a changed role, a suspension or the end of the membership.
 #[tokio::test]
 async fn members_key_follows_its_creators_role() {
     let team = Team::start().await;
@@ -169,8 +163,7 @@ async fn members_key_follows_its_creators_role() {
     team.app.stop().await;
 }
 
-/// Contract: teams 8, 11. A removal, and the deletion of the member's account, revoke everything the member created: keys
-/// created with a key, keys the member rotated, and rotations by the owner of the member's keys.
+/// Contract: teams 8, 11.
 #[tokio::test]
 async fn members_keys_end_with_the_membership() {
     for by_deletion in [false, true] {
@@ -199,7 +192,6 @@ async fn members_keys_end_with_the_membership() {
             key.get("/v1/sessions").await.problem(401, "unauthorized");
         }
         kept.get("/v1/account/me").await.expect(200);
-        // A member who joins again does not get the old keys back.
         if !by_deletion {
             app.join(ada, bob, "admin").await;
             for key in &members {
@@ -210,7 +202,6 @@ async fn members_keys_end_with_the_membership() {
     }
 }
 
-/// A key cannot create or rotate keys beyond its own rights.
 #[tokio::test]
 async fn members_key_cannot_exceed_its_own_rights() {
     let team = Team::start().await;

@@ -1,4 +1,4 @@
-//! Response times do not reveal whether an address has an account (contract: sign-ins 6, 15).
+//! Times do not reveal whether an address has an account (contract: sign-ins 6, 15).
 
 use std::cmp::Ordering;
 use std::time::Instant;
@@ -12,10 +12,10 @@ use crate::support::{App, Client};
 /// Number of requests with known addresses, and of those with unknown ones.
 const REQUESTS: usize = 200;
 
-/// Result of a Mann-Whitney U test of two samples (1947).
+/// Of two samples (1947).
 #[derive(Debug, Clone, Copy)]
 struct MannWhitney {
-    /// Probability that a value of the first sample is less than one of the second. 0.5 when the samples do not differ.
+    /// Of a value of the first sample than of the second. 0.5 when the samples do not differ.
     less: f64,
     /// Distance from 0.5 in standard deviations.
     z: f64,
@@ -36,8 +36,7 @@ impl MannWhitney {
         Self { less, z: (less - 0.5) / deviation }
     }
 
-    /// True when the samples cannot be distinguished. Noise alone exceeds 3.5 standard deviations once in about two thousand
-    /// tests.
+    /// Noise alone exceeds 3.5 standard deviations once in about two thousand tests.
     fn is_indistinguishable(self) -> bool {
         self.z.abs() < 4.0 && (self.less - 0.5).abs() < 0.1
     }
@@ -47,7 +46,7 @@ fn count(sample: &[f64]) -> f64 {
     u32::try_from(sample.len()).expect("a small sample").into()
 }
 
-/// The test detects differences that an attacker could use.
+/// An attacker could use the difference.
 #[test]
 fn mann_whitney_test_detects_a_difference() {
     let noise = |seed: u32| (0..200_u32).map(move |n| f64::from((n * 7_919 + seed) % 1_000)).collect::<Vec<_>>();
@@ -60,14 +59,13 @@ fn mann_whitney_test_detects_a_difference() {
     assert!((apart.less - 1.0).abs() < 1e-9 && apart.z > 1.0, "{apart:?}");
 }
 
-/// A service whose rate limits allow the requests of these tests.
 async fn service() -> App {
     let builder = App::simulated().set("auth.send_rate_per_minute", "1000000").set("log.filter", "warn");
     let builder = builder.set("rate_limits.login_per_minute", "1000000");
     builder.set("rate_limits.login_failures_per_hour", "1000000").start().await
 }
 
-/// Ten addresses that have an account, and ten that do not.
+/// Ten with an account, and ten without.
 async fn addresses(app: &App) -> [Vec<String>; 2] {
     let mut known = Vec::new();
     for _ in 0..10 {
@@ -99,8 +97,8 @@ struct RequestCase {
     status: u16,
 }
 
-/// Sends the requests from this number of concurrent clients. Repeats the measurement up to three times, because other work on
-/// the machine can disturb it.
+/// From this number of concurrent clients. The measurement is repeated up to three times, because other work on the machine can
+/// disturb it.
 async fn assert_indistinguishable(app: &App, ask: &RequestCase, clients: usize) {
     let addresses = addresses(app).await;
     // The first requests of a connection, and to a route, are slower than others.
@@ -126,7 +124,7 @@ async fn assert_indistinguishable(app: &App, ask: &RequestCase, clients: usize) 
     panic!("{}: the response time reveals known addresses: {outcomes:?}", ask.path);
 }
 
-/// Contract: sign-ins 6. A login with an unknown address takes as long as one with a wrong password.
+/// Contract: sign-ins 6.
 #[tokio::test]
 async fn login_time_is_equal_for_unknown_addresses() {
     let app = service().await;
@@ -135,7 +133,7 @@ async fn login_time_is_equal_for_unknown_addresses() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 15. The routes that send mails take equally long for known and unknown addresses.
+/// Contract: sign-ins 15.
 #[tokio::test]
 async fn mail_request_time_is_equal_for_unknown_addresses() {
     let app = service().await;

@@ -20,7 +20,6 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::support::{App, Role, eventually, serve};
 
-/// A server that receives traces.
 struct Collector {
     url: String,
     spans: Arc<Mutex<Vec<Span>>>,
@@ -49,7 +48,6 @@ impl Collector {
     }
 }
 
-/// Value of a string attribute of a span.
 fn attribute(span: &Span, key: &str) -> String {
     let value = span.attributes.iter().find(|pair| pair.key == key).and_then(|pair| pair.value.clone());
     let Some(opentelemetry_proto::tonic::common::v1::any_value::Value::StringValue(text)) =
@@ -60,7 +58,7 @@ fn attribute(span: &Span, key: &str) -> String {
     text
 }
 
-/// For each span, the names from it up to the root of its trace, or up to the last known parent.
+/// Names from the span up to the root of its trace, or up to the last known parent.
 fn paths(spans: &[Span]) -> Vec<Vec<&str>> {
     let by_id: HashMap<_, _> = spans.iter().map(|span| (&span.span_id, span)).collect();
     let path = |span| {
@@ -70,8 +68,7 @@ fn paths(spans: &[Span]) -> Vec<Vec<&str>> {
     spans.iter().map(path).collect()
 }
 
-/// Contract: operators 8. A request, its turn, its operation and the browser's work are one trace across processes. Log lines of
-/// both processes contain its id. Probes and background work create no traces.
+/// Contract: operators 8. Log lines of both processes contain its id. Probes and background work create no traces.
 #[tokio::test]
 async fn trace_spans_request_turn_operation_and_browser() {
     let collector = Collector::start().await;
@@ -123,7 +120,7 @@ async fn trace_spans_request_turn_operation_and_browser() {
     app.stop().await;
 }
 
-/// Contract: operators 8. A collector that accepts connections and never responds delays neither requests nor the shutdown.
+/// Contract: operators 8. It does not delay the shutdown either.
 #[tokio::test]
 async fn hanging_collector_delays_no_request() {
     let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");

@@ -11,7 +11,7 @@ use crate::draining::{ERRORED, Load, process_of, until_active};
 use crate::support::sink::Sink;
 use crate::support::{App, Client, Role, eventually};
 
-/// Number of operations that must succeed before the test continues.
+/// Operations that must succeed before the test continues.
 const ENOUGH: usize = 60;
 
 async fn until_used(load: &Load) {
@@ -22,8 +22,7 @@ async fn until_used(load: &Load) {
     .await;
 }
 
-/// A client whose account and key are created by the commands of the running version, because the schema differs from that of the
-/// version under test.
+/// The schema differs from that of the version under test, so the running version's commands create account and key.
 async fn client_by_command(app: &App) -> Client {
     let word = |text: &str, prefix: &str| {
         let mut words = text.split_whitespace();
@@ -36,9 +35,7 @@ async fn client_by_command(app: &App) -> Client {
     Client::new(&app.base_url, Some(&word(&app.run(&mint).await.code(0).stdout, "svc_")))
 }
 
-/// Contract: command-line 3; workers 1, 11, 20. A service under load is upgraded as docs/operating.md describes. The schema is
-/// migrated while the previous version runs, processes of both versions run at the same time, and those of the previous version
-/// are drained and stopped. No operation or session fails, and each webhook is delivered once.
+/// Contract: command-line 3; workers 1, 11, 20. Each webhook is delivered once.
 #[tokio::test]
 #[ignore = "requires KITFLEET_TEST_PREVIOUS, the path of an earlier version"]
 async fn upgrade_under_load_fails_no_operation() {

@@ -17,9 +17,8 @@ const USAGE: &str = "/v1/usage";
 const SERIES: &str = "/v1/usage/series";
 const RECORDS: [&str; 6] = ["session_minute", "navigate", "interact", "wait", "state_capture", "screenshot_capture"];
 
-/// Moves the start of a session to 150 s ago.
 const BEGAN: &str = "update sessions set created_at = now() - interval '150 seconds' where id = $1";
-/// Moves the start of a session to 90 s before the present UTC day.
+/// 90 s before the present UTC day.
 const BEGAN_YESTERDAY: &str = "update sessions set created_at =
     date_trunc('day', now() at time zone 'utc') at time zone 'utc' - interval '90 seconds' where id = $1";
 
@@ -40,7 +39,7 @@ impl Client {
 }
 
 impl App {
-    /// Inserts a count for a UTC day this many days ago; negative values are in the future.
+    /// Negative numbers of days are in the future.
     pub async fn count_usage(&self, account: AccountId, days_ago: i32, record: &str, slot: i16, count: i64) {
         sqlx::query(
             "insert into usage_counts (account_id, day, record, slot, count)
@@ -56,7 +55,6 @@ impl App {
         .expect("a count");
     }
 
-    /// UTC date this many days ago.
     async fn date(&self, days_ago: i32) -> String {
         sqlx::query_scalar("select ((now() at time zone 'utc')::date - $1)::text")
             .bind(days_ago)
@@ -77,8 +75,7 @@ impl App {
     }
 }
 
-/// Contract: usage 1, 2, 4, 7. All six record types start at zero and every quota is null. Only completed operations are
-/// counted.
+/// Contract: usage 1, 2, 4, 7. All six record types start at zero and every quota is null.
 #[tokio::test]
 async fn completed_operations_are_counted() {
     let app = App::simulated().start().await;
@@ -117,7 +114,6 @@ async fn completed_operations_are_counted() {
     for _ in 0..4 {
         client.get(&format!("/v1/sessions/{session}/state")).await.expect(200);
     }
-    // Rejected and failed operations are not counted.
     client.operate(&session, "navigate", json!({"url": "ftp://x"})).await.expect(400);
     let late = json!({"condition": {"kind": "time", "ms": 5_000}, "timeout_ms": 100});
     client.operate(&session, "wait", late).await.expect(504);
@@ -131,8 +127,8 @@ async fn completed_operations_are_counted() {
     app.stop().await;
 }
 
-/// Contract: usage 5. The statement that writes the outcome of an operation also counts it, in the same transaction. No count
-/// is lost when many operations end concurrently.
+/// Contract: usage 5. The statement that writes the outcome of an operation also counts it. No count is lost when many
+/// operations end concurrently.
 #[tokio::test]
 async fn operations_are_counted_in_the_outcomes_transaction() {
     let app = App::simulated().set("worker.max_sessions", "64").start().await;
@@ -159,7 +155,7 @@ async fn operations_are_counted_in_the_outcomes_transaction() {
     app.stop().await;
 }
 
-/// Contract: usage 1. The summary covers the present UTC month; `period_end` is the first instant of the next.
+/// Contract: usage 1. `period_end` is the first instant of the next month.
 #[tokio::test]
 async fn summary_covers_the_utc_month() {
     let app = App::simulated().start().await;
@@ -186,7 +182,7 @@ async fn summary_covers_the_utc_month() {
     app.stop().await;
 }
 
-/// Contract: usage 2. A change of tier changes only `tier` in the summary, no count or quota.
+/// Contract: usage 2.
 #[tokio::test]
 async fn tier_change_does_not_change_counts() {
     let app = App::simulated().start().await;
@@ -210,8 +206,7 @@ async fn tier_change_does_not_change_counts() {
     app.stop().await;
 }
 
-/// Contract: usage 3. The series ends yesterday and has one bucket per day, empty without data; 30 days by default, 1 to 90
-/// allowed.
+/// Contract: usage 3. The series has 30 days by default, 1 to 90 allowed.
 #[tokio::test]
 async fn series_ends_yesterday() {
     let app = App::simulated().start().await;
@@ -248,7 +243,7 @@ async fn series_ends_yesterday() {
     app.stop().await;
 }
 
-/// Contract: limits 1. The bounds are configurable.
+/// Contract: limits 1.
 #[tokio::test]
 async fn series_length_is_configurable() {
     let app = App::simulated().set("limits.usage_days_max", "400").set("limits.usage_days_default", "7").start().await;
@@ -260,8 +255,7 @@ async fn series_length_is_configurable() {
     app.stop().await;
 }
 
-/// Contract: usage 4. Each started minute of a session counts as one `session_minute`, on the UTC day it started, for live and
-/// for ended sessions.
+/// Contract: usage 4.
 #[tokio::test]
 async fn session_minutes_count_when_they_start() {
     let app = App::simulated().start().await;
@@ -300,7 +294,7 @@ async fn session_minutes_count_when_they_start() {
     app.stop().await;
 }
 
-/// Contract: usage 4. Every way to end a session records its minutes.
+/// Contract: usage 4.
 #[tokio::test]
 async fn every_session_end_records_its_minutes() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -358,7 +352,7 @@ async fn every_session_end_records_its_minutes() {
     app.stop().await;
 }
 
-/// The minutes per day equal a count one minute at a time, for any position relative to midnight.
+/// At any position relative to midnight.
 #[tokio::test]
 async fn minutes_per_day_match_a_count_one_by_one() {
     let app = App::simulated().start().await;

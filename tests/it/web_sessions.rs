@@ -1,4 +1,4 @@
-//! Web sessions, shown as signed-in devices (contract: web-sessions). Sign-in and refresh are tested in [`crate::sign_ins`].
+//! Signed-in devices (contract: web-sessions). Sign-in and refresh are tested in [`crate::sign_ins`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,14 +19,12 @@ pub const DEVICES: &str = "/v1/account/web-sessions";
 const OTHERS: &str = "/v1/account/web-sessions?keep=current";
 
 impl Client {
-    /// Signed-in devices of this client's account, in list order.
     async fn devices(&self) -> Vec<Value> {
         let list = self.get(DEVICES).await.expect(200).body;
         assert_eq!(members(&list), BTreeSet::from(["data", "has_more", "next_cursor"]));
         list["data"].as_array().expect("a list").clone()
     }
 
-    /// Id of the device that this client is signed in on.
     async fn device(&self) -> String {
         let devices = self.devices().await;
         let current: Vec<_> = devices.iter().filter(|device| device["current"] == true).collect();
@@ -52,8 +50,7 @@ async fn revocations(app: &App, account: AccountId) -> Vec<AuditRow> {
     log.into_iter().filter(|row| row.action == "account.web_session_revoked").collect()
 }
 
-/// Contract: web-sessions 1, 2; sign-ins 10; sessions 9. A web session lasts 30 days and has `account_owner`, on the free tier
-/// too. A browser session created with it has no `api_key_id`.
+/// Contract: web-sessions 1, 2; sign-ins 10; sessions 9. A browser session created with it has no `api_key_id`.
 #[tokio::test]
 async fn login_starts_a_session_of_30_days() {
     let app = App::simulated().start().await;
@@ -90,7 +87,6 @@ async fn login_starts_a_session_of_30_days() {
     let thirty_days = "select count(*) from web_sessions where expires_at - created_at = interval '30 days'";
     assert_eq!(app.count(thirty_days).await, 1);
 
-    // The web session has all rights of the owner.
     let created = client.post("/v1/sessions", json!({})).await.expect(201).body;
     assert_eq!((&created["api_key_id"], &created["account_id"]), (&Value::Null, &json!(ada.account.to_string())));
     let id = created["id"].as_str().expect("an id");
@@ -103,7 +99,7 @@ async fn login_starts_a_session_of_30_days() {
     app.stop().await;
 }
 
-/// Contract: web-sessions 3, 5; audit-log 13. A sign-out takes effect on every replica and affects only the one device.
+/// Contract: web-sessions 3, 5; audit-log 13. A sign-out takes effect on every replica.
 #[tokio::test]
 async fn devices_are_listed_and_signed_out_individually() {
     let mut app = App::simulated().start().await;
@@ -123,7 +119,6 @@ async fn devices_are_listed_and_signed_out_individually() {
     }
     assert!(key.devices().await.iter().all(|device| device["current"] == false), "a key is not a device");
 
-    // Devices of other accounts and unknown ids get the same 404.
     let his = bob.client.device().await;
     let [third_id, second_id, first_id] = &ids[..] else { panic!("{ids:?}") };
     let strangers = [
@@ -155,7 +150,6 @@ async fn devices_are_listed_and_signed_out_individually() {
     assert_eq!(ada.client.sign_out(second_id).await, 404, "the device is not signed in any more");
     assert_eq!(ada.client.devices().await.len(), 2);
 
-    // The current device, an expired one, and a sign-out with a key.
     assert_eq!(clients[0].sign_out(third_id).await, 204);
     assert!(!clients[0].is_signed_in().await);
     let late = app.device_of(ada.account).await;
@@ -178,7 +172,7 @@ async fn devices_are_listed_and_signed_out_individually() {
     app.stop().await;
 }
 
-/// Contract: web-sessions 4. One request signs out all other devices. `keep` accepts only `current`.
+/// Contract: web-sessions 4. `keep` accepts only `current`.
 #[tokio::test]
 async fn other_devices_are_signed_out_by_one_request() {
     let app = App::simulated().start().await;
@@ -212,8 +206,7 @@ async fn other_devices_are_signed_out_by_one_request() {
     app.stop().await;
 }
 
-/// Contract: web-sessions 5; audit-log 12. A session that was logged out or has expired, or whose account is suspended or
-/// deleted, is rejected. Other sessions of the account continue. `account.logout` has the `session_id`.
+/// Contract: web-sessions 5; audit-log 12. Other sessions of the account continue. `account.logout` has the `session_id`.
 #[tokio::test]
 async fn ended_session_is_rejected() {
     let app = App::simulated().start().await;
@@ -235,7 +228,6 @@ async fn ended_session_is_rejected() {
     let [row] = &log[..] else { panic!("{log:?}") };
     assert_eq!((row.action.as_str(), &row.payload["session_id"]), ("account.logout", &json!(second_id)));
 
-    // A refreshed session is the same device.
     let refreshed = app.stranger().post("/v1/auth/refresh", json!({"token": third.key})).await.expect(200).body;
     assert!(!third.is_signed_in().await);
     let third = Client::new(&app.base_url, refreshed["token"].as_str());
@@ -256,8 +248,7 @@ async fn ended_session_is_rejected() {
     app.stop().await;
 }
 
-/// Contract: web-sessions 6. After the answer no other session works, including one refreshed concurrently. Of 16 concurrent
-/// sign-outs of one device one succeeds.
+/// Contract: web-sessions 6. After the answer no other session works.
 #[tokio::test]
 async fn revocation_includes_concurrent_refreshes() {
     let app = App::simulated().start().await;
@@ -308,7 +299,7 @@ async fn revocation_includes_concurrent_refreshes() {
     app.stop().await;
 }
 
-/// An account has at most 1,000 signed-in devices. Another sign-in signs out the oldest.
+/// The limit is 1,000 devices.
 #[tokio::test]
 async fn oldest_device_beyond_the_limit_is_signed_out() {
     let app = App::simulated().start().await;

@@ -24,7 +24,7 @@ async fn rotate(client: &Client, endpoint: &str) {
 }
 
 impl App {
-    /// Sets the age of a secret to 60 days.
+    /// 60 days.
     async fn make_old(&self, endpoint: &str) {
         let statement = "update webhook_endpoints set secret_made_at = now() - interval '60 days' where id = $1";
         self.execute(statement, uuid_of(endpoint)).await;
@@ -34,15 +34,14 @@ impl App {
         self.run(&["sweep", "webhook-secrets", "--json"]).await.code(0).json()
     }
 
-    /// Number of queued mails of a template. Skipped mails count, because the address is looked up when a mail is sent.
+    /// Skipped mails count, because the address is looked up when a mail is sent.
     async fn queued_mails(&self, template: Template) -> i64 {
         let count = sqlx::query_scalar("select count(*) from emails where template = $1").bind(template.name());
         count.fetch_one(&self.database.pool).await.expect("a count")
     }
 }
 
-/// Contract: emails 8; webhooks 13. The owner of a secret that is 60 days old is mailed once, also with concurrent sweeps. No
-/// mail is sent for a disabled endpoint or a suspended account.
+/// Contract: emails 8; webhooks 13. The secret is 60 days old, and the mail is sent once also with concurrent sweeps.
 #[tokio::test]
 async fn owner_of_old_secret_is_reminded_once() {
     let app = App::simulated().start().await;
@@ -81,7 +80,6 @@ async fn owner_of_old_secret_is_reminded_once() {
     assert_eq!(app.sweep().await, json!({"old_secrets": 0, "ending_graces": 0}));
     assert_eq!(app.queued_mails(REMINDER).await, 2);
 
-    // A new secret becomes old too.
     rotate(&client, &old).await;
     app.sweep().await;
     assert_eq!(app.queued_mails(REMINDER).await, 2);
@@ -91,8 +89,7 @@ async fn owner_of_old_secret_is_reminded_once() {
     app.stop().await;
 }
 
-/// Contract: emails 8; webhooks 13. In the last 24 hours of a grace period, which may be all of it, the owner is mailed once
-/// per rotation.
+/// Contract: emails 8; webhooks 13.
 #[tokio::test]
 async fn owner_is_mailed_before_the_grace_period_ends() {
     let app = App::simulated().start().await;

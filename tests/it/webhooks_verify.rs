@@ -31,7 +31,7 @@ struct VerifierInput {
     header: Option<String>,
     #[serde(serialize_with = "in_base64")]
     body: Vec<u8>,
-    /// Seconds since 1970; the machine's time if absent.
+    /// The machine's time if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     now: Option<u64>,
 }
@@ -89,7 +89,6 @@ async fn in_python(asked: &[VerifierInput]) -> Vec<String> {
     judged(command, asked).await
 }
 
-/// Type-checks the verifier while compiling it.
 async fn in_typescript(asked: &[VerifierInput]) -> Vec<String> {
     let (folder, out) = (in_project("tests/verifiers"), TempDir::new().expect("a folder"));
     let compiler = folder.join("node_modules/typescript/bin/tsc");
@@ -111,8 +110,7 @@ fn secret_of(body: &Value) -> String {
     body["secret"].as_str().expect("a secret").to_owned()
 }
 
-/// Contract: webhooks 12. A delivery is accepted if its raw bytes match any `v1=` and its time is within 300 s. Both secrets
-/// are valid during the grace period. Everything else is rejected.
+/// Contract: webhooks 12. Its raw bytes match any `v1=`, and its time is within 300 s.
 #[tokio::test]
 async fn verifiers_accept_only_signed_deliveries() {
     let sink = Sink::start().await;

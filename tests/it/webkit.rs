@@ -1,5 +1,3 @@
-//! Sessions with the real WebKit driver.
-
 mod agent_dialogs;
 pub mod agents;
 mod backup;
@@ -52,7 +50,6 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, App, Client, Site, eventually};
 
-/// Common setup of most tests.
 pub struct Scene {
     pub app: App,
     pub site: Site,
@@ -61,12 +58,10 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// A service, a site, and a customer with a session on the default archetype.
     pub async fn start() -> Self {
         Self::of(App::webkit().start().await).await
     }
 
-    /// The same setup with a configured service.
     pub async fn of(app: App) -> Self {
         let (site, client) = (Site::start().await, app.client().await);
         let session = client.session().await;
@@ -77,32 +72,27 @@ impl Scene {
         self.client.navigate(&self.session, &self.site.url(path)).await
     }
 
-    /// Navigates to a page with this HTML.
     pub async fn show(&self, html: &str) {
         self.client.navigate(&self.session, &self.written(html)).await;
     }
 
-    /// URL of a page with this HTML.
     pub fn written(&self, html: &str) -> String {
         self.site.written(html)
     }
 
-    /// A snapshot of the page.
     pub async fn snapshot(&self) -> Value {
         self.operate("snapshot", json!({})).await.expect(200).body
     }
 
-    /// Runs an operation of the session.
     pub async fn operate(&self, operation: &str, body: Value) -> Answer {
         self.client.operate(&self.session, operation, body).await
     }
 
-    /// Runs an action of `interact`.
     pub async fn act(&self, action: Value) -> Answer {
         self.operate("interact", json!({"action": action})).await
     }
 
-    /// Runs a wait for this condition, with a timeout of 10 s.
+    /// With a timeout of 10 s.
     pub async fn wait(&self, condition: Value) -> Answer {
         self.operate("wait", json!({"condition": condition, "timeout_ms": 10_000})).await
     }
@@ -115,27 +105,25 @@ impl Scene {
         self.client.get(&format!("/v1/sessions/{}/state", self.session)).await.expect(200).body
     }
 
-    /// Asserts that the session is `ready` and that no `session.failed` was published for it.
+    /// No `session.failed` was published either.
     pub async fn assert_ready(&self) {
         assert_eq!(self.client.status(&self.session).await, "ready");
         assert_eq!(failures(&self.app, &self.session).await, Vec::<Value>::new());
     }
 
-    /// Deletes the session and creates another.
     pub async fn begin_again(&mut self) {
         self.client.delete(&format!("/v1/sessions/{}", self.session)).await.expect(204);
         self.session = self.client.session().await;
     }
 }
 
-/// Text of an element, or `null` when no element matches.
+/// `null` when no element matches.
 pub async fn text(client: &Client, session: &str, selector: &str) -> Value {
     let wanted = json!({"extractions": [{"name": "it", "selector": selector, "type": "text"}]});
     let answer = client.operate(session, "extract", wanted).await.expect(200);
     answer.body["value"]["it"].clone()
 }
 
-/// Data of every `session.failed` event of a session.
 pub async fn failures(app: &App, session: &str) -> Vec<Value> {
     sqlx::query_scalar("select data from events where type = 'session.failed' and data->>'session_id' = $1 order by id")
         .bind(session)
@@ -144,8 +132,8 @@ pub async fn failures(app: &App, session: &str) -> Vec<Value> {
         .expect("events")
 }
 
-/// Contract: sessions 14, 15; events 3. Asserts that a session is `errored`, that `session.failed` was published exactly once
-/// with the fixed message, and that further operations are 410.
+/// Contract: sessions 14, 15; events 3. `session.failed` was published exactly once with the fixed message, and further
+/// operations are 410.
 pub async fn assert_failed(app: &App, client: &Client, session: &str, operation: &str, error_name: &str) {
     assert_eq!(client.status(session).await, "errored");
     client.operate(session, "navigate", json!({"url": "http://example.com/"})).await.problem(410, "session-destroyed");
@@ -167,7 +155,6 @@ pub async fn assert_failed(app: &App, client: &Client, session: &str, operation:
     assert_eq!(told.collect::<Vec<_>>(), [expected]);
 }
 
-/// Waits until a session has this status.
 pub async fn until_status(client: &Client, session: &str, status: &str) {
     eventually(Duration::from_secs(8), &format!("{session} is {status}"), async || {
         (client.status(session).await == status).then_some(())

@@ -1,10 +1,10 @@
-// An identity provider on loopback: panva's oidc-provider, whose people are whoever the login hint says.
+// An identity provider on loopback (panva's oidc-provider), where the login hint determines the person.
 //
 //   node provider.js '{"port": 1234, "redirect_uri": "http://…", "claims_in_id_token": false}'
 //
-// The hint is a JSON object, in base64url: the claims of somebody who then signs in without being asked, or
-// {"denied": true} for somebody who does not want to; without a hint it is the `person` of the options. It prints a line when it listens, and ends with its standard input.
-// Its keys are its own, so that one that is started again signs with others.
+// The hint is a JSON object, in base64url: the claims of a person who signs in without a question, or {"denied": true} for a
+// person who refuses; without a hint it is the `person` of the options. It prints a line when it listens, and ends with its
+// standard input. It has its own keys, so that a restarted provider signs with others.
 
 import { generateKeyPairSync } from 'node:crypto';
 
@@ -23,7 +23,7 @@ const provider = new Provider(`http://127.0.0.1:${options.port}`, {
   jwks: { keys: [privateKey.export({ format: 'jwk' })] },
   cookies: { keys: ['test'] },
   claims: { openid: ['sub'], email: ['email', 'email_verified'], profile: ['name'] },
-  // Whether people's claims are told on asking only, as the standard says, or in the ID token too, as many do.
+  // The standard returns claims at the userinfo endpoint only; many providers put them into the ID token too.
   conformIdTokenClaims: !options.claims_in_id_token,
   features: { devInteractions: { enabled: false } },
   findAccount: (_, sub) => ({ accountId: sub, claims: () => people.get(sub) }),
@@ -31,7 +31,7 @@ const provider = new Provider(`http://127.0.0.1:${options.port}`, {
   ttl: { AccessToken: 60, AuthorizationCode: 60, Grant: 60, IdToken: 60, Interaction: 60, Session: 60 },
 });
 
-// Consents to whatever is asked of whoever the hint says.
+// The person of the hint consents to every request.
 provider.use(async (ctx, next) => {
   if (!ctx.path.startsWith('/interaction/')) return next();
   const { params } = await provider.interactionDetails(ctx.req, ctx.res);

@@ -1,5 +1,4 @@
-//! Turns of agent sessions (contract: agents 15 to 25). A turn parses a message into a plan and runs the plan step by
-//! step.
+//! Turns of agent sessions (contract: agents 15 to 25).
 //!
 //! A turn begins with the commit of its plan, before any step runs. Each step is an ordinary operation on the driver
 //! session, whose ID is in the plan. When a worker dies, recovery ends the turn with the recorded outcomes of these
@@ -77,7 +76,6 @@ async fn run(id: TurnId, context: Arc<Context>) -> sqlx::Result<()> {
     turn.answer().instrument(span).await
 }
 
-/// Parses a message with the grammar, without a model.
 fn decompose(context: &Context, message: &str) -> ParsedMessage {
     let rules = Rules {
         destinations: &context.config.destinations,
@@ -93,9 +91,9 @@ struct RunningTurn<'a> {
     sealer: &'a Sealer,
     waiting: QueuedTurn,
     since: Instant,
-    /// Time at which the turn began, by the clock of this worker.
+    /// By the clock of this worker.
     began: Timestamp,
-    /// True when the browser held back a form that the page submitted by itself and that no step's result reports.
+    /// The page submitted the form by itself, and no step's result reports it.
     page_held: AtomicBool,
     dialogs: Mutex<TurnDialogs>,
 }
@@ -107,7 +105,6 @@ struct PlanOutcome {
 }
 
 impl RunningTurn<'_> {
-    /// Runs the message and records the ending.
     async fn answer(&self) -> sqlx::Result<()> {
         let ending = if !self.waiting.request.approvals.is_empty() {
             self.go_on().await?
@@ -125,7 +122,7 @@ impl RunningTurn<'_> {
         }
     }
 
-    /// Parses the message with the grammar, and runs the plan. `None` when another process has already begun the turn.
+    /// `None` when another process has already begun the turn.
     async fn obey(&self) -> sqlx::Result<Option<TurnEnding>> {
         let message = &self.waiting.request.message;
         let reading = decompose(self.context, message);
@@ -164,7 +161,7 @@ impl RunningTurn<'_> {
         self.carry_out(steps, shown, Some(approved), None).await
     }
 
-    /// Begins the turn, runs the plan and returns the ending. `None` when another process has already begun the turn.
+    /// `None` when another process has already begun the turn.
     async fn carry_out(
         &self,
         mut steps: Vec<Step>,
@@ -188,8 +185,8 @@ impl RunningTurn<'_> {
         Ok(Some(TurnEnding { kind, said, steps, read }))
     }
 
-    /// Runs the steps from `first` in order until one ends the turn. `ahead` holds the elements of the first step if
-    /// they are already located. The results of the steps must fit into `room` bytes.
+    /// Until one ends the turn. `ahead` holds the elements of the first step if they are already located. The results must fit
+    /// into `room` bytes.
     async fn run(
         &self,
         steps: &mut [Step],
@@ -242,7 +239,7 @@ impl RunningTurn<'_> {
         Ok(plan(if count == 1 { "Done.".to_owned() } else { format!("Done, all {count} steps.") }))
     }
 
-    /// Bytes that the results of the turn's steps may have in total.
+    /// For the results of the turn's steps in total.
     fn room(&self) -> usize {
         let config = &self.context.config;
         self.waiting.room(config.agents.turn_result_bytes, &config.limits)

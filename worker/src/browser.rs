@@ -1,12 +1,12 @@
 //! Browsers of the sessions on this machine.
 //!
-//! A [`Pool`] keeps warm browsers, each a WebKit host that shows a blank page, and turns one into a [`Browser`] when a
-//! session opens. A browser runs one operation at a time. After it is dropped or closed no process, socket or file of it
-//! remains. Its network traffic passes through the guard of `kitfleet-egress`, and has no other route.
+//! A [`Pool`] keeps warm browsers, each a WebKit host that shows a blank page, and turns one into a [`Browser`] when a session
+//! opens. Nothing of a browser remains after it is dropped or closed. Its traffic has no route but the guard of
+//! `kitfleet-egress`.
 //!
-//! A host is a separate program, `kitfleet-host`, which receives commands over its standard input. There is no WebDriver
-//! and no port that a page could reach. Scripts (`scripts/`) read the page in an isolated world: they share its DOM and
-//! none of its JavaScript objects. Touch and key events change the page, and are indistinguishable from a user's.
+//! A host is a separate program, `kitfleet-host`, with commands over its standard input: there is no port that a page could
+//! reach. Scripts (`scripts/`) read the page in an isolated world. Touch and key events change the page, and are
+//! indistinguishable from a user's.
 
 mod answering;
 mod bounds;
@@ -59,17 +59,16 @@ use self::simulated::Simulated;
 pub use self::view::{InputOutcome, View};
 use self::webkit::Webkit;
 
-/// Browser of one session.
 pub struct Browser(Engine);
 
 enum Engine {
-    /// Also holds the browser's count among the worker's sessions.
+    /// Holds the browser's count among the worker's sessions.
     Webkit(Box<Webkit>, CountedBrowser),
     Simulated(Box<Simulated>),
 }
 
 impl Browser {
-    /// Runs one operation, within its time budget.
+    /// Within its time budget.
     ///
     /// Dropping the future cancels the operation midway. After that, only [`Browser::close`] is valid.
     pub async fn run(&mut self, operation: &Operation) -> OperationEnd {
@@ -79,8 +78,8 @@ impl Browser {
         }
     }
 
-    /// Checks the page for challenges (contract: challenges 2). `None` when the page cannot be checked now. The future
-    /// of a page that hangs does not resolve. Cancellation is safe.
+    /// Contract: challenges 2. `None` when the page cannot be checked now. Does not resolve while a page hangs. Cancellation is
+    /// safe.
     pub async fn look_for_challenges(&self) -> Option<ChallengeScan> {
         match &self.0 {
             Engine::Webkit(browser, _) => browser.look_for_challenges().await,
@@ -88,7 +87,6 @@ impl Browser {
         }
     }
 
-    /// Returns the browser's view for viewers.
     #[must_use]
     pub fn view(&self) -> View {
         match &self.0 {
@@ -97,7 +95,6 @@ impl Browser {
         }
     }
 
-    /// Returns the dialog that the browser holds open.
     pub async fn dialog(&self) -> Option<OpenDialog> {
         match &self.0 {
             Engine::Webkit(browser, _) => browser.dialog().await,
@@ -105,8 +102,7 @@ impl Browser {
         }
     }
 
-    /// Waits until the browser holds another dialog open than `known`, and returns it. Never resolves for a browser that holds no
-    /// dialogs. Cancellation is safe.
+    /// Never resolves for a browser that holds no dialogs. Cancellation is safe.
     pub async fn dialog_changed(&self, known: Option<&OpenDialog>) -> Option<OpenDialog> {
         match &self.0 {
             Engine::Webkit(browser, _) => browser.dialog_changed(known).await,
@@ -114,7 +110,6 @@ impl Browser {
         }
     }
 
-    /// Returns access to the browser's files.
     pub(crate) fn files(&self) -> Files {
         match &self.0 {
             Engine::Webkit(browser, _) => browser.files.clone(),
@@ -122,7 +117,7 @@ impl Browser {
         }
     }
 
-    /// Resolves when the browser has ended by itself. Cancellation is safe.
+    /// Cancellation is safe.
     pub async fn died(&self) -> Failure {
         match &self.0 {
             Engine::Webkit(browser, _) => browser.died().await,
@@ -130,7 +125,6 @@ impl Browser {
         }
     }
 
-    /// Returns the cause if the browser has ended by itself.
     #[must_use]
     pub fn cause_of_death(&self) -> Option<Cause> {
         match &self.0 {
@@ -150,13 +144,11 @@ impl Browser {
         }
     }
 
-    /// Shuts the browser down and saves its data. This takes a few seconds at most, plus the time of the store. A
-    /// simulated browser has no data.
-    ///
-    /// Dropping the future kills the browser.
+    /// Takes a few seconds, plus the time of the store. A simulated browser has no data. Dropping the future kills the browser.
     ///
     /// # Errors
-    /// When the browser cannot return its data, or the data cannot be saved. The browser has ended in both cases.
+    ///
+    /// The browser has ended.
     pub async fn save(self, stores: &Stores, held: &HeldProfile) -> Result<Option<Saved>, NotSaved> {
         match self.0 {
             Engine::Webkit(browser, _place) => browser.save(stores, held).await.map(Some),
@@ -164,7 +156,7 @@ impl Browser {
         }
     }
 
-    /// Kills the browser, even during an operation, and waits until its processes and files are gone.
+    /// Also during an operation. Its processes and files are gone afterwards.
     pub async fn close(self) {
         if let Engine::Webkit(browser, _place) = self.0 {
             browser.close().await;
@@ -175,23 +167,19 @@ impl Browser {
 #[derive(Debug)]
 pub enum OperationEnd {
     Done(StoredResult),
-    /// The engine rejects the input. The state of the browser is unchanged.
+    /// The browser is unchanged.
     Invalid {
-        /// Invalid fields.
         invalid: Invalid,
-        /// Further members of the problem document.
         members: Map<String, Value>,
     },
-    /// The state of the browser does not allow the operation. It is unchanged.
+    /// The browser is unchanged.
     Refused(Refusal),
-    /// The operation is done, but its result cannot be returned. The state of the browser is unchanged.
+    /// The operation is done, and the browser is unchanged.
     Withheld {
-        /// Reason.
         detail: String,
-        /// Further members of the problem document.
         members: Map<String, Value>,
     },
-    /// The operation failed, and the browser must be closed.
+    /// The browser must be closed.
     Failed(Failure),
 }
 
@@ -205,43 +193,33 @@ impl OperationEnd {
     }
 }
 
-/// Error of saving a browser's data.
 #[derive(Debug, thiserror::Error)]
 pub enum NotSaved {
-    /// The browser has failed.
     #[error("{}", .0.detail)]
     Browser(Failure),
-    /// The data cannot be stored.
     #[error(transparent)]
     Store(#[from] SaveError),
 }
 
-/// Error of the start of a pool. Each variant names the missing part.
+/// Each variant names the missing part.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Threads(io::Error),
-    /// The folder for the browsers' data cannot be written.
     #[error("cannot write to the data directory: {0}")]
     Directory(io::Error),
-    /// No name server is configured.
     #[error("cannot resolve names: {0}")]
     Names(io::Error),
-    /// The user is shared with unrelated services.
     #[error(
         "browsers must not run as the user `nobody`, which unrelated services share: run the worker as its own user"
     )]
     SharedUser,
-    /// Confinement is required and not possible.
     #[error(
         "worker.sandbox requires confinement, but browsers cannot be confined on this machine (Debian packages `bubblewrap` and `util-linux`): {0}"
     )]
     Sandbox(String),
-    /// A program of a browser, or its extension, is missing.
     #[error("cannot start a browser: {} is missing (worker.host_program)", .0.display())]
     Missing(PathBuf),
-    /// The browser cannot be started.
     #[error("cannot start a browser: {0}")]
     Host(String),
 }

@@ -4,20 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The machine's monotonic clock, which tests can advance to avoid waiting for minutes. Clones share the same offset.
+/// Tests can advance it to avoid waiting for minutes. Clones share the same offset.
 #[derive(Debug, Clone, Default)]
 pub struct Clock {
     ahead_ms: Arc<AtomicU64>,
 }
 
 impl Clock {
-    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Instant {
         Instant::now() + Duration::from_millis(self.ahead_ms.load(Ordering::Relaxed))
     }
 
-    /// Advances the clock.
     pub fn advance(&self, by: Duration) {
         self.ahead_ms.fetch_add(u64::try_from(by.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }

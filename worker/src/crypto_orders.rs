@@ -7,28 +7,24 @@ use kitfleet_payments::CryptoProcessor;
 use serde::Serialize;
 use sqlx::PgPool;
 
-/// Maximum number of orders read at once.
+/// Read at once.
 const BATCH: i64 = 100;
-/// Number of consecutive requests without an answer after which a sweep stops asking the processor.
+/// Consecutive requests without an answer, after which a sweep stops asking the processor.
 const MOST_SILENCES: u32 = 3;
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SweepCounts {
-    /// Paid orders whose notification had not arrived.
+    /// Their notification had not arrived.
     pub paid: u64,
-    /// Failed orders.
     pub failed: u64,
-    /// Orders whose status the processor did not return. The next sweep asks again.
+    /// The next sweep asks again.
     pub unanswered: u64,
-    /// Orders whose period has ended.
+    /// Their period has ended.
     pub lapsed: u64,
 }
 
-/// Ends every lapsed period. Then asks the processor about each order that has waited longer than the configured time,
-/// and ends it.
-///
-/// # Errors
-/// When the database fails.
+/// Ends lapsed periods first. Then asks the processor about each order that has waited longer than the configured time, and
+/// ends it.
 pub async fn sweep(db: &PgPool, processor: &CryptoProcessor) -> sqlx::Result<SweepCounts> {
     let mut swept = SweepCounts::default();
     while crypto::end_lapsed(&mut *db.acquire().await?).await? {
@@ -55,7 +51,7 @@ pub async fn sweep(db: &PgPool, processor: &CryptoProcessor) -> sqlx::Result<Swe
     }
 }
 
-/// Ends an order with the processor's status. The caller holds no connection during the request to the processor.
+/// The caller holds no connection during the request to the processor.
 async fn end(
     db: &PgPool,
     processor: &CryptoProcessor,

@@ -1,8 +1,8 @@
-//! Draining (contract: workers 10, 20 to 23). A draining worker receives no more sessions, and serves its live sessions
-//! until they end or the deadline passes.
+//! Draining (contract: workers 10, 20 to 23). A draining worker receives no more sessions, and serves its live sessions until
+//! they end or the deadline passes.
 //!
-//! An operator's command drains a worker through its row, which the worker reads as it renews its lease. The worker then
-//! keeps running until it is stopped. A stop signal drains the worker and then ends it.
+//! An operator's command drains a worker through its row, which the worker reads as it renews its lease; the worker then keeps
+//! running. A stop signal drains the worker and then ends it.
 
 use std::io;
 use std::time::Duration;
@@ -15,22 +15,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Context;
 
-/// Interval at which a stopping worker checks for live sessions.
+/// For live sessions.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Maximum time for recording the end of the remaining sessions.
 const ENDED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Stop signals of a worker.
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
-    /// Accept no more sessions, and stop when the live ones have ended or the drain timeout passes.
+    /// Accept no more sessions. Stop when the live ones have ended or the drain timeout passes.
     pub drain: CancellationToken,
-    /// Stop without waiting for live sessions.
+    /// Live sessions are not waited for.
     pub now: CancellationToken,
 }
 
-/// Progress of a drain that an operator requested.
 #[derive(Debug, Default)]
 pub(crate) struct DrainState {
     begun: bool,
@@ -38,7 +36,7 @@ pub(crate) struct DrainState {
 }
 
 impl DrainState {
-    /// Follows the state in the lease. After a database error the next heartbeat retries.
+    /// The state is in the lease. After a database error the next heartbeat retries.
     pub(crate) async fn heed(&mut self, lease: Lease, context: &Context) -> sqlx::Result<()> {
         if !lease.draining {
             if self.begun {
@@ -70,8 +68,7 @@ impl DrainState {
     }
 }
 
-/// Accepts no more sessions, serves the live ones until they end, and fails the rest after the drain timeout. Transient
-/// database errors do not end the wait.
+/// Fails the sessions that are live after the drain timeout. Transient database errors do not end the wait.
 pub(crate) async fn drain(context: &Context, now: &CancellationToken) {
     let limit = context.config.drain_timeout;
     tracing::info!(worker = %context.id, drain_timeout = ?limit, "draining before stopping");
@@ -110,14 +107,13 @@ async fn is_empty(context: &Context) -> sqlx::Result<bool> {
     workers::is_empty(&mut *context.async_commit_pool.acquire().await?, context.id).await
 }
 
-/// Records the drain first, because an earlier attempt may not have reached the database.
+/// Also records the drain, because an earlier attempt may not have reached the database.
 async fn end_for_good(context: &Context) -> sqlx::Result<usize> {
     begin_to_drain(context).await?;
     end_what_lives(context).await
 }
 
-/// Ends the sessions of a worker whose drain deadline has passed, unless it has returned to service since the lease was
-/// read.
+/// Of a drain deadline, unless the worker has returned to service since the lease was read.
 async fn end_overdue(context: &Context) -> sqlx::Result<usize> {
     let mut tx = begin(&context.db).await?;
     if !workers::hold_drain(&mut tx, context.id).await? {

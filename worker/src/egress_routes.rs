@@ -16,10 +16,9 @@ use tokio::time::{Instant, interval_at};
 
 use crate::Context;
 
-/// Reason why a session has no egress route. Its text contains no secret.
+/// The text contains no secret.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoEgressRoute {
-    /// The stored proxy cannot be decrypted or parsed.
     #[error("the stored settings of the proxy cannot be read")]
     Unreadable,
     #[error(transparent)]
@@ -37,14 +36,13 @@ impl From<NoEgressRoute> for Failure {
     }
 }
 
-/// Opens the egress route of a session that has a proxy. The result is never the direct route.
+/// Never the direct route.
 pub(crate) async fn open(context: &Context, session: SessionId) -> Result<EgressRoute, NoEgressRoute> {
     let look_up = || async { proxies::of_session(&mut *context.db.acquire().await?, session).await };
     let proxy = persist("look up a session's proxy", look_up).await?.ok_or(sqlx::Error::RowNotFound)?;
     Ok(EgressRoute::open(upstream(proxy, &context.opener)?, context.browsers.rules()).await?)
 }
 
-/// Converts a saved proxy and its secrets into an upstream.
 pub(crate) fn upstream(proxy: InUse, opener: &Opener) -> Result<Upstream, NoEgressRoute> {
     let secrets = proxy.open(opener).map_err(|_| NoEgressRoute::Unreadable)?;
     let password = secrets.password;
@@ -64,7 +62,7 @@ pub(crate) fn upstream(proxy: InUse, opener: &Opener) -> Result<Upstream, NoEgre
     })
 }
 
-/// Measures the capabilities of a session's proxy, if the deployment measures proxies (contract: egress 17).
+/// Only if the deployment measures proxies (contract: egress 17).
 pub(crate) async fn measure(context: &Context, way: &EgressRoute) -> Result<Option<Measured>, NoEgressRoute> {
     match &context.config.probing {
         Some(probing) => Ok(way.measure(&probing.probes).await?),
@@ -72,7 +70,7 @@ pub(crate) async fn measure(context: &Context, way: &EgressRoute) -> Result<Opti
     }
 }
 
-/// Records the capabilities of a session's proxy, and reports them when they have changed.
+/// Reports them only when they have changed.
 pub(crate) async fn report(context: &Context, session: SessionId, measured: &Measured) -> Result<(), NoEgressRoute> {
     let report = || async {
         let mut tx = begin(&context.db).await?;

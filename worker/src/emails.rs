@@ -1,10 +1,9 @@
 //! Sending mails.
 //!
-//! The worker generates a link's token when it sends the mail and stores only the hash, in `mail_links` or in the invitation. An
-//! attempt holds no pool connection while it waits for the mail server, and has a time limit. Few attempts run at a time. After a
-//! transient error, the mail is retried with the backoff of its row and a new token. If a worker dies after the mail server
-//! accepts a mail and before that is recorded, the mail is sent twice. This cannot be excluded, and is better than a mail that is
-//! never sent.
+//! The worker generates a link's token when it sends the mail and stores only the hash, in `mail_links` or in the invitation.
+//! An attempt holds no pool connection while it waits for the mail server. After a transient error, the mail is retried with
+//! the backoff of its row and a new token. If a worker dies after the mail server accepts a mail and before that is recorded,
+//! the mail is sent twice, which is better than never.
 
 mod file;
 mod letter;
@@ -38,26 +37,23 @@ pub use self::smtp::{Relay, RelayError};
 use crate::config::MailTransport;
 use crate::{Context, WorkerConfig};
 
-/// Timeout of one attempt.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(20);
-/// Maximum number of concurrent attempts.
 const AT_ONCE: usize = 8;
-/// Number of retries to record an outcome, and the pause between them.
+/// Number of retries, and the pause between them.
 const WRITES: (u32, Duration) = (50, Duration::from_millis(200));
 
-/// Interval between removals of old mails.
+/// Between removals of old mails.
 const TIDY_EVERY: Duration = Duration::from_hours(1);
 
-/// Sends mails with one transport.
 pub(crate) struct Mailer {
     from: Sender,
-    /// ASCII form of the base URL, without a trailing slash.
+    /// ASCII, without a trailing slash.
     base_url: String,
     transport: Transport,
     permits: Semaphore,
     /// Signing key for unsubscribe links, loaded when first needed.
     unsubscriber: OnceCell<Unsubscriber>,
-    /// Minimum time between two updates of an incident to a subscriber.
+    /// Between two updates of an incident to a subscriber.
     update_interval: Duration,
 }
 
@@ -67,7 +63,6 @@ enum Transport {
     Postmark(PostmarkAccount),
 }
 
-/// Reason a mail was not sent.
 struct NotSent {
     outcome: Outcome,
     detail: String,
@@ -97,7 +92,7 @@ impl Mailer {
         }
     }
 
-    /// Removes mail files that have reached this age. Never returns.
+    /// Never returns.
     pub(crate) async fn keep_for(&self, age: Duration) {
         let Transport::File(outbox) = &self.transport else { return std::future::pending().await };
         loop {
@@ -127,9 +122,9 @@ impl Mailer {
     }
 }
 
-/// Makes an attempt. A failed attempt is a failed job, even if the mail is retried: the next attempt is a new job.
+/// A failed attempt is a failed job, even if the mail is retried: the next attempt is a new job.
 pub(crate) async fn handle(job: EmailJob, context: Arc<Context>) -> Result<(), BoxDynError> {
-    // A stopping worker starts no attempt. The mail stays due, and another worker sends it.
+    // The mail stays due, and another worker sends it.
     let Some(_permit) = context.stopping.run_until_cancelled(context.mailer.permit()).await else { return Ok(()) };
     let mut conn = context.db.acquire().await?;
     let Some(attempt) = emails::claim(&mut conn, job.email).await? else { return Ok(()) };
@@ -153,7 +148,6 @@ pub(crate) async fn handle(job: EmailJob, context: Arc<Context>) -> Result<(), B
     if outcome == Outcome::Ok { Ok(()) } else { Err(told(outcome, attempt.number).into()) }
 }
 
-/// Describes a failed attempt in the job's error.
 fn told(outcome: Outcome, number: i32) -> String {
     let next = if outcome.is_transient() {
         "the mail is retried unless it expires first"
@@ -163,8 +157,7 @@ fn told(outcome: Outcome, number: i32) -> String {
     format!("attempt {number} failed ({}); {next}", outcome.name())
 }
 
-/// Builds the mail, with a new link if the template has one. Returns `None`, and records it, when the mail has no recipient any
-/// more.
+/// With a new link if the template has one. Returns `None`, and records it, when the mail has no recipient any more.
 async fn compose(conn: &mut PgConnection, mailer: &Mailer, attempt: &Attempt) -> sqlx::Result<Option<Mail>> {
     if let Some(invite) = attempt.invite {
         let Some(link) = invites::issue(&mut *conn, invite).await? else {
@@ -202,8 +195,7 @@ async fn compose(conn: &mut PgConnection, mailer: &Mailer, attempt: &Attempt) ->
     Ok(Some(Mail::new(attempt, reader.email, &letter)))
 }
 
-/// Records the outcome of an attempt, with retries while the database is briefly unavailable. A sent mail that is not recorded
-/// would be sent again.
+/// Retries while the database is briefly unavailable: a sent mail that is not recorded would be sent again.
 async fn finish(db: &PgPool, attempt: &Attempt, outcome: Outcome) -> sqlx::Result<()> {
     let write = async || emails::finish(&mut *db.acquire().await?, attempt, outcome).await;
     for _ in 1..WRITES.0 {

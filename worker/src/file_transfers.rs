@@ -1,8 +1,7 @@
 //! Transfers of files between API processes and the browsers of this worker (contract: files).
 //!
-//! An API process opens a connection for each transfer, with a ticket that names it (`kitfleet_domain::files::access`). The
-//! connections share the listener of viewers. A transfer does not claim its session. Each side reads a file in pieces and at
-//! the pace of the other side, so that a transfer takes little memory.
+//! An API process opens a connection for each transfer, with a ticket (`kitfleet_domain::files::access`), on the listener of
+//! viewers. Each side reads a file in pieces and at the pace of the other side, so that a transfer takes little memory.
 
 use std::io;
 use std::time::Duration;
@@ -19,20 +18,18 @@ use tokio::time::timeout;
 use crate::Context;
 use crate::browser::{Files, NotOpened, OpenDownload, UploadGuard};
 
-/// Maximum time for the files of an upload to arrive. The API process has them in memory.
+/// For the files of an upload. The API process has them in memory.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
 
-/// Maximum time that the files of an upload wait for their operation, which has 2 minutes at most.
+/// The operation that uses the files has 2 minutes at most.
 const KEPT_FOR: Duration = Duration::from_mins(5);
 
-/// An admitted transfer.
 pub(crate) struct Transfer {
     files: Files,
     access: FileAccess,
     _slot: OwnedSemaphorePermit,
 }
 
-/// Checks the ticket of a transfer.
 pub(crate) async fn admit(greeting: &Greeting, context: &Context) -> Result<Transfer, NotAdmitted> {
     let session = greeting.session_id;
     if context.stopping.is_cancelled() {
@@ -55,7 +52,7 @@ async fn tickets(context: &Context) -> sqlx::Result<&AccessTickets> {
 }
 
 impl Transfer {
-    /// Carries out the transfer. An error means that the API process has closed the connection.
+    /// An error means that the API process has closed the connection.
     pub(crate) async fn run(self, mut stream: Box<dyn Stream>) -> io::Result<()> {
         match self.access {
             FileAccess::Downloads => {
@@ -83,8 +80,7 @@ impl Transfer {
         stream.shutdown().await
     }
 
-    /// Receives the files of an upload, and keeps them until the API process closes the connection. Their operation takes them
-    /// before that.
+    /// The operation takes the files before the API process closes the connection.
     async fn receive_upload(&self, upload: UploadId, stream: &mut Box<dyn Stream>) -> io::Result<()> {
         let guard = match self.receive(upload, stream).await {
             Ok(guard) => guard,

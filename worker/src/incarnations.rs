@@ -1,8 +1,7 @@
-//! Detects which incarnations of workers are alive on this `data_dir`.
+//! Detects which incarnations of workers are alive on this `data_dir` at once; a lease takes seconds.
 //!
-//! A lease detects a dead worker only after seconds, and sessions are placed on the worker until then. The machine
-//! itself detects it at once: an incarnation locks a file that has its ID as name, and the kernel releases the lock when
-//! the process ends for any reason. Only one process runs workers on a `data_dir` ([`DataDirLock`]).
+//! An incarnation locks a file that has its ID as name, and the kernel releases the lock when the process ends for any reason.
+//! Only one process runs workers on a `data_dir` ([`DataDirLock`]).
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -16,35 +15,23 @@ use sqlx::{Connection as _, PgConnection};
 
 use crate::RunError;
 
-/// Exclusive right to run workers on a `data_dir`. The kernel releases the lock when the process ends.
+/// The kernel releases the lock when the process ends.
 #[derive(Debug)]
 pub struct DataDirLock(#[expect(dead_code, reason = "the lock lives as long as the file is open")] File);
 
-/// Reason why a process may not run workers on a `data_dir`.
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
-    /// Another process holds the lock.
     #[error("{holder} runs a worker on data_dir {}: give each worker a data_dir of its own", .data_dir.display())]
-    InUse {
-        /// The folder.
-        data_dir: PathBuf,
-        /// Description of the other process.
-        holder: String,
-    },
-    /// The file system refuses the lock.
+    InUse { data_dir: PathBuf, holder: String },
     #[error("data_dir {} cannot be used: {error}", .data_dir.display())]
-    Unusable {
-        /// The folder.
-        data_dir: PathBuf,
-        /// The error of the file system.
-        error: io::Error,
-    },
+    Unusable { data_dir: PathBuf, error: io::Error },
 }
 
 impl DataDirLock {
-    /// Locks a file in the folder. The file contains the ID of the last process that locked it.
+    /// The file contains the ID of the last process that locked it.
     ///
     /// # Errors
+    ///
     /// When another process has the lock, or the file system refuses.
     pub fn take(data_dir: &Path) -> Result<Self, DataDirError> {
         let unusable = |error| DataDirError::Unusable { data_dir: data_dir.to_owned(), error };
@@ -71,7 +58,7 @@ impl DataDirLock {
     }
 }
 
-/// Lock that proves an incarnation is alive. [`remove_dead`] removes its file.
+/// Proves that an incarnation is alive. [`remove_dead`] removes the file.
 pub(crate) struct Living(#[expect(dead_code, reason = "the lock lives as long as the file is open")] File);
 
 impl Living {
@@ -88,14 +75,10 @@ impl Living {
     }
 }
 
-/// Maximum number of intents that one transaction ends.
+/// Of one transaction.
 const BATCH: u32 = 100;
 
-/// Declares the workers lost that died on this `data_dir`, and ends their sessions. This runs at each start, before more
-/// sessions can be placed on the dead workers.
-///
-/// # Errors
-/// When a file operation or the database fails.
+/// Also ends the sessions of these workers. Runs at each start, before more sessions can be placed on them.
 pub async fn remove_dead(data_dir: &Path, conn: &mut PgConnection) -> Result<(), RunError> {
     let mut buried = false;
     for (id, path) in named(data_dir)? {
@@ -124,8 +107,7 @@ pub async fn remove_dead(data_dir: &Path, conn: &mut PgConnection) -> Result<(),
     Ok(())
 }
 
-/// Ends the sessions of lost workers at once. The API does the same, but only after it has observed them for the length
-/// of a lease.
+/// The API does the same, but only after it has observed the workers for the length of a lease.
 async fn end_what_is_left(conn: &mut PgConnection) -> sqlx::Result<()> {
     loop {
         let mut tx = conn.begin().await?;
@@ -139,10 +121,6 @@ async fn end_what_is_left(conn: &mut PgConnection) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Returns the incarnations that are alive on this `data_dir`.
-///
-/// # Errors
-/// When a file operation fails.
 pub fn living(data_dir: &Path) -> io::Result<Vec<WorkerId>> {
     let mut living = Vec::new();
     for (id, path) in named(data_dir)? {

@@ -1,7 +1,7 @@
-//! The worker: runs jobs, and owns the browsers of the sessions that are placed on it.
+//! Runs jobs, and owns the browsers of the sessions that are placed on it.
 //!
-//! A call of [`run`] is one incarnation. Its queues carry its ID, and its browsers end with it. It must not outlive its
-//! lease: once it is declared lost, other processes have already ended its sessions and jobs.
+//! A call of [`run`] is one incarnation: its queues carry its ID, and its browsers end with it. It must not outlive its lease:
+//! once it is declared lost, other processes have already ended its sessions and jobs.
 
 mod agents;
 pub mod browser;
@@ -67,7 +67,6 @@ use crate::incarnations::Living;
 use crate::live::Live;
 use crate::sessions::Sessions;
 
-/// Metrics that this crate emits.
 pub const METRICS: &[&dyn MetricDeclaration] = &[
     &SANDBOXED,
     &DISK_FREE,
@@ -95,61 +94,48 @@ const DISK_FLOOR: Gauge = Gauge::new(
     [],
 );
 
-/// Maximum time the browsers have to close when the worker stops.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Pause between a failed heartbeat and the next one.
 const MISSED: Duration = Duration::from_millis(500);
 
-/// Minimum pause between two reads of the ended sessions, so that one read serves a burst of wake-ups.
+/// One read of the ended sessions serves a burst of wake-ups.
 const GATHERED_FOR: Duration = Duration::from_millis(5);
 
-/// Maximum time for recording that the worker has stopped.
 const RETIRE_LIMIT: Duration = Duration::from_secs(5);
 
-/// Error that ends a worker before a stop signal.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The worker was marked as lost because its lease expired. It can be started again at once.
+    /// The lease expired. The worker can be started again at once.
     #[error("this worker was marked as lost: its heartbeat came too late")]
     Lost,
-    /// Browsers cannot be started on this machine.
     #[error(transparent)]
     Browser(#[from] browser::StartError),
-    /// The data directory cannot be read or written.
     #[error("the data directory cannot be used: {0}")]
     DataDirectory(#[from] io::Error),
-    /// The database failed while the worker started.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
-    /// The worker cannot receive wake-ups.
     #[error("cannot listen for wake-ups at the database (database.listen_url, or database.url if it is not set): {0}")]
     Deaf(sqlx::Error),
-    /// The worker cannot admit viewers.
     #[error("cannot listen for viewers (worker.live_listen): {0}")]
     LiveListener(io::Error),
-    /// The HTTP client cannot be built.
     #[error("cannot build the HTTP client for models and payment providers: {0}")]
     Models(#[from] ClientError),
-    /// The worker of a job queue ended.
     #[error("the worker of a job queue ended: {0}")]
     Queue(String),
 }
 
-/// State that every job handler has access to.
 pub(crate) struct Context {
     pub(crate) id: WorkerId,
     pub(crate) config: WorkerConfig,
     pub(crate) db: PgPool,
     /// Commits on these connections do not wait for the disk.
     pub(crate) async_commit_pool: PgPool,
-    /// Notifies waiting requests after a commit.
     pub(crate) wakeups: Wakeups,
-    /// Receives the outcomes of agent steps.
     pub(crate) replies: Replies,
-    /// Seals agent turns. Fetched for the first turn.
+    /// Fetched for the first turn.
     pub(crate) sealer: OnceCell<Sealer>,
-    /// Models that read messages for accounts which pay for them or consent.
+    /// For accounts which pay for them or consent.
     pub(crate) models: Models,
     pub(crate) crypto: CryptoProcessor,
     pub(crate) browsers: Pool,
@@ -157,19 +143,18 @@ pub(crate) struct Context {
     pub(crate) stores: Stores,
     pub(crate) sessions: Sessions,
     pub(crate) live: Live,
-    /// Checks tickets of file transfers. Fetched for the first transfer.
+    /// Fetched for the first transfer.
     pub(crate) file_tickets: OnceCell<AccessTickets>,
     pub(crate) mailer: Mailer,
     /// Cancelled when the worker must not start new work.
     pub(crate) stopping: CancellationToken,
 }
 
-/// Runs jobs until `shutdown`, then drains.
-///
-/// A draining worker accepts no more sessions. It serves the live ones for at most the configured time and then ends the
-/// rest, so that no process, socket or busy slot remains.
+/// A draining worker accepts no sessions. It serves the live ones for at most the configured time and then ends them, so that
+/// no process, socket or busy slot remains.
 ///
 /// # Errors
+///
 /// When the worker cannot start, or was declared lost. Its browsers have ended in both cases.
 pub async fn run(config: WorkerConfig, db: PgPool, wakeups: Wakeups, shutdown: Shutdown) -> Result<(), RunError> {
     incarnations::remove_dead(&config.data_dir, &mut *db.acquire().await?).await?;
@@ -295,10 +280,8 @@ async fn run_with(
     ended
 }
 
-/// Serves a queue in apalis's table until the worker stops.
 type Serve = fn(&str, QueueInputs) -> Result<(), String>;
 
-/// The function that serves each queue in apalis's table.
 const SERVED: [(Queue, Serve); 4] = [
     (TurnJob::QUEUE, |name, inputs| serve(name, inputs, agents::handle)),
     (CheckProxy::QUEUE, |name, inputs| serve(name, inputs, proxies::handle)),
@@ -306,8 +289,7 @@ const SERVED: [(Queue, Serve); 4] = [
     (MaintenanceJob::QUEUE, |name, inputs| serve(name, inputs, maintenance::handle)),
 ];
 
-/// Serves one queue with one apalis worker on its own thread. The future of an apalis worker is not `Send`, so it cannot
-/// be a Tokio task.
+/// On its own thread: the future of an apalis worker is not `Send`, so it cannot be a Tokio task.
 fn serve<J, F, Fut>(queue: &str, (wakeups, context): QueueInputs, handler: F) -> Result<(), String>
 where
     J: kitfleet_jobs::Job + Unpin,
@@ -326,14 +308,12 @@ where
     tokio::runtime::Handle::current().block_on(worker.run_until(stopped)).map_err(|error| error.to_string())
 }
 
-/// Name of a job worker. Claims on jobs carry this name, so it includes the incarnation: after a restart the worker has
-/// another name and does not take over earlier claims.
+/// Claims on jobs carry this name. It includes the incarnation, so that a restarted worker does not take over earlier claims.
 fn name_of(queue: &str, incarnation: WorkerId) -> String {
     let incarnation = incarnation.to_string();
     if queue.ends_with(&incarnation) { queue.to_owned() } else { format!("{queue}:{incarnation}") }
 }
 
-/// Resolves when job workers must not claim more jobs.
 fn stopped(context: &Context) -> impl Future<Output = io::Result<()>> + Send + use<> {
     let stopping = context.stopping.clone();
     async move {
@@ -342,11 +322,9 @@ fn stopped(context: &Context) -> impl Future<Output = io::Result<()>> + Send + u
     }
 }
 
-/// Input of a queue's worker: its wake-ups, and the state of its handlers.
 type QueueInputs = (Receiver<()>, Arc<Context>);
 
-/// Runs callers' operations on the browsers of this worker. This is a task and has no thread of its own, unlike the
-/// queues in apalis's tables, because each operation would cost thread switches.
+/// A task without a thread of its own, unlike the queues in apalis's tables: each operation would cost thread switches.
 async fn operate(queue: String, (wakeups, context): QueueInputs) -> Result<(), String> {
     let backend = OperationBackend::new(context.id, &context.async_commit_pool, wakeups);
     let stopped = stopped(&context);
@@ -355,8 +333,7 @@ async fn operate(queue: String, (wakeups, context): QueueInputs) -> Result<(), S
     WorkerBuilder::new(queue).backend(backend).build(run).run_until(stopped).await.map_err(|error| error.to_string())
 }
 
-/// Closes the browsers of ended sessions after each wake-up. A session whose wake-up is lost is closed when the lease is
-/// renewed.
+/// After each wake-up. If it is lost, the renewal of the lease closes them.
 async fn close_when_told(context: Arc<Context>, mut ended: Receiver<()>) {
     let failed = LogThrottle::new();
     while ended.recv().await.is_some() {
@@ -367,8 +344,8 @@ async fn close_when_told(context: Arc<Context>, mut ended: Receiver<()>) {
     }
 }
 
-/// Inserts the scheduled jobs that are due, and wakes the maintenance queue. Only one of all workers does this: the
-/// first one that schedules a job which is not scheduled yet. The others wait until a tick is late.
+/// Only one worker does this: the first one that schedules a job which is not scheduled yet. The others wait until a tick is
+/// late.
 async fn keep_time(context: &Context, ticking: Sender<()>, mut late: Receiver<()>) {
     let failed = LogThrottle::new();
     let attempt = || async { maintenance_jobs::schedule(&mut *context.async_commit_pool.acquire().await?).await };
@@ -393,13 +370,11 @@ async fn keep_time(context: &Context, ticking: Sender<()>, mut late: Receiver<()
     }
 }
 
-/// Queues that are woken at each renewal of the lease, in case a wake-up was lost.
+/// Woken at each renewal of the lease, in case a wake-up was lost.
 struct LeasePoll {
-    /// Queues in apalis's table that this worker serves after wake-ups.
     served: Vec<String>,
     /// Wakes [`keep_time`].
     late: Sender<()>,
-    /// Wakes the delivery of webhooks.
     due: Sender<()>,
 }
 
@@ -419,7 +394,6 @@ impl LeasePoll {
     }
 }
 
-/// Renews the lease as long as it is valid, and wakes queues that have waiting work.
 async fn keep_lease(context: &Context, rounds: &LeasePoll) -> RunError {
     let (failed, mut drained, mut lacked) = (LogThrottle::new(), DrainState::default(), None);
     let key = KeyWatch::default();
@@ -452,8 +426,8 @@ async fn keep_lease(context: &Context, rounds: &LeasePoll) -> RunError {
         match heartbeat(context, rounds, &mut drained, resources).await {
             Ok(Some(_)) => {}
             Ok(None) => return RunError::Lost,
-            // No process can declare this worker lost while the database is unreachable. It retries after a short pause,
-            // because that is possible as soon as the database returns.
+            // No process can declare this worker lost while the database is unreachable, but it can as soon as the database
+            // returns.
             Err(error) => {
                 failed.say(|held_back| tracing::warn!(%error, held_back, "cannot write the worker's heartbeat"));
                 pause = MISSED;
@@ -463,7 +437,7 @@ async fn keep_lease(context: &Context, rounds: &LeasePoll) -> RunError {
     }
 }
 
-/// Measures the free space on the disk of `data_dir` and the machine's free memory, and sets the disk metrics.
+/// Also sets the disk metrics.
 async fn measure(config: &WorkerConfig) -> (Option<DiskSpace>, Option<Memory>) {
     let folder = config.data_dir.clone();
     let measured = spawn_blocking(move || (DiskSpace::on(&folder).ok(), Memory::now())).await.unwrap_or_default();
@@ -494,7 +468,6 @@ async fn drain_and_close(context: &Context, now: &CancellationToken) {
     close(context).await;
 }
 
-/// Stops all new work and closes every browser.
 async fn close(context: &Context) {
     context.stopping.cancel();
     // An actor that still waits for the database to record an outcome is abandoned. Its browser ends with the pool.
@@ -506,7 +479,7 @@ async fn close(context: &Context) {
     }
 }
 
-/// Records that the worker has stopped. Before that, sessions that wait for a profile being saved here keep waiting.
+/// Before that, sessions that wait for a profile being saved here keep waiting.
 async fn retire(context: &Context) {
     let stop = || async {
         let mut tx = begin(&context.db).await?;

@@ -1,8 +1,7 @@
 //! Viewers of the browsers on this worker, and their input (contract: live).
 //!
-//! A session with viewers has a [`Hub`] for as long as they are connected. The hub requests changes from the browser
-//! while a viewer has room for them, and distributes them to all viewers. It also forwards a viewer's input, and checks
-//! periodically which viewers may stay. An API process connects a viewer to the worker with the viewer's ticket, and
+//! A session has a [`Hub`] while viewers are connected, which distributes the browser's changes, forwards a viewer's input, and
+//! checks periodically which viewers may stay. An API process connects a viewer to the worker with the viewer's ticket, and
 //! then only forwards bytes. Transfers of files (`file_transfers.rs`) use the same listener.
 
 mod hub;
@@ -32,21 +31,20 @@ use self::viewers::ViewerHandle;
 use crate::Context;
 use crate::file_transfers::{self, Transfer};
 
-/// Maximum number of connections that have not shown a ticket yet.
+/// Connections that have not shown a ticket yet.
 const STRANGERS: usize = 256;
 
-/// Pause after a failed accept. Without free file descriptors, each accept fails at once.
+/// After a failed accept. Without free file descriptors, each accept fails at once.
 const REST: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 pub(crate) struct Live {
     hubs: Mutex<HashMap<SessionId, Arc<Hub>>>,
-    /// Tasks of the hubs and viewers.
     tasks: TaskTracker,
 }
 
 impl Live {
-    /// Waits until all viewers have left. The caller has ended their sessions.
+    /// The caller has ended the sessions of the viewers.
     pub(crate) async fn ended(&self) {
         self.tasks.close();
         self.tasks.wait().await;
@@ -71,7 +69,7 @@ pub(crate) async fn bind(address: SocketAddr) -> io::Result<Listener> {
     Listener::bind(address).await
 }
 
-/// Admits viewers. Never returns.
+/// Never returns.
 pub(crate) async fn receive(listener: Listener, context: Arc<Context>) {
     let strangers = Arc::new(Semaphore::new(STRANGERS));
     let failed = LogThrottle::new();
@@ -103,13 +101,12 @@ pub(crate) async fn receive(listener: Listener, context: Arc<Context>) {
     }
 }
 
-/// Owner of an admitted connection.
 enum Admitted {
     Viewer(Arc<Hub>, ViewerHandle),
     Transfer(Transfer),
 }
 
-/// Reads the greeting of a viewer or a transfer, and admits it. An invalid greeting is not answered.
+/// Of a viewer or a transfer. An invalid greeting is not answered.
 async fn welcome(incoming: Incoming, context: &Arc<Context>) -> Option<(Box<dyn link::Stream>, Admitted)> {
     let heard = context.stopping.run_until_cancelled(incoming.greeting()).await?;
     let (mut stream, greeting) = heard.ok()?;

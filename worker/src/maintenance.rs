@@ -47,7 +47,6 @@ pub(crate) const ROW_PURGES: Counter<2> = Counter::new(
 )
 .starting_with(|| possible_purges(false));
 
-/// Returns the possible label values of one of the two metrics.
 fn possible_purges(is_entrusted: bool) -> Vec<[&'static str; 2]> {
     let arms = ["profiles", "snapshots"].into_iter().chain(areas::arms().into_iter().map(|arm| arm.name));
     arms.filter(|arm| retention::is_entrusted(arm) == is_entrusted)
@@ -55,12 +54,10 @@ fn possible_purges(is_entrusted: bool) -> Vec<[&'static str; 2]> {
         .collect()
 }
 
-/// Maximum number of rows in one batch.
 const BATCH: i64 = 500;
 
 type Run = fn(Arc<Context>) -> BoxFuture<'static, sqlx::Result<()>>;
 
-/// The function of each area's scheduled job.
 const CHAINS: [(ScheduledJob, Run); 13] = [
     (sessions::SWEEP_FREE_TIER, |context| {
         Box::pin(async move { sweep_old_sessions(&context.db, context.config.session_ages).await.map(drop) })
@@ -109,11 +106,7 @@ pub(crate) async fn handle(job: MaintenanceJob, context: Arc<Context>) -> Result
     Ok(run(context).await?)
 }
 
-/// Destroys every session that has reached its maximum age (contract: sessions 20, 26), each in its own transaction.
-/// Returns the number of destroyed sessions.
-///
-/// # Errors
-/// When the database fails.
+/// Contract: sessions 20, 26. Each session is destroyed in its own transaction. Returns their number.
 pub async fn sweep_old_sessions(db: &PgPool, ages: SessionAgeLimits) -> sqlx::Result<u64> {
     let (mut swept, mut after) = (0, None);
     loop {
@@ -144,11 +137,7 @@ async fn destroy(db: &PgPool, session: &ExpiredSession) -> sqlx::Result<Option<D
     Ok(destroyed)
 }
 
-/// Returns the lane to the AI when the human's client sent no heartbeat for `patience` (contract: agents 12). Returns
-/// the number of affected lanes.
-///
-/// # Errors
-/// When the database fails.
+/// The human's client sent no heartbeat for `patience` (contract: agents 12). Returns the number of affected lanes.
 pub async fn sweep_pair_heartbeats(db: &PgPool, patience: Duration) -> sqlx::Result<u64> {
     if !lanes::any_silent(&mut *db.acquire().await?, patience).await? {
         return Ok(0);
@@ -228,20 +217,14 @@ async fn send_incident_notices(db: &PgPool, update_interval: Duration) -> sqlx::
     Ok(())
 }
 
-/// Mails that were sent about secrets of webhook endpoints.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
 pub struct ReminderCounts {
-    /// Mails about old secrets.
     pub old_secrets: usize,
-    /// Mails about grace periods that are about to end.
+    /// Grace periods that are about to end.
     pub ending_graces: usize,
 }
 
-/// Mails the owners of secrets that have reached `age`, and of secrets whose grace period is about to end (contract:
-/// emails 8). Each secret causes each mail once. Returns the numbers of mails.
-///
-/// # Errors
-/// When the database fails.
+/// Contract: emails 8. Each secret causes each mail once.
 pub async fn remind_webhook_secrets(db: &PgPool, age: Duration) -> sqlx::Result<ReminderCounts> {
     let mut reminded = ReminderCounts::default();
     loop {
@@ -267,11 +250,7 @@ pub async fn remind_webhook_secrets(db: &PgPool, age: Duration) -> sqlx::Result<
     }
 }
 
-/// Mails the owners of model providers' keys that have reached `age` (contract: byok 8), once per key. Returns the
-/// number of mails.
-///
-/// # Errors
-/// When the database fails.
+/// Contract: byok 8. One mail per key, with the number of mails as the result.
 pub async fn remind_byok_keys(db: &PgPool, age: Duration) -> sqlx::Result<usize> {
     let mut reminded = 0;
     loop {
@@ -290,20 +269,19 @@ pub async fn remind_byok_keys(db: &PgPool, age: Duration) -> sqlx::Result<usize>
     }
 }
 
-/// Counts of one retention sweep.
 #[derive(Debug, Default, Clone, Serialize)]
 pub struct Purged {
     pub profiles: u64,
     pub snapshots: u64,
     /// Removed stores that had no references, for any reason.
     pub stores: u64,
-    /// Purged rows of each [`PurgeGroup`].
+    /// Of each [`PurgeGroup`].
     pub rows: BTreeMap<&'static str, u64>,
-    /// Profiles that could not be purged, and groups that failed before their end.
+    /// Profiles, and groups that failed before their end.
     pub failed: u64,
 }
 
-/// Purges everything whose retention has ended (contract: retention 1).
+/// Contract: retention 1.
 ///
 /// - Profiles that have been in the recycle bin for long enough, with their snapshots, each in its own transaction.
 /// - Stores without references.
@@ -311,7 +289,7 @@ pub struct Purged {
 ///   ([`async_commit_pool`](kitfleet_jobs::backend::async_commit_pool)). Transactions that wait for these rows then do
 ///   not wait   for the disk. Rows that return after a database crash are purged again.
 ///
-/// A failure does not stop the rest, and the next sweep retries it. Returns the counts.
+/// A failure does not stop the rest, and the next sweep retries it.
 pub async fn sweep_retention(
     db: &PgPool,
     async_commit_pool: &PgPool,
@@ -345,8 +323,8 @@ pub async fn sweep_retention(
     purged
 }
 
-/// Deletes rows in batches, each with its own connection, so that a long purge does not occupy one. `rows` also includes
-/// the rows that were deleted before an error.
+/// Each batch has its own connection, so that a long purge does not occupy one. `rows` includes the rows that were deleted
+/// before an error.
 async fn purge_arm(db: &PgPool, arm: &PurgeGroup, terms: &Terms, rows: &mut u64) -> sqlx::Result<()> {
     loop {
         let before = *rows;
@@ -363,11 +341,8 @@ async fn purge_arm(db: &PgPool, arm: &PurgeGroup, terms: &Terms, rows: &mut u64)
     Ok(())
 }
 
-/// Deletes expired idempotency keys of creates and purchases (contract: agents 6; billing 6, 33). Receipts of messages
-/// are deleted only with their agent session. Returns the number of deleted keys.
-///
-/// # Errors
-/// When the database fails.
+/// Deletes the keys of creates and purchases (contract: agents 6; billing 6, 33). Receipts of messages are deleted only with
+/// their agent session.
 pub async fn sweep_idempotency(db: &PgPool) -> sqlx::Result<u64> {
     let creates = until_none(|| async { creates::purge(&mut *db.acquire().await?, BATCH).await }).await?;
     let by_card = until_none(|| async { card::purge_keys(&mut *db.acquire().await?, BATCH).await }).await?;
@@ -423,7 +398,6 @@ async fn remove_stores(stores: &Stores) -> sqlx::Result<u64> {
     Ok(removed)
 }
 
-/// Deletes results and finished jobs that are older than their retention.
 async fn purge_finished(db: &PgPool, results: Duration, jobs: Duration) -> sqlx::Result<()> {
     let (mut wiped, mut from) = (0, None);
     while let Some(batch) = recovery::wipe_results(&mut *db.acquire().await?, results, from, BATCH).await? {
@@ -437,8 +411,7 @@ async fn purge_finished(db: &PgPool, results: Duration, jobs: Duration) -> sqlx:
     Ok(())
 }
 
-/// Repeats a batch until it affects no rows. Each batch has its own connection, so that a long purge does not occupy
-/// one.
+/// Each batch has its own connection, so that a long purge does not occupy one.
 async fn until_none<F: Future<Output = sqlx::Result<u64>>>(batch: impl Fn() -> F) -> sqlx::Result<u64> {
     let mut touched = 0;
     loop {

@@ -1,11 +1,9 @@
-//! The sessions on this worker. Each session has an actor, which owns the browser.
+//! The sessions on this worker. Each session has an actor, which owns the browser, runs one command at a time, monitors the
+//! idle browser, and ends with it.
 //!
-//! A browser runs one command at a time, so only its actor accesses it. The actor also monitors the idle browser, and
-//! ends when the browser ends.
-//!
-//! A session holds a lease on its profile from before its browser opens until the profile is saved. The profile is saved
-//! when an actor must close a live browser, after all callers that waited for the session's end have their responses.
-//! The profile of an errored session is not saved.
+//! A session holds a lease on its profile from before its browser opens until the profile is saved. The profile is saved when
+//! an actor must close a live browser, after all callers that waited for the session's end have their responses. The profile of
+//! an errored session is not saved.
 
 mod watch;
 
@@ -53,14 +51,12 @@ pub(crate) const OPERATION_TIME: Histogram<1> = Histogram::new(
     ["operation"],
 );
 
-/// Time a browser may exceed its operation's limit by. The browser normally ends the operation itself, with a more
-/// precise error.
+/// The browser normally ends the operation itself, with a more precise error.
 const GRACE: Duration = Duration::from_secs(3);
-/// Interval at which a session checks whether the previous session has released their profile.
+/// Between checks whether the previous session has released the profile.
 const LOOK: Duration = Duration::from_millis(20);
-/// Maximum time for saving a profile.
 const SAVE_WITHIN: Duration = Duration::from_secs(30);
-/// Maximum time for saving a profile when the worker stops. The worker waits slightly longer than this for its actors.
+/// The worker waits slightly longer than this for its actors.
 const SAVE_BEFORE_THE_END: Duration = Duration::from_secs(8);
 
 #[derive(Default)]
@@ -69,7 +65,6 @@ pub(crate) struct Sessions {
     actors: TaskTracker,
 }
 
-/// Channels to a session's actor.
 #[derive(Clone)]
 struct Handle {
     orders: mpsc::Sender<Order>,
@@ -85,13 +80,12 @@ pub(crate) struct LiveHandle {
     pub(crate) files: Files,
     /// Claim of the person who sends input.
     pub(crate) claim: HeldClaim,
-    /// Receives the error of a browser that fails while a person sends input.
+    /// Errors of a browser that fails while a person sends input.
     pub(crate) faults: mpsc::Sender<Failure>,
 }
 
-/// Claim of the person who sends input to a session, or `None`. It exists before a person asks for it. The lock is held
-/// during each request and release of the claim, so that a browser failure in that time fails either that person's claim
-/// or none.
+/// Exists before a person asks for it. The lock is held during each request and release of the claim, so that a browser failure
+/// in that time fails either that person's claim or none.
 pub(crate) type HeldClaim = Arc<tokio::sync::Mutex<Option<IntentId>>>;
 
 struct Order {
@@ -100,11 +94,10 @@ struct Order {
     span: tracing::Span,
 }
 
-/// Read of the page, which changes nothing. It is not an operation of a caller, holds no claim, and runs between two
-/// operations.
+/// Changes nothing, is no operation, holds no claim, and runs between two operations.
 struct PageRead {
     operation: Operation,
-    /// Receives a message when the read begins. The read is skipped when the receiver is gone.
+    /// The read is skipped when the receiver is gone.
     begun: oneshot::Sender<()>,
     answer: oneshot::Sender<OperationEnd>,
 }
@@ -114,15 +107,14 @@ impl Sessions {
         self.lock().get(&session).cloned()
     }
 
-    /// Closes a session's browser, even during an operation. Returns at once.
+    /// Returns at once, also during an operation.
     pub(crate) fn close(&self, session: SessionId) {
         if let Some(handle) = self.get(session) {
             handle.close.cancel();
         }
     }
 
-    /// Runs a read in the session's actor. `None` when the session has no actor here, ends meanwhile, or is busy for
-    /// longer than `patience`.
+    /// `None` when the session has no actor here, ends meanwhile, or is busy for longer than `patience`.
     pub(crate) async fn look(
         &self,
         session: SessionId,
@@ -139,12 +131,12 @@ impl Sessions {
         answered.await.ok()
     }
 
-    /// Returns the access for viewers and transfers of files. `None` when the browser is not open, or not on this worker.
+    /// `None` when the browser is not open, or not on this worker.
     pub(crate) fn stage(&self, session: SessionId) -> Option<LiveHandle> {
         self.get(session)?.stage
     }
 
-    /// Closes the browsers of sessions whose end this worker has not been notified of.
+    /// Sessions whose end this worker was not notified of.
     pub(crate) async fn close_ended(&self, context: &Context) -> sqlx::Result<()> {
         let open: Vec<_> = self.lock().keys().copied().collect();
         if open.is_empty() {
@@ -168,13 +160,11 @@ impl Sessions {
     }
 }
 
-/// Sets the metric of this worker's sessions. Callers hold the lock, so that the last value is the current one.
+/// Callers hold the lock, so that the last value is the current one.
 pub(crate) fn note_count(sessions: usize) {
     WORKER_SESSIONS.series().set(u32::try_from(sessions).unwrap_or(u32::MAX));
 }
 
-/// Runs a claimed operation on one of this worker's browsers: opens a browser, or forwards the operation to the
-/// session's actor.
 pub(crate) async fn carry_out(OperationJob { intent, started }: OperationJob, context: Arc<Context>) {
     match started {
         Ok(StartedIntent { session, request: Request::Open(wanted), sealed, request_id, trace_parent }) => {
@@ -196,7 +186,7 @@ pub(crate) async fn carry_out(OperationJob { intent, started }: OperationJob, co
     }
 }
 
-/// Opens the browser of a new session and starts its actor. The request comes with its sealed secrets.
+/// The request comes with its sealed secrets.
 fn open(
     context: &Arc<Context>,
     intent: IntentId,
@@ -280,27 +270,21 @@ struct Actor {
     faulted: mpsc::Receiver<Failure>,
     claim: HeldClaim,
     close: CancellationToken,
-    /// Last intent that the actor ran.
     last: Option<IntentId>,
-    /// True when the session may hold the lease on a profile.
     has_profile: bool,
     /// State of the profile when the session leased it.
     held: Option<HeldProfile>,
     /// Repeated measurement of the session's proxy, if it has one.
     measuring: Option<AbortOnDropHandle<()>>,
-    /// Checks for challenges, if challenges pause the session.
     watch: Option<Watch>,
     /// Dialog in the session's row.
     dialog: Option<OpenDialog>,
 }
 
-/// Next action of the actor after an operation.
 enum NextAction {
-    /// Wait for the next operation.
     GoOn,
     /// Close, because the session has ended. Its browser may still be alive.
     Close,
-    /// Fail, because the session has errored.
     Fail,
 }
 
@@ -320,7 +304,7 @@ impl Drop for Actor {
 }
 
 impl Actor {
-    /// Returns the open browser. `None` when the browser did not open, or the session ended meanwhile.
+    /// `None` when the browser did not open, or the session ended meanwhile.
     async fn open(&mut self, intent: IntentId, wanted: (OpenRequest, Option<Vec<u8>>)) -> Option<Browser> {
         let (context, close) = (Arc::clone(&self.context), self.close.clone());
         let opened = tokio::select! {
@@ -348,7 +332,6 @@ impl Actor {
         None
     }
 
-    /// Makes the browser available to viewers.
     fn put_on_stage(&self, browser: &Browser) {
         let (view, files) = (browser.view(), browser.files());
         let stage = LiveHandle { view, files, claim: Arc::clone(&self.claim), faults: self.faults.clone() };
@@ -402,7 +385,6 @@ impl Actor {
         }
     }
 
-    /// Runs operations until the session ends.
     async fn run(mut self, mut browser: Browser) {
         let after = loop {
             let order = tokio::select! {
@@ -425,8 +407,8 @@ impl Actor {
                 },
             };
             let Some(order) = order else { break NextAction::Close };
-            // The start of an intent is committed without waiting for the disk. A database crash can lose that commit,
-            // and the intent is then dispatched again, but only to this worker, which skips it here.
+            // The start of an intent is committed without waiting for the disk. A database crash can lose it, and the intent is
+            // then dispatched again, but only to this worker.
             if self.last.replace(order.intent) == Some(order.intent) {
                 continue;
             }
@@ -447,7 +429,7 @@ impl Actor {
         }
     }
 
-    /// Runs a read of the page. A browser that fails the read is treated as dead.
+    /// A browser that fails the read is treated as dead.
     async fn look(&mut self, browser: &mut Browser, look: PageRead) -> Option<NextAction> {
         let PageRead { operation, begun, answer } = look;
         if begun.send(()).is_err() {
@@ -464,7 +446,6 @@ impl Actor {
             Err(_) => Some(out_of_time()),
         };
         let ended = ended.unwrap_or_else(|_| OperationEnd::Failed(out_of_time()));
-        // The caller may have gone away.
         let _ = answer.send(ended);
         match failure {
             Some(failure) => Some(self.fail_idle(failure).await),
@@ -551,7 +532,6 @@ impl Actor {
         }
     }
 
-    /// Returns the change of the open dialog since it was last stored.
     async fn dialog_change(&mut self, browser: &Browser) -> DialogChange {
         let open = tokio::select! {
             open = browser.dialog() => open,
@@ -570,8 +550,8 @@ impl Actor {
                 self.context.stopping.cancelled().await;
                 sleep(SAVE_BEFORE_THE_END).await;
             };
-            // A session that is created with the profile meanwhile waits for the save within its own opening time, and
-            // must then still open its browser.
+            // A session that is created meanwhile waits for the save within its own opening time, and must then still open its
+            // browser.
             let _ = timeout(SAVE_WITHIN.min(self.context.config.open_timeout * 2 / 3), stopping).await;
         };
         let mut saved = tokio::select! {
@@ -605,7 +585,7 @@ impl Actor {
         }
     }
 
-    /// Records the result of a save. Returns a store that is no longer referenced.
+    /// Returns a store that is no longer referenced.
     async fn settle(
         &self,
         held: &HeldProfile,
@@ -637,8 +617,7 @@ impl Actor {
         }
     }
 
-    /// Records the failure of a browser that died between operations or cannot be read, which errors the session. The
-    /// failure goes to the claim of a person who sends input, or to an operation that was claimed at the same time.
+    /// The failure goes to the claim of a person who sends input, or to an operation that was claimed at the same time.
     async fn fail_idle(&mut self, failure: Failure) -> NextAction {
         tracing::warn!(session = %self.session, detail = failure.detail, "browser died");
         let claim = Arc::clone(&self.claim);
@@ -677,7 +656,7 @@ async fn look_out(watch: Option<&mut Watch>, browser: &Browser) -> Option<Challe
     }
 }
 
-/// Releases a session's profile. Retries until the database is reachable.
+/// Retries until the database is reachable.
 async fn let_go(context: &Context, session: SessionId) {
     let let_go = || async { profile_lease::let_go(&mut *context.db.acquire().await?, session).await };
     if let Err(error) = persist("release a profile", let_go).await {
@@ -695,7 +674,6 @@ fn reason(error: &NotSaved) -> Reason {
     }
 }
 
-/// True for an operation whose failure can contain text of a caller's script.
 fn runs_script(operation: &Operation) -> bool {
     matches!(operation, Operation::Wait(wait) if wait.condition.kind() == ConditionKind::Function)
 }
@@ -708,25 +686,22 @@ fn failed(class: FailureClass, detail: &str) -> Outcome {
     Outcome::Failed { failure: Failure { class, detail: detail.to_owned() } }
 }
 
-/// Result of recording an intent's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WriteOutcome {
     /// The end is recorded.
     AsItIs,
-    /// The database rejects the outcome. The operation is recorded as failed instead, unless the database rejects that
-    /// too.
+    /// The operation is recorded as failed instead, unless the database rejects that too.
     AsFailure,
     /// A destroy, or the recovery of a lost worker, ended the intent first.
     TooLate,
 }
 
-/// Records that a person has stopped sending input. `false` when their session had already ended, or the claim was not
-/// theirs.
+/// `false` when the session had already ended, or the claim was not theirs.
 pub(crate) async fn release_input(context: &Context, intent: IntentId) -> bool {
     finish(context, intent, &Outcome::Done.into()).await != WriteOutcome::TooLate
 }
 
-/// Records an intent's end. Retries until the database is reachable, because callers are notified only after the commit.
+/// Retries until the database is reachable, because callers are notified only after the commit.
 async fn finish(context: &Context, intent: IntentId, ending: &IntentEnding) -> WriteOutcome {
     let refused = match write(context, intent, ending).await {
         Ok(true) => return WriteOutcome::AsItIs,

@@ -1,10 +1,9 @@
 //! Delivery of webhooks (contract: webhooks 15 to 28).
 //!
-//! `kitfleet_jobs::webhooks` decides which attempts run, when and how many at once, and records their results. This
-//! module makes one attempt: it opens the endpoint's secrets, signs the payload and sends it.
+//! `kitfleet_jobs::webhooks` schedules the attempts and records their results.
 //!
-//! Endpoints that do not answer use a separate connection pool. A timed-out attempt closes its connection, which another
-//! endpoint on the same host might otherwise be using.
+//! Endpoints that do not answer use a separate connection pool, because a timed-out attempt closes its connection, which
+//! another endpoint on the same host might be using.
 
 mod target;
 
@@ -28,9 +27,8 @@ pub use self::target::{BadRoots, ExtraRoots};
 use self::target::{NotAnswered, Target};
 use crate::{Context, QueueInputs, name_of, stopped};
 
-/// Delivers until the worker stops, then waits for running attempts. `due` receives a message when a delivery is due
-/// whose wake-up was lost. This is a task, like its attempts: a thread of its own, as the other queues' workers have,
-/// would cost thread switches for each attempt.
+/// Waits for running attempts when the worker stops. `due` receives a message when a delivery is due whose wake-up was lost. A
+/// task, like its attempts, because a thread would cost thread switches for each attempt.
 pub(crate) async fn deliver((wakeups, context): QueueInputs, due: Receiver<()>) -> Result<(), String> {
     let config = &context.config.webhooks;
     let settings = Settings { at_once: config.at_once, timeout: config.timeout, schedule: config.schedule.clone() };
@@ -63,7 +61,6 @@ pub(crate) async fn deliver((wakeups, context): QueueInputs, due: Receiver<()>) 
 
 struct Sender {
     target: Target,
-    /// Separate connections for endpoints that do not answer.
     slow_target: Target,
     vault: Vault,
 }
@@ -78,8 +75,8 @@ impl Sender {
         Ok(Self { target: target()?, slow_target: target()?, vault: vault.map_err(|error| error.to_string())? })
     }
 
-    /// Makes an attempt. An attempt that cannot be signed is not sent and counts as failed. The secret may be readable
-    /// for the next attempt, and an operator can requeue the delivery after the last one.
+    /// An attempt that cannot be signed is not sent and counts as failed. The secret may be readable for the next attempt, and
+    /// an operator can requeue the delivery after the last one.
     async fn send(&self, AttemptJob { attempt, slow }: AttemptJob) -> Option<AttemptResult> {
         let Some(secrets) = opened(&self.vault, &attempt) else {
             return Some(target::ended(&attempt, Duration::ZERO, Err(NotAnswered::unsigned())));
@@ -89,8 +86,8 @@ impl Sender {
     }
 }
 
-/// Returns the secrets that sign, the current one first. `None` when the current one cannot be opened, which is a fault
-/// of this deployment's configuration and not of the endpoint.
+/// The current one first. `None` when it cannot be opened, which is a fault of this deployment's configuration and not of the
+/// endpoint.
 fn opened(vault: &Vault, attempt: &Attempt) -> Option<Vec<SigningSecret>> {
     static FAILED: LogThrottle = LogThrottle::new();
     let open = |sealed: &Vec<u8>| {

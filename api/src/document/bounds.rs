@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::DocumentConfig;
 
-/// Replaces the bounds of schemas by the limits in force. Each route declares its default.
+/// Each route declares its default.
 pub fn apply(components: &mut Value, config: &DocumentConfig<'_>) {
     for (schema, field, keyword, value) in of_fields(config) {
         components["schemas"][schema]["properties"][field][keyword] = value.into();
@@ -14,7 +14,6 @@ pub fn apply(components: &mut Value, config: &DocumentConfig<'_>) {
     components["parameters"]["Limit"]["schema"]["maximum"] = config.limits.page_max.into();
 }
 
-/// Schema, field, keyword and value of each bound.
 fn of_fields(config: &DocumentConfig<'_>) -> Vec<(&'static str, &'static str, &'static str, u64)> {
     let limits = config.limits;
     let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);

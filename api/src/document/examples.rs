@@ -1,14 +1,12 @@
-//! Examples of bodies. A schema can have its own example. Otherwise the example is composed of those of its members, so that each
-//! example is written once, beside its type.
+//! Examples of bodies. A schema can have its own example. Otherwise the example is composed of those of its members.
 
 use serde_json::{Map, Value};
 
 use super::schemas::{holders, is, resolved};
 
-/// Time in all examples.
 const MOMENT: &str = "2026-11-20T18:05:00.123Z";
 
-/// Adds an example to every schema of a body that has none.
+/// The schema has none of its own.
 pub fn add(schemas: &mut Map<String, Value>, operations: &mut [&mut Value]) {
     for operation in operations {
         for holder in holders(operation) {
@@ -23,7 +21,7 @@ pub fn add(schemas: &mut Map<String, Value>, operations: &mut [&mut Value]) {
     }
 }
 
-/// True for schemas that need an example; a plain text needs none.
+/// A plain text needs no example.
 fn is_composed(schema: &Value) -> bool {
     ["properties", "allOf", "oneOf"].iter().any(|keyword| schema.get(keyword).is_some())
 }
@@ -37,7 +35,7 @@ struct Composer<'a> {
 }
 
 impl Composer<'_> {
-    /// Composes an example. Returns `None` if a required part has no example.
+    /// `None` if a required part has no example.
     fn compose(&self, schema: &Value) -> Option<Value> {
         if let Some(own) = own_example(schema).or_else(|| schema.get("const")) {
             return Some(own.clone());

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::schemas::{holders, parts};
 use crate::http::openapi::camel_case;
 
-/// Moves every schema with a title, and every enumeration, to the named schemas, and replaces it by a reference.
+/// References replace them.
 pub fn give(schemas: &mut Map<String, Value>, operations: &mut [&mut Value]) {
     for name in schemas.keys().cloned().collect::<Vec<_>>() {
         // The schema remains in the map meanwhile, so that no nested schema can take its name.

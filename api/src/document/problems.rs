@@ -1,5 +1,5 @@
-//! Problems in the contract. Each kind is a schema. Operations that return the same kinds with a status share one response, which
-//! is named after the kinds.
+//! Problems in the contract. Operations that return the same kinds of problems with a status share one response, which is named
+//! after the kinds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr;
@@ -11,7 +11,6 @@ use crate::http::kinds::{self, Kind};
 use crate::http::openapi::problem_key;
 use crate::http::problems::MEDIA_TYPE;
 
-/// Responses with problems, by name.
 #[derive(Default)]
 pub struct Answers(BTreeMap<String, Answer>);
 
@@ -21,7 +20,7 @@ struct Answer {
 }
 
 impl Answers {
-    /// Groups the problems of an operation by status. The responses can have these `headers`.
+    /// By status. The responses can have these `headers`.
     pub fn share(&mut self, responses: &mut Map<String, Value>, headers: &[&'static str]) {
         let mut by_status: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for kind in kinds::named() {
@@ -37,7 +36,6 @@ impl Answers {
         }
     }
 
-    /// Responses and schemas for the contract's components.
     pub fn components(self) -> (Value, Map<String, Value>) {
         let mut schemas = Map::from_iter([("Problem".to_owned(), problem())]);
         let mut answers = Map::new();
@@ -76,7 +74,6 @@ fn schema_name(kind: &Kind) -> String {
     format!("{}Problem", kind.name())
 }
 
-/// Schema that all problems share.
 fn problem() -> Value {
     let text = |description: &str| json!({"type": "string", "description": description});
     json!({
@@ -94,8 +91,7 @@ fn problem() -> Value {
     })
 }
 
-/// Schema of this kind of problem. The service's address is not part of the contract, so the schema matches only the end of
-/// `type`.
+/// The service's address is not part of the contract, so the schema matches only the end of `type`.
 fn schema(kind: &'static Kind) -> Value {
     let own: Vec<_> = members().into_iter().filter(|member| member.of.iter().any(|of| ptr::eq(*of, kind))).collect();
     let mut properties = json!({
@@ -124,13 +120,12 @@ fn schema(kind: &'static Kind) -> Value {
     })
 }
 
-/// Additional member of some kinds of problems.
 struct Member {
     of: Vec<&'static Kind>,
     name: &'static str,
     schema: Value,
     example: Value,
-    /// True if every problem of these kinds has the member.
+    /// Every problem of these kinds has the member.
     always: bool,
 }
 

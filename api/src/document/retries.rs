@@ -1,10 +1,9 @@
 //! Requests that can be repeated after their response was lost. A request is repeatable if it only reads, sets a state, or uses
-//! up a one-time credential. It is not if it creates, sends or touches something each time.
+//! up a one-time credential.
 
 use axum::http::Method;
 use kitfleet_domain::operations::Operation;
 
-/// True if a repeated request has no effect beyond that of the first.
 pub fn may_be_sent_again(method: &Method, path: &str) -> bool {
     if method == Method::POST {
         REPEATABLE_POSTS.contains(&path) || is_repeatable_operation(path)
@@ -13,19 +12,19 @@ pub fn may_be_sent_again(method: &Method, path: &str) -> bool {
     }
 }
 
-/// An operation that reads the page leaves it as it is. While it still runs, the second request is a 409.
+/// While the operation still runs, the second request is a 409.
 fn is_repeatable_operation(path: &str) -> bool {
     let operation = path.strip_prefix("/v1/sessions/{id}/");
     operation.is_some_and(|route| Operation::SPECS.iter().any(|spec| spec.retryable && spec.route == Some(route)))
 }
 
-/// Exceptions among the methods that are repeatable by default.
+/// Of the methods that are repeatable by default.
 const UNREPEATABLE: [(&str, &str); 1] = [
     // The callback uses up the sign-in attempt, and may have created an account and sent a mail.
     ("GET", "/v1/auth/oauth/{provider}/callback"),
 ];
 
-/// Exceptions among POST requests, which are not repeatable by default.
+/// POST requests are not repeatable by default.
 const REPEATABLE_POSTS: [&str; 23] = [
     // An ended challenge does not change.
     "/v1/sessions/{id}/challenges/{challenge_id}/resolve",
@@ -79,7 +78,7 @@ mod tests {
         }
     }
 
-    /// A repeated request of these kinds could cost the customer money, or lock them out.
+    /// A repeated request could cost the customer money, or lock them out.
     #[test]
     fn what_makes_or_sends_something_is_sent_once() {
         for path in

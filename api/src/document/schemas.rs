@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// Marks free-form objects, adds discriminators to unions, and sets whether a body is required.
+/// Free-form objects, discriminators of unions, and whether a body is required.
 pub fn complete(schemas: &mut Map<String, Value>, operations: &mut [&mut Value]) {
     let known = schemas.clone();
     let finish = |schema: &mut Value| {
@@ -24,14 +24,13 @@ pub fn complete(schemas: &mut Map<String, Value>, operations: &mut [&mut Value])
     }
 }
 
-/// An object without declared members accepts any members.
 fn open_free_object(schema: &mut Value) {
     if is(schema, "object") && schema.get("properties").is_none() && schema.get("additionalProperties").is_none() {
         schema["additionalProperties"] = json!(true);
     }
 }
 
-/// Adds a discriminator to a union if its variants have a member with one constant text that differs in each variant.
+/// Its variants have a member with one constant text that differs in each variant.
 fn tell_variants_apart(schema: &mut Value, known: &Map<String, Value>) {
     let Some(variants) = schema.get("oneOf").and_then(Value::as_array) else { return };
     let members = variants.iter().filter_map(|variant| resolved(variant, known)["properties"].as_object());
@@ -55,23 +54,22 @@ fn only_text(schema: &Value) -> Option<&str> {
     }
 }
 
-/// True if an empty object is not a valid body: a request without a body counts as one (see [`crate::http::json::Json`]).
+/// An empty object is not a valid body: a request without a body counts as one (see [`crate::http::json::Json`]).
 fn asks_for_something(schema: &Value) -> bool {
     schema.get("required").is_some() || schema.get("minProperties").is_some()
 }
 
-/// Resolves a reference to a schema; other schemas are returned unchanged.
+/// Other schemas are returned unchanged.
 pub fn resolved<'a>(schema: &'a Value, known: &'a Map<String, Value>) -> &'a Value {
     let name = schema["$ref"].as_str().and_then(|to| to.strip_prefix("#/components/schemas/"));
     name.and_then(|name| known.get(name)).unwrap_or(schema)
 }
 
-/// True if a schema allows this type.
 pub fn is(schema: &Value, kind: &str) -> bool {
     schema["type"] == kind || schema["type"].as_array().is_some_and(|kinds| kinds.contains(&kind.into()))
 }
 
-/// The parts of an operation that have a schema: parameters and contents.
+/// Parameters and contents.
 pub fn holders(operation: &mut Value) -> Vec<&mut Value> {
     let Value::Object(operation) = operation else { return Vec::new() };
     let mut holders = Vec::new();
@@ -86,12 +84,12 @@ pub fn holders(operation: &mut Value) -> Vec<&mut Value> {
     holders
 }
 
-/// The contents of a body, by media type.
+/// By media type.
 fn contents(body: &mut Value) -> impl Iterator<Item = &mut Value> {
     body.get_mut("content").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut)
 }
 
-/// Changes a schema and all schemas nested in it.
+/// With all nested schemas.
 fn visit(schema: &mut Value, change: &impl Fn(&mut Value)) {
     change(schema);
     for (_, part) in parts(schema) {
@@ -99,7 +97,7 @@ fn visit(schema: &mut Value, change: &impl Fn(&mut Value)) {
     }
 }
 
-/// The schemas nested in a schema, each with the name of its member.
+/// With the name of the member of each.
 pub fn parts(schema: &mut Value) -> Vec<(Option<String>, &mut Value)> {
     let Value::Object(keywords) = schema else { return Vec::new() };
     let mut parts = Vec::new();

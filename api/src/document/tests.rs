@@ -43,7 +43,6 @@ fn the_contract_is_the_same_every_time() {
     assert!((0..8).all(|_| printed() == first));
 }
 
-/// A contract, and its operations by name.
 struct Contract {
     document: Value,
     operations: Vec<(String, Value)>,
@@ -69,7 +68,7 @@ impl Contract {
         self.document["components"]["schemas"].as_object().expect("schemas")
     }
 
-    /// Resolves a reference; other values are returned unchanged.
+    /// Other values are returned unchanged.
     fn resolved<'a>(&'a self, value: &'a Value) -> &'a Value {
         match value["$ref"].as_str() {
             Some(to) => {
@@ -84,8 +83,8 @@ impl Contract {
     }
 }
 
-/// Size of the pretty-printed document in the repository, which is reviewed. With separate errors for each operation it was
-/// 10,160 bytes an operation.
+/// Of the pretty-printed document in the repository, which is reviewed. With separate errors for each operation it was 10,160
+/// bytes an operation.
 #[test]
 fn an_operation_takes_less_than_five_kilobytes() {
     let Contract { document, operations } = Contract::ours();
@@ -134,7 +133,7 @@ fn every_operation_is_described_with_examples() {
     assert!(wanting.is_empty(), "{}", wanting.join("\n"));
 }
 
-/// Responses that every route can return must be documented, even those that fuzzing cannot provoke.
+/// Even responses that fuzzing cannot provoke.
 #[test]
 fn every_operation_tells_of_what_can_always_happen() {
     let contract = Contract::ours();
@@ -164,7 +163,7 @@ fn every_operation_tells_of_what_can_always_happen() {
     assert!(wanting.is_empty(), "{}", wanting.join("\n"));
 }
 
-/// Each kind that a route names is included, whatever set it belongs to, and no other.
+/// Whatever set it belongs to, and no other.
 #[test]
 fn problems_of_one_status_are_brought_together() {
     let contract = Contract::ours();
@@ -196,7 +195,7 @@ fn problems_of_one_status_are_brought_together() {
     assert_eq!(bodies.len(), answers.len(), "two answers say the same");
 }
 
-/// A response declared by the route would hide its problems of the same status.
+/// The response would hide the route's problems of the same status.
 #[test]
 fn no_status_is_a_problem_and_something_else() {
     let (_, described, _) = router::routes().split();
@@ -216,7 +215,7 @@ fn no_two_kinds_of_problems_have_one_name() {
     assert!(names.iter().all(|name| name.chars().all(char::is_alphanumeric)), "{names:?}");
 }
 
-/// SDKs use these names for files and classes, and some file systems ignore case.
+/// SDKs use the names for files and classes, and some file systems ignore case.
 #[test]
 fn no_two_names_differ_by_case_only() {
     let contract = Contract::ours();
@@ -235,7 +234,7 @@ fn no_two_names_differ_by_case_only() {
     }
 }
 
-/// Method names of an SDK: a verb and its object.
+/// They are method names of an SDK.
 #[test]
 fn operations_are_called_by_a_verb_and_a_noun() {
     let verbs = [
@@ -319,14 +318,12 @@ fn operations_are_called_by_a_verb_and_a_noun() {
     }
 }
 
-/// A value and everything nested in it.
 fn parts(value: &Value) -> Vec<&Value> {
     let members = value.as_object().into_iter().flat_map(Map::values);
     let inside = members.chain(value.as_array().into_iter().flatten()).flat_map(parts);
     std::iter::once(value).chain(inside).collect()
 }
 
-/// The unnamed schemas of the contract.
 fn unnamed_schemas(contract: &Contract) -> Vec<&Value> {
     let of_schemas = contract.schemas().values().flat_map(|schema| parts(schema).into_iter().skip(1));
     let rest = ["paths", "webhooks"].into_iter().flat_map(|section| parts(&contract.document[section]));
@@ -480,7 +477,7 @@ fn what_is_for_people_or_operators_is_not_for_programs() {
     assert!(printed.contains("production_customer"));
 }
 
-/// A member that may be absent but is never null must not be declared nullable: clients would check for both.
+/// Clients would check for both.
 #[test]
 fn no_member_of_an_answer_is_optional_in_two_ways() {
     let contract = Contract::ours();
@@ -504,7 +501,7 @@ fn no_member_of_an_answer_is_optional_in_two_ways() {
     }
 }
 
-/// Names of the schemas that `value` refers to, directly and indirectly.
+/// Directly and indirectly.
 fn note_schemas(contract: &Contract, value: &Value, names: &mut BTreeSet<String>) {
     for part in parts(value) {
         let name = part["$ref"].as_str().and_then(|to| to.strip_prefix("#/components/schemas/"));
@@ -516,7 +513,7 @@ fn note_schemas(contract: &Contract, value: &Value, names: &mut BTreeSet<String>
     }
 }
 
-/// If two schemas have the same name, the contract contains only one of them, and utoipa does not report it.
+/// The contract would contain only one of them, and utoipa does not report it.
 #[test]
 fn no_two_schemas_have_one_name() {
     // The schemas of this crate, and the results of operations.
@@ -533,7 +530,7 @@ fn no_two_schemas_have_one_name() {
     }
 }
 
-/// Names of the types that derive a schema, from `as` or the type itself, and names of lists.
+/// From `as` or the type itself, and of lists.
 fn declared_schemas(folder: &Path) -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("our sources") {

@@ -7,7 +7,6 @@ use utoipa::openapi::{RefOr, Schema};
 use crate::http::openapi::camel_case;
 use crate::routes::webhooks::events::Payload;
 
-/// The operations by event type, and the schemas that they need.
 pub fn section() -> (Map<String, Value>, Map<String, Value>) {
     let (mut operations, mut schemas, mut variants) = (Map::new(), Map::new(), Vec::new());
     for &event in EventType::ALL {
@@ -48,7 +47,6 @@ fn enveloped(event: EventType, summary: &str, data: &RefOr<Schema>) -> Value {
     })
 }
 
-/// Headers of a delivery, as shared parameters.
 pub fn headers() -> impl Iterator<Item = (String, Value)> {
     let header = |(name, header, what)| {
         (

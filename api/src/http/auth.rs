@@ -1,5 +1,5 @@
-//! Authentication and authorization of callers (contract: authorization). A layer admits callers before the handler runs, by the
-//! rule of the route. A handler therefore cannot omit the check, and a handler of a public route has no [`Caller`].
+//! Authentication and authorization of callers (contract: authorization). No handler can omit the check, and a handler of a
+//! public route has no [`Caller`].
 
 pub mod staff;
 
@@ -26,71 +26,51 @@ use crate::http::request_id::RequestId;
 use crate::http::routing::Rows;
 use crate::http::state::App;
 
-/// Time an admission is valid. The caller of a slower response is checked again before it is sent (contract: authorization 16).
+/// The caller of a slower response is checked again before it is sent (contract: authorization 16).
 const ADMITTED_FOR: Duration = Duration::from_secs(1);
 
 const ACCOUNT_HEADER: &str = "x-service-account";
 
-/// An authenticated caller.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// Account that the request acts on: the caller's own, or one whose team the caller is a member of.
+    /// The caller's own, or one whose team the caller is a member of.
     pub account_id: AccountId,
     pub credential: Credential,
-    /// Scopes of the credential.
     pub scopes: Scopes,
-    /// Role of the caller in the team of the account; `None` on the caller's own account.
+    /// In the team of the account; `None` on the caller's own.
     role: Option<Role>,
-    /// Actor for the audit log.
     pub actor: Actor,
-    /// Request ID for the logs of other processes.
+    /// For the logs of other processes.
     pub request_id: String,
 }
 
 impl Caller {
-    /// API key of the caller, if the credential is one.
     pub fn api_key_id(&self) -> Option<ApiKeyId> {
         self.credential.api_key()
     }
 
-    /// Web session of the caller.
-    ///
-    /// # Errors
-    /// Forbidden, if the credential is not a web session.
     pub fn web_session(&self) -> Result<WebSessionId> {
         self.credential.web_session().ok_or_else(Problem::web_session_needed)
     }
 
-    /// Requires a scope that the route requires only for some requests.
-    ///
-    /// # Errors
-    /// Forbidden, if the credential does not have it.
+    /// For a scope that only some requests require.
     pub fn require_scope(&self, scope: Scope) -> Result<()> {
         require(&self.scopes, scope)
     }
 
-    /// Requires the scope of `rule` on a route that another scope also opens.
-    ///
-    /// # Errors
-    /// Forbidden, if the credential does not have it.
+    /// On a route that another scope also opens.
     pub fn require_scope_of(&self, rule: Rule) -> Result<()> {
         let scope = rule.team.filter(|_| self.role.is_some()).map_or(rule.scope, |team| team.scope);
         require(&self.scopes, scope)
     }
 
-    /// Requires the right to use a resource that the request names (contract: authorization 15).
-    ///
-    /// # Errors
-    /// Forbidden, if the credential lacks the scope or the caller the role.
+    /// The request names the resource (contract: authorization 15).
     pub fn require_right(&self, right: TeamRule) -> Result<()> {
         require(&self.scopes, right.scope)?;
         self.role.map_or(Ok(()), |role| check_role(role, right.role)).map_err(|refused| refused.problem)
     }
 
-    /// Requires a recent second-factor proof (contract: mfa 12).
-    ///
-    /// # Errors
-    /// The step-up problem, if the last proof is too old or there is none.
+    /// Contract: mfa 12.
     pub fn require_step_up(&self, fresh_for: Duration) -> Result<()> {
         match self.credential {
             Credential::WebSession { proof_age: Some(age), .. } if age < fresh_for => Ok(()),
@@ -114,7 +94,6 @@ impl FromRequestParts<App> for Caller {
     }
 }
 
-/// Admits callers that satisfy the route's rule.
 pub async fn admit(State((app, rows)): State<(App, Rows)>, request: Request, next: Next) -> Result<Response> {
     let (mut parts, body) = request.into_parts();
     // Unknown routes are answered by the next layer.
@@ -146,7 +125,6 @@ pub async fn admit(State((app, rows)): State<(App, Rows)>, request: Request, nex
     Ok(answer)
 }
 
-/// Headers with the credential and the account of a request.
 pub fn credential_headers(headers: &HeaderMap) -> HeaderMap {
     let named = |name: &HeaderName| *name == AUTHORIZATION || name.as_str() == ACCOUNT_HEADER;
     headers.iter().filter(|(name, _)| named(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
@@ -192,14 +170,12 @@ async fn caller(app: &App, parts: &Parts, rule: Rule) -> Result<Caller> {
     })
 }
 
-/// An admitted caller and the account of the request.
 struct Authorized {
     bearer: Bearer,
     account_id: AccountId,
     role: Option<Role>,
 }
 
-/// Reason a caller is rejected.
 struct Refused {
     outcome: AuthOutcome,
     problem: Problem,
@@ -252,7 +228,6 @@ async fn judge_again(app: &App, headers: &HeaderMap, rule: Rule) -> Result<()> {
     }
 }
 
-/// Checks a credential against the rule of a route, and determines the account of the request.
 async fn judge(app: &App, headers: &HeaderMap, rule: Rule, bearer: Bearer) -> Result<Authorized, Refused> {
     check_tier(&bearer, rule)?;
     if rule.web_session_only && bearer.credential.web_session().is_none() {
@@ -276,8 +251,8 @@ async fn judge(app: &App, headers: &HeaderMap, rule: Rule, bearer: Bearer) -> Re
     Ok(Authorized { bearer, account_id, role: team_role })
 }
 
-/// A key made by a team member can do what its maker can do through the account header, on that account only. It opens no other
-/// routes, except those that show its own account.
+/// A key has the rights that its maker has through the account header, on that account only. It opens no other routes, except
+/// those that show its own account.
 fn check_maker(bearer: &Bearer, maker: TeamMaker, rule: Rule, headers: &HeaderMap) -> Result<(), Refused> {
     let Some(team) = rule.team else {
         if rule.open_to_members_keys {
@@ -304,8 +279,8 @@ fn require(scopes: &Scopes, scope: Scope) -> Result<()> {
     Err(Problem::forbidden(format!("the credential does not have the scope {}", scope.name())))
 }
 
-/// API keys and OAuth tokens do not work on the free tier, except for the key of a desktop app on the routes that the app needs
-/// (contract: authorization 4, 5).
+/// Of programs, only a desktop app's key works on the free tier, on the routes that the app needs (contract: authorization 4,
+/// 5).
 fn check_tier(bearer: &Bearer, rule: Rule) -> Result<(), Refused> {
     let works = match bearer.credential {
         Credential::WebSession { .. } => true,
@@ -347,7 +322,6 @@ async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Bearer, Refused>
     }
 }
 
-/// Key of a credential's rate limit.
 fn credential_name(credential: Credential) -> String {
     match credential {
         Credential::Key { id, .. } => id.to_string(),
@@ -356,7 +330,7 @@ fn credential_name(credential: Credential) -> String {
     }
 }
 
-/// Account named by the request header (contract: authorization 9, 12).
+/// Contract: authorization 9, 12.
 fn named_account(headers: &HeaderMap) -> Result<Option<AccountId>, Refused> {
     let malformed = |rule: &'static str| {
         let problem = Problem::invalid("X-Service-Account", rule);
@@ -372,7 +346,7 @@ fn named_account(headers: &HeaderMap) -> Result<Option<AccountId>, Refused> {
     named.map(Some).ok_or_else(|| malformed("must be an account ID, acc_<uuid>"))
 }
 
-/// Returns the role of `member` in the team of `owner`. The response does not reveal whether an unknown owner exists.
+/// The response does not reveal whether an unknown owner exists.
 async fn check_standing(app: &App, owner: AccountId, member: AccountId, needed: Role) -> Result<Role, Refused> {
     let standing = teams::standing(&mut *app.db.acquire().await?, owner, member).await?;
     let Some(standing) = standing else {
@@ -393,7 +367,7 @@ fn check_role(role: Role, needed: Role) -> Result<(), Refused> {
     Err(Refused::forbidden(format!("this operation requires the role {} in the owner's team", needed.name())))
 }
 
-/// Returns the token of an `Authorization: Bearer` header. The scheme is case-insensitive (RFC 9110, section 11.1).
+/// The scheme is case-insensitive (RFC 9110, section 11.1).
 pub fn bearer_token(header: &HeaderValue) -> Option<&str> {
     let (scheme, token) = header.to_str().ok()?.trim().split_once(' ')?;
     let token = token.trim();
@@ -404,7 +378,7 @@ pub fn bearer_token(header: &HeaderValue) -> Option<&str> {
 mod tests {
     use super::*;
 
-    /// Contract: authorization 15. A member with read access cannot use resources of the account, whatever their scopes.
+    /// Contract: authorization 15. Whatever the scopes of the member.
     #[test]
     fn right_to_use_a_resource_requires_scope_and_role() {
         let caller = |scopes: &[&str], role| Caller {

@@ -21,10 +21,10 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::http::connections::RequestGuard;
 
-/// Time a client may continue to send after its body was abandoned, so that it receives the response.
+/// A client may continue to send after its body was abandoned, so that it receives the response.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A response body. Its request is in progress until the body is written or abandoned.
+/// The request is in progress until the body is written or abandoned.
 pub struct WrittenBody<B> {
     body: B,
     _under_way: RequestGuard,
@@ -53,11 +53,10 @@ impl<B: Body + Unpin> Body for WrittenBody<B> {
     }
 }
 
-/// Bytes of a large response that are passed to the connection at once.
+/// Passed to the connection at once.
 const PIECE: usize = 64 * 1024;
 
-/// The body of a large response. It holds its reservation until its last piece is passed to the connection. The connection takes
-/// a piece when all but some hundred kilobytes of the earlier pieces are written.
+/// Holds its reservation until its last piece is passed to the connection.
 pub struct CountedBody {
     rest: Bytes,
     _reservation: Reservation,
@@ -69,7 +68,7 @@ impl CountedBody {
     }
 }
 
-/// A response with this JSON text, which counts as a large response.
+/// Counts as a large response.
 pub fn counted_json(text: Vec<u8>, reservation: Reservation) -> Response {
     ([(CONTENT_TYPE, "application/json")], CountedBody::of(text, reservation)).into_response()
 }
@@ -101,10 +100,10 @@ impl IntoResponse for CountedBody {
     }
 }
 
-/// A request body that is drained until the process ends.
+/// Drained until the process ends.
 pub struct DrainedBody {
     incoming: Option<Incoming>,
-    /// True when the client waits for a `100 Continue`; such a body needs no draining until it is polled.
+    /// The client waits for a `100 Continue`; such a body needs no draining until it is polled.
     held_back: bool,
     timeout: Duration,
     /// Cancelled when the process stops draining.
@@ -112,18 +111,14 @@ pub struct DrainedBody {
     until_given_up: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }
 
-/// Reason a body was cut off.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyAborted {
-    /// The client closed the connection.
     #[error(transparent)]
     Connection(#[from] hyper::Error),
-    /// The process is stopping.
     #[error("the service is stopping")]
     Stopping,
 }
 
-/// Returns whether the body was cut off because the process is stopping.
 pub fn is_of_stopping(error: &(dyn Error + 'static)) -> bool {
     matches!(error.downcast_ref(), Some(BodyAborted::Stopping)) || error.source().is_some_and(is_of_stopping)
 }

@@ -4,45 +4,34 @@ use std::num::NonZeroU32;
 
 use governor::Quota;
 
-/// Requests per minute of each bucket and source; all of them can arrive at once. Only routes that send mail have tight limits:
-/// many customers can share one address, and a load test comes from one address.
+/// Per minute and source; all requests of a bucket can arrive at once. Only routes that send mail have tight limits: many
+/// customers can share one address, and a load test comes from one address.
 #[derive(Debug, Clone)]
 pub struct RateLimits {
     /// Each route that sends a mail to a given address, per IP address.
     pub send_per_minute: NonZeroU32,
-    /// Sign-ups, per IP address.
     pub signup_per_minute: NonZeroU32,
-    /// Logins, per IP address.
     pub login_per_minute: NonZeroU32,
-    /// Wrong passwords per hour and e-mail address, from all networks that the account owner has not signed in from.
+    /// Per e-mail address, from all networks that the account owner has not signed in from.
     pub login_failures_per_hour: NonZeroU32,
-    /// Wrong passwords per hour and e-mail address, from one network (an IPv4 /24 or an IPv6 /48).
+    /// Per e-mail address and network (an IPv4 /24 or an IPv6 /48).
     pub login_failures_of_network_per_hour: NonZeroU32,
-    /// Answers to login challenges, per IP address.
     pub challenge_per_minute: NonZeroU32,
-    /// Uses of mailed links, per IP address.
     pub verify_per_minute: NonZeroU32,
-    /// Device code requests, per IP address.
     pub device_initiate_per_minute: NonZeroU32,
-    /// Device code authorizations, per IP address and per code.
+    /// Per IP address and per code.
     pub device_bind_per_minute: NonZeroU32,
-    /// Device code exchanges, per IP address and per code.
+    /// Per IP address and per code.
     pub device_exchange_per_minute: NonZeroU32,
-    /// OAuth token requests, per IP address.
     pub oauth_token_per_minute: NonZeroU32,
-    /// Subscriptions to the status page, per IP address.
     pub status_subscriptions_per_minute: NonZeroU32,
-    /// Team invitations per hour, per account and per e-mail address.
+    /// Per account and per e-mail address.
     pub team_invites_per_hour: NonZeroU32,
-    /// Tests of model provider keys, per account.
     pub byok_test_per_minute: NonZeroU32,
-    /// Checks of saved proxies, per account.
     pub proxy_check_per_minute: NonZeroU32,
-    /// Tests of webhook endpoints and replays of deliveries, per account.
     pub webhook_sends_per_minute: NonZeroU32,
-    /// Requests to payment providers, per account.
     pub billing_per_minute: NonZeroU32,
-    /// All requests of a credential, per replica.
+    /// Per replica.
     pub credential_per_minute: NonZeroU32,
 }
 
@@ -72,27 +61,21 @@ impl Default for RateLimits {
     }
 }
 
-/// Mails per hour to addresses without a verified account that one network (an IPv4 /24 or an IPv6 /48) can request.
+/// Of one network (an IPv4 /24 or an IPv6 /48), to addresses without a verified account.
 const STRANGER_MAILS_PER_HOUR: NonZeroU32 = NonZeroU32::new(100).expect("more than none");
 
-/// A counter of the rate limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bucket {
-    /// Resent verification mail.
     SendVerification,
-    /// Sign-in mail.
     SendMagicLink,
-    /// Password reset mail.
     SendPasswordReset,
-    /// Subscription mail of the status page.
     StatusSubscription,
     /// Mails to addresses that no account has verified, of one network.
     StrangerMail,
     Signup,
     Login,
-    /// Wrong passwords: checked before a login, and counted when the password was wrong.
+    /// Checked before a login, and counted when the password was wrong.
     LoginFailures,
-    /// Wrong passwords from one network.
     LoginFailuresOfNetwork,
     Challenge,
     Verify,
@@ -101,15 +84,11 @@ pub enum Bucket {
     DeviceExchange,
     OAuthToken,
     TeamInvite,
-    /// Test of a model provider key.
     ByokTest,
-    /// Check of a saved proxy.
     ProxyCheck,
     /// Tests of webhook endpoints and replays of deliveries.
     WebhookSend,
-    /// Requests to payment providers.
     Billing,
-    /// All requests of a credential.
     Credential,
 }
 
@@ -138,7 +117,6 @@ impl Bucket {
         Self::Credential,
     ];
 
-    /// Name in metrics and in Redis.
     pub fn label(self) -> &'static str {
         match self {
             Self::SendVerification => "send_verification",
@@ -165,7 +143,6 @@ impl Bucket {
         }
     }
 
-    /// Detail of the problem when the limit is exceeded.
     pub fn complaint(self) -> &'static str {
         match self {
             Self::StrangerMail => {
@@ -175,7 +152,6 @@ impl Bucket {
         }
     }
 
-    /// Rate and size of the bucket.
     pub fn quota(self, limits: &RateLimits) -> Quota {
         match self {
             Self::SendVerification | Self::SendMagicLink | Self::SendPasswordReset => {

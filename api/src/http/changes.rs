@@ -8,20 +8,14 @@ use crate::http::error::{Problem, Result};
 use crate::http::state::App;
 
 impl App {
-    /// Begins the transaction of a change and counts it. Only committed changes count.
-    ///
-    /// # Errors
-    /// The account has made too many changes, or the database fails.
+    /// Only committed changes count.
     pub async fn begin_change(&self, account: AccountId) -> Result<Transaction<'static, Postgres>> {
         let mut tx = self.db.begin().await?;
         changes::count(&mut tx, account, self.config.limits.audited_changes_per_hour).await??;
         Ok(tx)
     }
 
-    /// The same for a change that lets the account undo it without being refused or counted: it is counted for both.
-    ///
-    /// # Errors
-    /// Those of [`App::begin_change`].
+    /// Counted for the change and for its undoing, which is then neither refused nor counted.
     pub async fn begin_change_with_undoing(&self, account: AccountId) -> Result<Transaction<'static, Postgres>> {
         let mut tx = self.db.begin().await?;
         changes::count_with_undoing(&mut tx, account, self.config.limits.audited_changes_per_hour).await??;

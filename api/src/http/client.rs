@@ -18,7 +18,6 @@ use crate::http::state::App;
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub IpAddr);
 
-/// The client of a request.
 #[derive(Debug)]
 pub struct ClientInfo {
     pub ip: Option<IpAddr>,
@@ -30,12 +29,11 @@ impl ClientInfo {
         Self { ip: address(parts, &app.config.trusted_proxies), user_agent: user_agent(&parts.headers) }
     }
 
-    /// The origin, as the audit log records it.
     pub fn origin(&self) -> Origin {
         Origin { ip_address: self.ip.map(|ip| ip.to_string()), user_agent: self.user_agent.clone() }
     }
 
-    /// Key of the client's network, for limits that all addresses of a network share.
+    /// For limits that all addresses of a network share.
     pub fn network(&self) -> Key {
         let network = self.ip.map(|ip| Network::of(ip).to_string());
         Key::from(network.unwrap_or_default().as_str())
@@ -50,7 +48,7 @@ impl FromRequestParts<App> for ClientInfo {
     }
 }
 
-/// All clients without an address share one count.
+/// Clients without an address share one count.
 impl From<&ClientInfo> for Key {
     fn from(client: &ClientInfo) -> Self {
         let place = client.ip.map(|ip| subscriber(ip).to_string());
@@ -58,14 +56,14 @@ impl From<&ClientInfo> for Key {
     }
 }
 
-/// The client's address: the peer or, behind trusted proxies, the address that they report.
+/// The peer or, behind trusted proxies, the address that they report.
 fn address(parts: &Parts, trusted: &[IpNet]) -> Option<IpAddr> {
     let Peer(peer) = parts.extensions.get()?;
     Some(behind_proxies(peer.to_canonical(), &parts.headers, trusted))
 }
 
-/// Each proxy appends the address of its caller, so only entries written by trusted proxies are reliable. From the right, the
-/// first address that is not a trusted proxy is the client. Entries further left can be forged.
+/// Each proxy appends the address of its caller. From the right, the first address that is not a trusted proxy is the client.
+/// Entries further left can be forged.
 fn behind_proxies(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     let is_trusted = |address: &IpAddr| trusted.iter().any(|net| net.contains(address));
     let hops = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
@@ -81,7 +79,7 @@ fn behind_proxies(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAdd
     client
 }
 
-/// The user agent, cut to a reasonable length.
+/// Cut to a reasonable length.
 fn user_agent(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(axum::http::header::USER_AGENT)?;
     Some(String::from_utf8_lossy(value.as_bytes()).chars().take(512).collect())

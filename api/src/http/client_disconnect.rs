@@ -6,7 +6,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Signal that the caller has hung up, for a handler that can stop early.
+/// For a handler that can stop early.
 #[derive(Debug, Clone, Default)]
 pub struct ClientDisconnect(CancellationToken);
 
@@ -17,7 +17,6 @@ impl ClientDisconnect {
         (Self(token.clone()), token.drop_guard())
     }
 
-    /// Waits until the caller hangs up.
     pub async fn happens(&self) {
         self.0.cancelled().await;
     }

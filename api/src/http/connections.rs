@@ -1,12 +1,10 @@
-//! Open connections by address, and the choice of idle connections to close when the limits are reached.
+//! Open connections by address, and the choice of idle connections to close when the limits are reached. A connection costs its
+//! client nothing, but costs this process one of few file descriptors: there are limits for all connections and for each
+//! address. At a limit, a new connection replaces an idle one: one of the same address if that address is at its limit,
+//! otherwise one of the address with the most connections. A connection with a request in progress is never closed. A reserve
+//! for addresses without a connection keeps the process reachable for monitoring, even when all other connections are busy.
 //!
-//! A connection costs its client nothing, but costs this process one of few file descriptors. There are limits for all
-//! connections and for each address. At a limit, a new connection replaces an idle one: one of the same address if that address
-//! is at its limit, otherwise one of the address with the most connections. A connection with a request in progress is never
-//! closed. A reserve for addresses without a connection keeps the process reachable for monitoring, even when all other
-//! connections are busy.
-//!
-//! Trusted proxies carry many clients. They have no limit of their own, and their connections are closed last.
+//! Trusted proxies carry many clients: they have no limit of their own, and their connections are closed last.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -17,15 +15,14 @@ use std::time::Instant;
 use ipnet::IpNet;
 use tokio_util::sync::CancellationToken;
 
-/// Connections that are closed together when descriptors run out, because other parts need descriptors, too.
+/// Other parts need descriptors, too.
 const AT_A_TIME: usize = 16;
 
-/// Limits of open connections.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionLimits {
-    /// All connections. One sixteenth, at least one, is reserved for addresses that have no connection.
+    /// One sixteenth, at least one, is reserved for addresses without a connection.
     pub all: usize,
-    /// Connections of one address; never more than half of all.
+    /// Never more than half of all.
     pub per_address: usize,
 }
 
@@ -34,8 +31,7 @@ impl ConnectionLimits {
         (self.all / 16).max(1)
     }
 
-    /// Maximum number of connections that are live views. Each live view uses two more descriptors, to its worker and on the
-    /// worker.
+    /// Each live view uses two more descriptors, to its worker and on the worker.
     #[must_use]
     pub fn views(self) -> usize {
         (self.all / 4).max(1)
@@ -46,7 +42,7 @@ impl ConnectionLimits {
     }
 }
 
-/// The unit that a limit counts: an IPv4 address, or the IPv6 network that a subscriber chooses addresses from.
+/// An IPv4 address, or the IPv6 network that a subscriber chooses addresses from.
 pub fn subscriber(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -54,7 +50,6 @@ pub fn subscriber(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Connections of one listener.
 pub struct Connections {
     limits: ConnectionLimits,
     trusted_proxies: Vec<IpNet>,
@@ -73,14 +68,12 @@ struct Address {
     connections: HashMap<u64, Arc<Activity>>,
 }
 
-/// Number of activities in progress, and the start of the idle time.
 struct ActivityState {
     /// Requests, and connections that were upgraded.
     under_way: usize,
     idle_since: Instant,
 }
 
-/// Activity of a connection.
 pub struct Activity {
     busy: Mutex<ActivityState>,
     /// True while a response waits for a slow reader.
@@ -97,7 +90,7 @@ impl Activity {
         }
     }
 
-    /// Start of the idle time; `None` while the connection is busy.
+    /// `None` while the connection is busy.
     fn idle_since(&self) -> Option<Instant> {
         if self.is_sending.load(Ordering::Relaxed) {
             return None;
@@ -110,29 +103,26 @@ impl Activity {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether the connection can be closed without loss.
     pub fn is_idle(&self) -> bool {
         self.idle_since().is_some()
     }
 
-    /// Records whether a response waits for its reader.
     pub fn sending(&self, is_sending: bool) {
         self.is_sending.store(is_sending, Ordering::Relaxed);
     }
 
-    /// Starts a request; it is in progress until the value is dropped.
+    /// In progress until the value is dropped.
     pub fn begin(self: &Arc<Self>) -> RequestGuard {
         self.busy().under_way += 1;
         RequestGuard(Arc::clone(self))
     }
 
-    /// Resolves when the connection must make room for another.
+    /// The connection must make room for another.
     pub async fn told_to_end(&self) {
         self.end.cancelled().await;
     }
 }
 
-/// A request in progress.
 pub struct RequestGuard(Arc<Activity>);
 
 impl Drop for RequestGuard {
@@ -143,7 +133,7 @@ impl Drop for RequestGuard {
     }
 }
 
-/// A slot for a connection, freed on drop.
+/// Freed on drop.
 pub struct ConnectionSlot {
     connections: Arc<Connections>,
     address: IpAddr,
@@ -162,7 +152,7 @@ impl Connections {
         Arc::new(Self { limits, trusted_proxies: trusted_proxies.to_vec(), table: Mutex::default() })
     }
 
-    /// Reserves a slot for a connection from `peer`. Returns `None` when all connections are busy.
+    /// `None` when all connections are busy.
     pub fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionSlot> {
         let (address, limits) = (subscriber(peer), self.limits);
         let peer = peer.to_canonical();
@@ -183,7 +173,7 @@ impl Connections {
         Some(ConnectionSlot { connections: Arc::clone(self), address, number, activity })
     }
 
-    /// Closes some idle connections. Returns whether there were any.
+    /// Returns whether there were any idle ones.
     pub fn make_room(&self) -> bool {
         let mut table = self.table();
         (0..AT_A_TIME).take_while(|_| table.end_idlest()).count() > 0
@@ -199,8 +189,7 @@ impl Table {
         self.of.get(&address).map_or(0, |of_address| of_address.connections.len())
     }
 
-    /// Closes the connection with the longest idle time of the address with the most idle connections. Chooses a trusted proxy
-    /// only if no other address has an idle connection.
+    /// Takes the address with the most idle connections, and a trusted proxy only if no other has one.
     fn end_idlest(&mut self) -> bool {
         let idle = |of_address: &Address| of_address.connections.values().filter(|one| one.is_idle()).count();
         let candidates = self.of.iter().map(|(address, of)| ((!of.is_trusted, idle(of)), *address));

@@ -1,5 +1,5 @@
-//! Cross-origin requests (contract: requests 19 to 21). Pages of the configured origins may call the API with an API key or an OAuth
-//! token. Everything else stays closed to other origins: sign-ins, staff routes, HTML pages, and every request with a web session.
+//! Cross-origin requests (contract: requests 19 to 21). Pages of the configured origins may call the API with an API key or an
+//! OAuth token. Everything else stays closed to other origins.
 
 use std::time::Duration;
 
@@ -18,16 +18,15 @@ use crate::http::auth::bearer_token;
 use crate::http::rate_limits::headers::{LIMIT, REMAINING, RESET};
 use crate::http::request_id;
 
-/// Time that a browser may keep the answer to a preflight request.
+/// For a browser to keep the answer to a preflight request.
 const MAX_AGE: Duration = Duration::from_hours(1);
 
-/// Prefix of API keys and OAuth tokens. Tokens of web sessions do not have it.
+/// Of API keys and OAuth tokens. Tokens of web sessions do not have it.
 const TOKEN_PREFIX: &str = "svc_";
 
-/// Paths below `/v1` that are closed to other origins.
+/// Below `/v1`; closed to other origins.
 const CLOSED: [&str; 3] = ["/v1/auth", "/v1/admin", "/v1/mac-nodes"];
 
-/// The configured origins, and the headers for them.
 #[derive(Clone)]
 pub struct CorsRules {
     origins: Vec<HeaderValue>,
@@ -35,7 +34,7 @@ pub struct CorsRules {
 }
 
 impl CorsRules {
-    /// Rules for these origins. `None` without origins: no answer has a header of CORS then.
+    /// `None` without origins: no answer has a header of CORS then.
     pub fn new(origins: &[String]) -> Option<Self> {
         let origins: Vec<HeaderValue> = origins.iter().filter_map(|origin| origin.parse().ok()).collect();
         let sent = [
@@ -58,7 +57,7 @@ impl CorsRules {
         (!origins.is_empty()).then_some(Self { origins, layer })
     }
 
-    /// True if the request is from a configured origin, and is a preflight request or has no token of a web session.
+    /// The request is a preflight request or has no token of a web session.
     fn admit(&self, request: &Request) -> bool {
         let headers = request.headers();
         let is_listed = headers.get(ORIGIN).is_some_and(|origin| self.origins.contains(origin));
@@ -67,7 +66,6 @@ impl CorsRules {
     }
 }
 
-/// Answers preflight requests of the configured origins, and lets their pages read the answers to other requests.
 pub async fn apply(State(rules): State<Option<CorsRules>>, request: Request, next: Next) -> Response {
     let Some(rules) = rules.filter(|_| is_open(request.uri().path())) else { return next.run(request).await };
     if rules.admit(&request) {

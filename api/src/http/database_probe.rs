@@ -1,7 +1,6 @@
-//! Detection of a database that does not respond.
-//!
-//! A database that is down fails every statement immediately. A database that hangs blocks statements forever. A separate
-//! connection therefore probes it every second. When the probe has had no answer for a while, waiting callers receive an error.
+//! Detection of a database that does not respond. A database that is down fails every statement immediately, but one that hangs
+//! blocks statements forever. A separate connection therefore probes it every second, and waiting callers receive an error
+//! after a while without an answer.
 
 use std::time::Duration;
 
@@ -16,11 +15,10 @@ use tracing::Instrument as _;
 
 use crate::http::error::Problem;
 
-/// Interval of the probe.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Timeout of the probe; a busy database answers faster.
+/// A busy database answers faster.
 const SILENCE: Duration = Duration::from_secs(10);
-/// Minimum time a caller waits: most responses need no database, or have used it already.
+/// Most responses need no database, or have used it already.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// True when the last probe had no answer.
@@ -28,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct DatabaseProbe(watch::Sender<bool>);
 
 impl DatabaseProbe {
-    /// Probes periodically. Never returns.
+    /// Never returns.
     pub async fn feel(&self, db: &PgPool) {
         let mut conn = None;
         loop {
@@ -55,7 +53,7 @@ impl DatabaseProbe {
     }
 }
 
-/// Responds in place of a handler that waits for the database. The handler continues in its own task.
+/// The handler continues in its own task.
 pub async fn answer(
     State((handlers, pulse)): State<(TaskTracker, DatabaseProbe)>,
     request: Request,

@@ -20,10 +20,9 @@ use serde_json::{Map, Value};
 
 use crate::http::kinds::{self, Kind};
 
-/// Result of a handler.
 pub type Result<T, E = Problem> = std::result::Result<T, E>;
 
-/// An error, without the members that depend on the request.
+/// Without the members that depend on the request.
 #[derive(Debug, Clone)]
 pub struct Problem(Box<Parts>);
 
@@ -42,12 +41,11 @@ impl Problem {
         Self(Box::new(Parts { kind, title, detail, members: Map::new(), headers: HeaderMap::new() }))
     }
 
-    /// Response to a request for a route that does not exist, or that is hidden from the caller. The two must not differ.
+    /// For a route that does not exist, or that is hidden from the caller. The two must not differ.
     pub fn no_such_route() -> Self {
         Self::new(&kinds::NOT_FOUND, "no such route")
     }
 
-    /// Replaces the title of the problem type.
     pub fn titled(mut self, title: &'static str) -> Self {
         self.0.title = title;
         self
@@ -58,18 +56,15 @@ impl Problem {
         self.0.headers.contains_key(RETRY_AFTER)
     }
 
-    /// HTTP status of the response.
     pub fn status(&self) -> StatusCode {
         self.0.kind.status
     }
 
-    /// Adds a member.
     pub fn with(mut self, member: &str, value: impl Serialize) -> Self {
         self.0.members.insert(member.to_owned(), serde_json::json!(value));
         self
     }
 
-    /// Adds members.
     pub fn with_members(mut self, members: Map<String, Value>) -> Self {
         self.0.members.extend(members);
         self
@@ -123,23 +118,23 @@ impl Problem {
         Self::invalid("token", "is not valid; the link may have expired or been used")
     }
 
-    /// The body is too slow; the connection is closed, because it is blocked by the body.
+    /// The connection is closed, because the body blocks it.
     pub fn body_too_slow() -> Self {
         Self::new(&kinds::REQUEST_TIMEOUT, "the request body did not arrive in time").with_header(CONNECTION, "close")
     }
 
-    /// A dependency is down, probably not for long.
+    /// Probably not for long.
     pub fn unavailable_for_now(detail: impl Into<String>) -> Self {
         Self::new(&kinds::FEATURE_UNAVAILABLE, detail).with_header(RETRY_AFTER, "1")
     }
 
-    /// The encryption key of this process is not the deployment's. Another process may have it.
+    /// Of this process. Another process may have the deployment's key.
     pub fn wrong_encryption_key(status: KeyStatus) -> Self {
         let detail = "the encryption key of this process is not the deployment's, so nothing was sealed or opened";
         Self::unavailable_for_now(format!("{detail}: {}", status.description())).with("encryption_key", status)
     }
 
-    /// The process is stopping and does not wait for the rest of the body (contract: workers 10).
+    /// The process does not wait for the rest of the body (contract: workers 10).
     pub fn stopping() -> Self {
         Self::unavailable_for_now("the service is stopping and did not wait for the rest of the request body")
             .with_header(CONNECTION, "close")
@@ -150,12 +145,11 @@ impl Problem {
         Self::new(&kinds::CAPACITY_EXHAUSTED, detail).with_header(RETRY_AFTER, "5")
     }
 
-    /// The rate limit is exceeded; the next request is allowed after this many seconds.
+    /// After this many seconds the next request is allowed.
     pub fn rate_limited(seconds: u64) -> Self {
         Self::rate_limited_by("too many requests", Duration::from_secs(seconds))
     }
 
-    /// A limit is exceeded until `wait` has passed.
     pub fn rate_limited_by(limit: impl Display, wait: Duration) -> Self {
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
         let mut problem = Self::new(&kinds::RATE_LIMITED, format!("{limit}; try again in {seconds} s"));
@@ -163,13 +157,13 @@ impl Problem {
         problem
     }
 
-    /// A defect of the service. The log has the cause; the response does not reveal it.
+    /// The log has the cause; the response does not reveal it.
     pub fn internal(error: &dyn std::fmt::Display) -> Self {
         tracing::error!(%error, "request failed with an internal error");
         Self::new(&kinds::INTERNAL, "internal error; the operator can find the cause in the logs by request_id")
     }
 
-    /// The operation was executed, but its result is not available.
+    /// The operation was executed.
     pub fn withheld(detail: String, members: Map<String, Value>) -> Self {
         Self::new(&kinds::DRIVER_ERROR, detail).with_members(members)
     }

@@ -1,12 +1,9 @@
-//! Threads that hash passwords. One hash takes a core for tens of milliseconds and 19 MiB of memory, and any client can request
-//! one by logging in.
+//! Threads that hash passwords. One hash takes a core for tens of milliseconds and 19 MiB, and any client can request one by
+//! logging in.
 //!
-//! There are as many threads as cores, which bounds the memory. They run at low priority: during a flood of logins, other
-//! requests still find a free core, and hashing gets the remaining processor time. A request takes a turn before it hashes. There
-//! are two turns for each thread, so that no thread idles. A request that reads the database before it hashes does so within its
-//! turn. Waiting logins therefore hold no connections, and the pool does not open additional ones, which would be slow at first.
-//! The number of waiting requests is bounded; beyond it, requests are answered with 503 immediately. A job keeps its turn until
-//! it is done, even if the client hangs up.
+//! One thread per core bounds the memory. Low priority leaves a core to other requests during a flood of logins. A request
+//! takes one of two turns per thread before it reads the database, so that waiting logins hold no connections. A job keeps its
+//! turn until it is done, even if the client hangs up.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -20,26 +17,23 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::http::error::{Problem, Result};
 
-/// Requests that wait for a turn, in addition to those that have one. They are a few seconds of work; a client would hardly wait
-/// longer.
+/// In addition to those that have a turn. They are a few seconds of work; a client would hardly wait longer.
 const MOST_WAITING: usize = 256;
-/// Turns per thread: while one request hashes, the next prepares.
+/// While one request hashes, the next prepares.
 const TURNS_A_THREAD: usize = 2;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The hashing threads. They end with the last clone and the last turn.
+/// They end with the last clone and the last turn.
 #[derive(Clone)]
 pub struct Hashing {
     jobs: Sender<Job>,
-    /// One permit for each request that has a turn or waits for one.
+    /// For requests that have a turn or wait for one.
     places: Arc<Semaphore>,
     turns: Arc<Semaphore>,
 }
 
 impl Hashing {
-    /// # Errors
-    /// The machine allows no more threads.
     pub fn start() -> io::Result<Self> {
         Self::start_with(thread::available_parallelism().map_or(1, NonZeroUsize::get), MOST_WAITING)
     }
@@ -59,10 +53,7 @@ impl Hashing {
         })
     }
 
-    /// Waits for a turn.
-    ///
-    /// # Errors
-    /// Too many other requests wait.
+    /// Too many waiting requests are an error.
     pub async fn turn(&self) -> Result<HashPermit> {
         let place = self.places.clone().try_acquire_owned();
         let place =
@@ -71,8 +62,6 @@ impl Hashing {
         Ok(HashPermit { jobs: self.jobs.clone(), held: Arc::new((turn, place)) })
     }
 
-    /// Waits for a turn and runs `hash` in it.
-    ///
     /// # Errors
     /// Too many other requests wait, or `hash` panics.
     pub async fn run<T: Send + 'static>(&self, hash: impl FnOnce() -> T + Send + 'static) -> Result<T> {
@@ -80,17 +69,12 @@ impl Hashing {
     }
 }
 
-/// Permission to run a hash.
 pub struct HashPermit {
     jobs: Sender<Job>,
     held: Arc<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
 }
 
 impl HashPermit {
-    /// Runs `hash` on one of the threads.
-    ///
-    /// # Errors
-    /// `hash` panics.
     pub async fn run<T: Send + 'static>(&self, hash: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         let (done, result) = oneshot::channel();
         let held = self.held.clone();

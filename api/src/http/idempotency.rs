@@ -1,4 +1,4 @@
-//! The `Idempotency-Key` header (contract: requests 17), its rules per route ([`RULES`]), and responses that are stored and
+//! The `Idempotency-Key` header (contract: requests 17): rules per route ([`RULES`]), and responses that are stored and
 //! repeated unchanged.
 
 use axum::extract::FromRequestParts;
@@ -19,12 +19,10 @@ use crate::http::problems::{self, ForeignErrorFormat};
 use crate::http::state::App;
 
 const HEADER: &str = "idempotency-key";
-/// Header that marks a repeated response.
+/// Marks a repeated response.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
-/// Maximum number of characters of a key.
 const MOST_CHARS: usize = 255;
 
-/// Idempotency key of the request, if it has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotencyKey(pub Option<String>);
 
@@ -42,18 +40,14 @@ impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
     }
 }
 
-/// Rule of a route for a key that was used before (contract: requests 17; billing 5). The OpenAPI document states it for each
-/// operation.
+/// For a key that was used before (contract: requests 17; billing 5). The OpenAPI document states it for each operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Rule {
-    /// Operation ID in the OpenAPI document.
     #[serde(skip)]
     pub operation: &'static str,
-    /// Effect of a different body.
     pub another_body: AnotherBody,
-    /// True when a repeated response has `Idempotent-Replayed: 1`.
+    /// With `Idempotent-Replayed: 1`.
     pub replayed_header: bool,
-    /// Lifetime of the key.
     pub kept: IdempotencyRecord,
 }
 
@@ -61,15 +55,12 @@ pub struct Rule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnotherBody {
-    /// The body is ignored; the first response is repeated.
     SameAnswer,
-    /// The response is a 409.
     Mismatch,
-    /// The card provider receives the key and rejects the request.
+    /// The provider receives the key.
     ProviderRefuses,
 }
 
-/// Lifetime of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IdempotencyRecord {
@@ -79,11 +70,9 @@ pub enum IdempotencyRecord {
     Owner,
     /// As long as the card provider stores it.
     Provider,
-    /// The key never expires.
     Forever,
 }
 
-/// Creations of agent sessions.
 pub const AGENT_SESSIONS: Rule = Rule {
     operation: "createAgentSession",
     another_body: AnotherBody::SameAnswer,
@@ -91,7 +80,6 @@ pub const AGENT_SESSIONS: Rule = Rule {
     kept: IdempotencyRecord::Made,
 };
 
-/// Messages to agent sessions.
 pub const MESSAGES: Rule = Rule {
     operation: "sendAgentMessage",
     another_body: AnotherBody::Mismatch,
@@ -99,7 +87,6 @@ pub const MESSAGES: Rule = Rule {
     kept: IdempotencyRecord::Owner,
 };
 
-/// Purchases by card.
 pub const CARD_PURCHASES: Rule = Rule {
     operation: "createCheckoutSession",
     another_body: AnotherBody::ProviderRefuses,
@@ -107,7 +94,6 @@ pub const CARD_PURCHASES: Rule = Rule {
     kept: IdempotencyRecord::Provider,
 };
 
-/// Purchases with cryptocurrencies.
 pub const CRYPTO_PURCHASES: Rule = Rule {
     operation: "createCryptoOrder",
     another_body: AnotherBody::SameAnswer,
@@ -115,21 +101,19 @@ pub const CRYPTO_PURCHASES: Rule = Rule {
     kept: IdempotencyRecord::Forever,
 };
 
-/// All rules; other operations ignore the key.
+/// Other operations ignore the key.
 pub const RULES: [Rule; 4] = [AGENT_SESSIONS, MESSAGES, CARD_PURCHASES, CRYPTO_PURCHASES];
 
 impl Rule {
-    /// Rule of the operation with this ID, if it has one.
     pub fn of(operation: &str) -> Option<Self> {
         RULES.into_iter().find(|rule| rule.operation == operation)
     }
 
-    /// Repeats a stored response.
     pub fn replay(self, given: StoredResponse) -> Response {
         self.marked(given.into_response())
     }
 
-    /// Repeats a successful response whose body counts as a large response.
+    /// The body counts as a large response.
     pub fn replay_counted(self, status: StatusCode, body: Vec<u8>, reservation: Reservation) -> Response {
         let mut response = (status, counted_json(body, reservation)).into_response();
         response.extensions_mut().insert(ForeignErrorFormat);
@@ -169,7 +153,6 @@ impl IntoParams for IdempotencyKey {
     }
 }
 
-/// A stored response, or one to be stored.
 #[derive(Debug, Clone)]
 pub struct StoredResponse {
     pub status: StatusCode,
@@ -177,16 +160,11 @@ pub struct StoredResponse {
 }
 
 impl StoredResponse {
-    /// A response with this status.
-    ///
-    /// # Errors
-    /// The body cannot be serialized.
     pub fn of(status: StatusCode, body: &impl Serialize) -> Result<Self> {
         let body = serde_json::to_string(body).map_err(|error| Problem::internal(&error))?;
         Ok(Self { status, body })
     }
 
-    /// The document of a problem for the request with this ID to `instance`.
     pub fn problem(app: &App, problem: Problem, instance: &str, request_id: &str) -> Self {
         let status = problem.status();
         let body = problems::document(problem.into(), status, &app.config.errors_url, instance, Some(request_id));

@@ -1,11 +1,10 @@
-//! Request bodies. Parsing is permissive about unknown fields and strict about types.
+//! Request bodies.
 //!
-//! A body is parsed twice: into JSON values, which proves that it is JSON and shows its fields, and from those into the handler's
-//! type. If the second step fails, it is repeated in a mode that collects every error. The readable rest of the body is validated
-//! all the same, so that the caller sees all errors at once.
+//! A body is parsed twice: into JSON values, and from those into the handler's type. If the second step fails, it is repeated
+//! in a mode that collects every error. The readable rest is validated all the same, so that the caller sees all errors at
+//! once.
 //!
-//! A value takes many times the memory of its text, for example `[]`. The values are therefore counted before any is created, and
-//! no value is created for fields that the handler does not know.
+//! A value takes many times the memory of its text, so the values are counted before any is created.
 
 mod exact;
 mod members;
@@ -35,10 +34,10 @@ use crate::http::{body, kinds, unknown_fields};
 use members::Members;
 use typed::MAX_MISTAKES;
 
-/// Maximum nesting depth of objects and arrays.
+/// Of objects and arrays.
 const MAX_DEPTH: usize = 128;
 
-/// A JSON object of type `T`; an empty body counts as an empty object.
+/// An empty body counts as an empty object.
 pub struct Json<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
@@ -50,7 +49,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     }
 }
 
-/// A JSON object from an unauthenticated caller, who gets no report of unknown fields (contract: requests 8).
+/// The unauthenticated caller gets no report of unknown fields (contract: requests 8).
 pub struct OpenJson<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequest<App> for OpenJson<T> {
@@ -70,10 +69,9 @@ pub fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) ->
     T::deserialize(deserializer).map(Some)
 }
 
-/// A JSON object that is not validated yet. It may lack members or have members of the wrong type; these errors are reported
-/// together with validation errors (contract: errors 4).
+/// Members may be missing or have the wrong type, which is reported together with validation errors (contract: errors 4).
 pub struct Unchecked<T> {
-    /// The body, with substitutes for wrong members. `None` if substitutes are not possible; then `errors` is not empty.
+    /// With substitutes for wrong members. `None` if substitutes are not possible; then `errors` is not empty.
     body: Option<T>,
     errors: Vec<FieldError>,
 }
@@ -92,7 +90,6 @@ impl<T: DeserializeOwned> FromRequest<App> for Unchecked<T> {
     }
 }
 
-/// An unvalidated JSON object from an unauthenticated caller.
 pub struct OpenUnchecked<T>(pub Unchecked<T>);
 
 impl<T: DeserializeOwned> FromRequest<App> for OpenUnchecked<T> {
@@ -109,7 +106,6 @@ impl<T: DeserializeOwned> FromRequest<App> for OpenUnchecked<T> {
 }
 
 impl<T: DeserializeOwned> Unchecked<T> {
-    /// An object at the path `at` in a body.
     pub fn at(object: Map<String, Value>, at: &str) -> Self {
         let mut unchecked = Self::of(object);
         unchecked.errors.iter_mut().for_each(|error| error.field = join_path(at, &error.field));
@@ -130,7 +126,6 @@ impl<T: DeserializeOwned> Unchecked<T> {
         }
     }
 
-    /// The known members of a whole body.
     fn declared(known: Map<String, Value>, bytes: &[u8]) -> Self {
         let mut errors = nuls(&known);
         errors.extend(rounded(bytes, field_names::<T>()));
@@ -139,25 +134,21 @@ impl<T: DeserializeOwned> Unchecked<T> {
         Self { body, errors }
     }
 
-    /// A member of the body, or the substitute for one of the wrong type.
+    /// Or the substitute for one of the wrong type.
     pub fn named<U>(&self, member: impl FnOnce(&T) -> Option<&U>) -> Option<&U> {
         self.body.as_ref().and_then(member)
     }
 
-    /// Returns the body if all members are present and have the right type, for handlers that check other conditions before
-    /// validation.
+    /// For handlers that check other conditions before validation.
     ///
     /// # Errors
-    /// All errors, including those of `rules`, if a member is missing or has the wrong type.
+    ///
+    /// All errors, including those of `rules`.
     pub fn typed(self, rules: impl FnOnce(&T) -> Result<(), Invalid>) -> Result<T, Invalid> {
         let is_typed = self.errors.is_empty();
         self.check(|body| if is_typed { Ok(body) } else { rules(&body).map(|()| body) })
     }
 
-    /// Returns the result of `parse`, which only validates the body.
-    ///
-    /// # Errors
-    /// All errors. A validation error at a member that is missing or has the wrong type is not reported again.
     pub fn check<U>(self, parse: impl FnOnce(T) -> Result<U, Invalid>) -> Result<U, Invalid> {
         let mut errors = self.errors;
         match self.body.map(parse) {
@@ -169,7 +160,7 @@ impl<T: DeserializeOwned> Unchecked<T> {
     }
 }
 
-/// Adds errors that are not below a field with a known error.
+/// Only those that are not below a field with a known error.
 fn add(errors: &mut Vec<FieldError>, others: Vec<FieldError>) {
     let known = errors.len();
     for error in others.into_iter().take(MAX_MISTAKES.saturating_sub(known)) {
@@ -179,11 +170,10 @@ fn add(errors: &mut Vec<FieldError>, others: Vec<FieldError>) {
     }
 }
 
-/// Fields of a body that the route ignores.
 #[derive(Deserialize)]
 struct NoFields {}
 
-/// A body that the route ignores. All its fields are unknown; other errors in it are harmless.
+/// All its fields are unknown; other errors in it are harmless.
 pub struct IgnoredBody;
 
 impl FromRequest<App> for IgnoredBody {
@@ -201,27 +191,22 @@ impl FromRequest<App> for IgnoredBody {
     }
 }
 
-/// Path prefix of routes without authentication, and the limit of their bodies in bytes (contract: requests 5).
+/// Prefix of routes without authentication, and limit in bytes (contract: requests 5).
 const SMALL_BODIES: (&str, usize) = ("/v1/auth/", 16 * 1024);
 
-/// Maximum size of a body in bytes, which depends on the route.
 fn body_limit(parts: &Parts, config: &ApiConfig) -> usize {
     let (prefix, limit) = SMALL_BODIES;
     let is_small = parts.extensions.get::<MatchedPath>().is_some_and(|path| path.as_str().starts_with(prefix));
     if is_small { config.max_body_bytes.min(limit) } else { config.max_body_bytes }
 }
 
-/// Maximum size of a body with files in bytes, on the routes that take them.
 const LARGE_BODY: usize = 24 * 1024 * 1024;
 
-/// Memory that a large body takes, as a multiple of its size: the text, its values and what they are parsed into.
+/// Of its size: the text, its values and the parsed type.
 const LARGE_BODY_FACTOR: u64 = 3;
 
-/// Reads a JSON object on a route that also takes files. A body beyond the size of other routes reserves memory as a large
-/// response of the account does, until the caller drops the reservation.
-///
-/// # Errors
-/// The body is too large, too slow, cut off, or no JSON object, or the account has too many large bodies and responses.
+/// On a route that also takes files. A body beyond the size of other routes reserves memory as a large response of the account
+/// does, until the caller drops the reservation.
 pub async fn read_large<T: DeserializeOwned>(
     request: Request,
     app: &App,
@@ -264,10 +249,6 @@ async fn reserve_and_read(body: Body, app: &App, account: AccountId) -> Result<(
     }
 }
 
-/// Reads a whole body within the size and time limits.
-///
-/// # Errors
-/// The body is too large, too slow, or cut off.
 pub async fn read(parts: &Parts, body: Body, config: &ApiConfig) -> Result<Bytes> {
     let limit = body_limit(parts, config);
     // The declared length allows a rejection before any byte is read.
@@ -296,7 +277,6 @@ fn not_read(error: &(dyn Error + Send + Sync + 'static), limit: usize) -> Proble
     }
 }
 
-/// Sender of a body.
 #[derive(Debug, Clone, Copy)]
 enum Caller {
     Anybody,
@@ -323,10 +303,7 @@ fn object<T: DeserializeOwned>(
     object.ok_or_else(|| Problem::invalid("body", "must be a JSON object"))
 }
 
-/// Checks that a body can be parsed without much memory (contract: requests 3, 18).
-///
-/// # Errors
-/// The body is nested too deeply or has too many values.
+/// Without much memory (contract: requests 3, 18).
 pub fn require_few_values(bytes: &[u8], most: usize) -> Result<()> {
     let JsonStructure { depth, values } = shape(bytes);
     if depth > MAX_DEPTH {
@@ -339,8 +316,6 @@ pub fn require_few_values(bytes: &[u8], most: usize) -> Result<()> {
     Ok(())
 }
 
-/// # Errors
-/// The request does not declare its body as JSON.
 pub fn require_json(headers: &HeaderMap) -> Result<()> {
     if is_json(headers) {
         return Ok(());
@@ -357,11 +332,9 @@ fn is_json(headers: &HeaderMap) -> bool {
     !encoded && (essence == "application/json" || essence.starts_with("application/") && essence.ends_with("+json"))
 }
 
-/// Structure of a JSON text before parsing.
 struct JsonStructure {
-    /// Nesting depth of objects and arrays.
+    /// Of objects and arrays.
     depth: usize,
-    /// Number of values and member names.
     values: usize,
 }
 
@@ -418,7 +391,6 @@ fn is_under(field: &str, ancestor: &str) -> bool {
     field.strip_prefix(ancestor).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// Names of the fields that `T` declares to serde.
 fn field_names<T: DeserializeOwned>() -> &'static [&'static str] {
     let mut names: &'static [&'static str] = &[];
     // Always fails; it only records the field names.
@@ -543,7 +515,7 @@ mod tests {
         }
     }
 
-    /// Contract: limits 5. Finding ten times as many rounded members takes about ten times as long.
+    /// Contract: limits 5. Ten times as many rounded members take about ten times as long.
     #[test]
     fn looking_for_rounded_integers_takes_time_that_is_linear_in_the_body() {
         let time = |members: usize| {

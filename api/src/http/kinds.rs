@@ -4,18 +4,14 @@ use std::ptr;
 
 use axum::http::StatusCode;
 
-/// A problem type.
 #[derive(Debug)]
 pub struct Kind {
-    /// Last segment of the type URI.
     pub slug: &'static str,
-    /// Default title.
     pub title: &'static str,
-    /// HTTP status.
     pub status: StatusCode,
-    /// Explanation for people.
+    /// For people.
     pub meaning: &'static str,
-    /// Advice to the caller, for people.
+    /// To the caller, for people.
     pub remedy: &'static str,
 }
 
@@ -171,7 +167,7 @@ pub static FEATURE_UNAVAILABLE: Kind = Kind {
     remedy: "With a Retry-After header: repeat the request after that many seconds. With status 403: delete unused resources, or \
              upgrade the account. Otherwise ask the operator.",
 };
-/// Same type with another status. It has no page of its own, because a page belongs to a slug.
+/// [`FEATURE_UNAVAILABLE`] with another status. It has no page of its own, because a page belongs to a slug.
 pub static PROFILE_LIMIT: Kind = Kind {
     slug: FEATURE_UNAVAILABLE.slug,
     title: FEATURE_UNAVAILABLE.title,
@@ -224,7 +220,7 @@ pub static SESSION_TIMEOUT: Kind = Kind {
              error.",
 };
 
-/// All problem types with a slug of their own, in the order of the index page.
+/// With a slug of their own, in the order of the index page.
 pub static ALL: [&Kind; 21] = [
     &BAD_REQUEST,
     &VALIDATION_FAILED,
@@ -249,11 +245,11 @@ pub static ALL: [&Kind; 21] = [
     &SESSION_TIMEOUT,
 ];
 
-/// Types that share the slug of another type.
+/// They share the slug of another type.
 static LIMITS: [&Kind; 6] =
     [&PROFILE_LIMIT, &SNAPSHOT_LIMIT, &PROFILE_BYTES_LIMIT, &AGENT_BYTES_LIMIT, &PROXY_LIMIT, &STREAM_LIMIT];
 
-/// Names of types whose title does not identify them.
+/// Their title does not identify them.
 static NAMES: [(&Kind, &str); 7] = [
     (&MFA_STEP_UP_REQUIRED, "MfaStepUpRequired"),
     (&PROFILE_LIMIT, "ProfileLimit"),
@@ -265,23 +261,20 @@ static NAMES: [(&Kind, &str); 7] = [
 ];
 
 impl Kind {
-    /// Unique name for programs.
     pub fn name(&self) -> &'static str {
         NAMES.into_iter().find(|(kind, _)| ptr::eq(*kind, self)).map_or(self.title, |(_, name)| name)
     }
 }
 
-/// All types that [`Kind::name`] distinguishes, in the order of the index page.
+/// Distinguished by [`Kind::name`], in the order of the index page.
 pub fn named() -> impl Iterator<Item = &'static Kind> {
     ALL.into_iter().chain(LIMITS)
 }
 
-/// The type with this slug.
 pub fn find(slug: &str) -> Option<&'static Kind> {
     ALL.into_iter().find(|kind| kind.slug == slug)
 }
 
-/// The default type of a status.
 pub fn of_status(status: StatusCode) -> &'static Kind {
     match status {
         StatusCode::UNAUTHORIZED => &UNAUTHORIZED,

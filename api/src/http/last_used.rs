@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 const WRITE_EVERY: Duration = Duration::from_secs(5);
 
-/// Uses that are not written yet.
+/// Not written yet.
 #[derive(Default)]
 pub struct LastUsed(Mutex<CredentialUse>);
 
@@ -25,7 +25,6 @@ struct CredentialUse {
 }
 
 impl LastUsed {
-    /// Records a use.
     pub fn note(&self, credential: Credential) {
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match credential {
@@ -40,7 +39,7 @@ impl LastUsed {
         }
     }
 
-    /// Writes periodically, and once more at the end.
+    /// Once more at the end.
     pub async fn write(&self, db: &PgPool, end: &CancellationToken) {
         loop {
             let ended = end.run_until_cancelled(tokio::time::sleep(WRITE_EVERY)).await.is_none();
@@ -54,10 +53,6 @@ impl LastUsed {
         }
     }
 
-    /// Writes immediately, before times of use are shown.
-    ///
-    /// # Errors
-    /// The database fails.
     pub async fn write_now(&self, db: &PgPool) -> sqlx::Result<()> {
         let used = mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         if used.keys.is_empty() && used.web_sessions.is_empty() {

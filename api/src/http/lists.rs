@@ -21,7 +21,6 @@ use crate::http::error::Result;
 use crate::http::openapi::{query, shared};
 use crate::http::state::App;
 
-/// Query parameters of a request.
 pub struct Query(Vec<(String, String)>);
 
 impl<S: Sync> FromRequestParts<S> for Query {
@@ -38,10 +37,8 @@ impl Query {
         Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
     }
 
-    /// Returns the parameter with this name.
-    ///
-    /// # Errors
-    /// The parameter is repeated, so that the intended value is unknown, or contains U+0000, which the database cannot compare.
+    /// A repeated parameter is an error, because the intended value is unknown, and so is U+0000, which the database cannot
+    /// compare.
     pub fn text(&self, name: &str) -> Result<Option<&str>, Invalid> {
         let mut given = self.0.iter().filter(|(given, _)| given == name).map(|(_, value)| value.as_str());
         let Some(value) = given.next() else { return Ok(None) };
@@ -54,34 +51,21 @@ impl Query {
         Ok(Some(value))
     }
 
-    /// Returns the result of `parse` for the parameter with this name.
-    ///
-    /// # Errors
-    /// As [`Query::text`], or the error of `parse`.
+    /// As [`Query::text`], then with `parse`.
     pub fn parsed<T>(&self, name: &str, parse: impl FnOnce(&str) -> Result<T, Invalid>) -> Result<Option<T>, Invalid> {
         self.text(name)?.map(parse).transpose()
     }
 
-    /// Returns the filters of a list, or all errors in them and in the page parameters (contract: errors 4).
-    ///
-    /// # Errors
-    /// A filter is invalid.
+    /// Or all errors in the filters and in the page parameters (contract: errors 4).
     pub fn filters<T>(&self, filters: Result<T, Invalid>, limits: &Limits) -> Result<T, Invalid> {
         filters.map_err(|invalid| invalid.and(self.limit(limits)).and(self.text("cursor")))
     }
 
-    /// Returns the maximum number of entries of a page.
-    ///
-    /// # Errors
-    /// On `limit`.
     pub fn limit(&self, limits: &Limits) -> Result<u32, Invalid> {
         self.number("limit", limits.page_default, limits.page_max)
     }
 
-    /// Returns a number from 1 to `max`.
-    ///
-    /// # Errors
-    /// On the parameter.
+    /// From 1 to `max`.
     pub fn number(&self, name: &str, default: u32, max: u32) -> Result<u32, Invalid> {
         let Some(text) = self.text(name)? else { return Ok(default) };
         let number = text.parse().ok().filter(|number| (1..=max).contains(number));
@@ -89,7 +73,7 @@ impl Query {
     }
 }
 
-/// Parameters of every paginated list, for the OpenAPI document.
+/// For the OpenAPI document.
 pub struct Paging;
 
 impl IntoParams for Paging {
@@ -108,17 +92,14 @@ impl IntoParams for Paging {
     }
 }
 
-/// Entries of a list.
 pub trait ListItem: ToSchema {
-    /// Name of the list, or of a page of it, in the OpenAPI document.
+    /// Of the list, or of a page of it, in the OpenAPI document.
     const LIST: &'static str;
-    /// Description of the list.
     const MEANING: &'static str;
-    /// Description of the entries, if that of the list is not sufficient.
+    /// Set if the description of the list is not sufficient.
     const ENTRIES: Option<&'static str> = None;
 }
 
-/// A complete list in one response.
 #[derive(Serialize)]
 pub struct List<T> {
     data: Vec<T>,
@@ -130,7 +111,6 @@ impl<T> FromIterator<T> for List<T> {
     }
 }
 
-/// A page of a list.
 #[derive(Serialize)]
 pub struct Page<T> {
     pub data: Vec<T>,
@@ -139,19 +119,16 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
-    /// A page and the cursor of the next one.
     pub fn new(data: Vec<T>, next_cursor: Option<String>) -> Self {
         Self { data, has_more: next_cursor.is_some(), next_cursor }
     }
 
-    /// Converts each entry of the page.
     pub fn map<U>(self, entry: impl FnMut(T) -> U) -> Page<U> {
         let Self { data, has_more, next_cursor } = self;
         Page { data: data.into_iter().map(entry).collect(), has_more, next_cursor }
     }
 }
 
-/// A complete list as one page.
 impl<T> FromIterator<T> for Page<T> {
     fn from_iter<I: IntoIterator<Item = T>>(entries: I) -> Self {
         Self::new(entries.into_iter().collect(), None)
@@ -198,10 +175,7 @@ macro_rules! named_by_their_entries {
 
 named_by_their_entries!(List Page);
 
-/// Returns the page that `query` requests. `fetch` returns up to a number of entries after the one with an ID.
-///
-/// # Errors
-/// On `limit` and `cursor`, and when the database fails.
+/// `fetch` returns up to a number of entries after the one with an ID.
 pub async fn page<T>(
     app: &App,
     query: &Query,
@@ -212,10 +186,7 @@ pub async fn page<T>(
     weighed_page(app, query, scope, id_of, |_| 0, fetch).await
 }
 
-/// Same for entries that may be large: the page ends with the entry that brings it to `limits.page_bytes`.
-///
-/// # Errors
-/// On `limit` and `cursor`, and when the database fails.
+/// Entries may be large: the page ends with the entry that brings it to `limits.page_bytes`.
 pub async fn weighed_page<T>(
     app: &App,
     query: &Query,
@@ -244,7 +215,7 @@ pub async fn weighed_page<T>(
     Ok(Page { data, has_more, next_cursor })
 }
 
-/// Number of entries up to and including the one that brings the size to `most` bytes.
+/// The last one brings the size to `most` bytes.
 fn light_enough<T>(data: &[T], most: usize, bytes_of: impl Fn(&T) -> usize) -> usize {
     let mut bytes = 0_usize;
     let heavy = data.iter().position(|entry| {

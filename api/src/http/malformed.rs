@@ -1,8 +1,8 @@
-//! Problem documents for input that is not an HTTP request.
+//! Problem documents for input that is not an HTTP request. hyper rejects a head that it cannot parse with a bare status line,
+//! which no layer sees.
 //!
-//! hyper rejects a head that it cannot parse with a bare status line, which no layer sees. The sender of such a request needs an
-//! explanation most, so the connection replaces the bare response with a problem document. Responses of the service always have a
-//! request ID; a response without one is hyper's.
+//! The connection replaces it with a problem document. Responses of the service always have a request ID; a response without
+//! one is hyper's.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -17,18 +17,15 @@ use crate::http::kinds;
 use crate::http::problems::{MEDIA_TYPE, document};
 use crate::http::request_id;
 
-/// A connection that replaces bare rejections.
 pub struct RejectionRewriter<S> {
     stream: S,
     errors_url: String,
-    /// Beginning of the request.
     asked: Vec<u8>,
-    /// True when the request was answered; further input belongs to another request.
+    /// Further input belongs to another request.
     answered: bool,
     explained: Option<RewrittenRejection>,
 }
 
-/// Replacement for a bare rejection of `bare_len` bytes.
 struct RewrittenRejection {
     answer: Vec<u8>,
     written: usize,
@@ -40,7 +37,6 @@ impl<S> RejectionRewriter<S> {
         Self { stream, errors_url: errors_url.to_owned(), asked: Vec::new(), answered: false, explained: None }
     }
 
-    /// Records the beginning of a request.
     fn note(&mut self, read: &[u8]) {
         if read.is_empty() {
             return;
@@ -52,19 +48,18 @@ impl<S> RejectionRewriter<S> {
         self.asked.extend_from_slice(&read[..read.len().min(room)]);
     }
 
-    /// Builds the problem that replaces a bare rejection.
     fn explain(&self, status: StatusCode, head: &str) -> Vec<u8> {
         let path = if self.answered { "" } else { path_in(&self.asked) };
         explain(status, head, &self.errors_url, path)
     }
 }
 
-/// Bytes of a request that are recorded to find its path; far more than any valid path has.
+/// To find the path; far more than any valid path has.
 const KEPT: usize = 2_048;
 
 const NO_BODY: &str = "content-length: 0\r\n";
 
-/// Path of a request with this beginning, as far as it is known; empty when it is not recognisable.
+/// Empty when it is not recognisable.
 fn path_in(asked: &[u8]) -> &str {
     let line = asked.split(u8::is_ascii_control).next().unwrap_or_default();
     let Ok(line) = std::str::from_utf8(line) else { return "" };
@@ -74,7 +69,7 @@ fn path_in(asked: &[u8]) -> &str {
     if is_method && path.starts_with('/') && path.is_ascii() { path } else { "" }
 }
 
-/// Status and head of a response that hyper wrote.
+/// From a response that hyper wrote.
 fn bare_refusal(written: &[u8]) -> Option<(StatusCode, &str)> {
     if !written.starts_with(b"HTTP/1.1 4") || !written.ends_with(b"\r\n\r\n") {
         return None;

@@ -16,13 +16,12 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use crate::http::buckets::Bucket;
 
-/// Histogram buckets in seconds, from a response out of memory to an operation at its timeout.
+/// From a response out of memory to an operation at its timeout.
 const SECONDS: [f64; 15] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0];
 
 const AUTH: Counter<1> = Counter::new("service_auth_total", "Authentications, by outcome.", ["outcome"])
     .starting_with(|| AuthOutcome::ALL.map(|outcome| [outcome.label()]).into());
 
-/// Outcome of an authentication.
 #[derive(Debug, Clone, Copy)]
 pub enum AuthOutcome {
     Ok,
@@ -55,7 +54,6 @@ const OAUTH_TOKENS: Counter<1> =
     Counter::new("service_oauth_token_total", "Requests for an OAuth access token, by outcome.", ["outcome"])
         .starting_with(|| OauthOutcome::ALL.map(|outcome| [outcome.label()]).into());
 
-/// Outcome of a request for an OAuth access token.
 #[derive(Debug, Clone, Copy)]
 pub enum OauthOutcome {
     Ok,
@@ -78,7 +76,7 @@ impl OauthOutcome {
         Self::Error,
     ];
 
-    /// The label; for errors of RFC 6749, section 5.2, the error code of the RFC.
+    /// For errors of RFC 6749, section 5.2, the error code of the RFC.
     pub fn label(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -141,7 +139,6 @@ const LIMIT_FALLBACKS: Counter<1> = Counter::new(
 )
 .starting_with(|| Bucket::ALL.into_iter().map(|bucket| [bucket.label()]).collect());
 
-/// Outcome of a rate limit check.
 #[derive(Debug, Clone, Copy)]
 pub enum LimitOutcome {
     Allowed,
@@ -163,7 +160,7 @@ pub fn count_limit(bucket: Bucket, outcome: LimitOutcome) {
     LIMITS.with([bucket.label(), outcome.label()]).increment(1);
 }
 
-/// Counts a rate limit check that Redis did not answer in time.
+/// Redis did not answer in time.
 pub fn count_limit_fallback(bucket: Bucket) {
     LIMIT_FALLBACKS.with([bucket.label()]).increment(1);
 }
@@ -208,7 +205,6 @@ pub fn count_refusal(refusal: Refusal) {
     CREATES_REFUSED.with([refusal.label()]).increment(1);
 }
 
-/// Changes the number of requests that wait for a browser.
 pub fn note_waiting(more: f64) {
     CREATES_WAITING.series().increment(more);
 }
@@ -220,12 +216,9 @@ const BYOK_TESTS: Counter<1> = Counter::new(
 )
 .starting_with(|| ByokTest::all().map(|test| [test.label()]).collect());
 
-/// Outcome of a test of a model provider key.
 #[derive(Debug, Clone, Copy)]
 pub enum ByokTest {
-    /// The account has no key.
     NotSet,
-    /// The provider was asked.
     Done(TestOutcome),
 }
 
@@ -256,13 +249,11 @@ const LIVEKIT_TOKENS: Counter<2> = Counter::new(
     live::Role::ALL.iter().flat_map(|role| outcomes.map(|outcome| [role.name(), outcome.label()])).collect()
 });
 
-/// Outcome of a request for a LiveKit token.
 #[derive(Debug, Clone, Copy)]
 pub enum TokenOutcome {
     Ok,
     NotFound,
     Forbidden,
-    /// No machine has capacity.
     NoMac,
     /// The secret of the machine cannot be decrypted.
     SecretUnreadable,
@@ -293,17 +284,14 @@ const MAC_NODES: Counter<1> = Counter::new(
 )
 .starting_with(|| RegisterOutcome::ALL.map(|outcome| [outcome.label()]).into());
 
-/// Outcome of the registration of a machine for video.
 #[derive(Debug, Clone, Copy)]
 pub enum RegisterOutcome {
     Ok,
-    /// The registration is invalid.
     Validation,
     /// The deployment has no key to encrypt the secret.
     EncryptionError,
     /// The caller is not staff; for other callers the route does not exist.
     NotFound,
-    /// The database failed.
     Unknown,
 }
 
@@ -329,15 +317,11 @@ const CARD_WEBHOOKS: Counter<1> =
     Counter::new("service_card_webhook_total", "Events received from the card provider, by outcome.", ["outcome"])
         .starting_with(|| CardWebhook::ALL.map(|outcome| [outcome.label()]).into());
 
-/// Outcome of an event of the card provider.
 #[derive(Debug, Clone, Copy)]
 pub enum CardWebhook {
     Handled,
-    /// The event was received before.
     Duplicate,
-    /// The event is not relevant.
     Ignored,
-    /// The service failed.
     Error,
     SignatureInvalid,
     SignatureMissing,
@@ -382,10 +366,8 @@ const CRYPTO_WEBHOOKS: Counter<1> = Counter::new(
 )
 .starting_with(|| CryptoWebhook::ALL.map(|outcome| [outcome.label()]).into());
 
-/// Outcome of a notification of the crypto processor.
 #[derive(Debug, Clone, Copy)]
 pub enum CryptoWebhook {
-    /// The notification was accepted.
     Ok,
     SignatureInvalid,
     SignatureMissing,
@@ -421,7 +403,6 @@ pub fn count_panic() {
 const BUILD: Gauge<1> =
     Gauge::new("service_build_info", "Always 1. The labels hold the build of this process.", ["version"]);
 
-/// Metrics of the API.
 const METRICS: [&dyn MetricDeclaration; 28] = [
     &REQUESTS,
     &AUTH,
@@ -453,17 +434,12 @@ const METRICS: [&dyn MetricDeclaration; 28] = [
     &REQUEST_TIME,
 ];
 
-/// Returns the metrics of the API and of the crates that it uses.
 fn declared() -> impl Iterator<Item = &'static dyn MetricDeclaration> {
     let of_crates = kitfleet_jobs::METRICS.iter().chain(kitfleet_models::METRICS);
     areas::metrics().chain(of_crates.copied()).chain(METRICS)
 }
 
-/// Installs the metrics recorder of this process, once, and registers the metrics of the API and `of_others`. A second call
-/// registers nothing and returns the same recorder. Counts before the call are lost.
-///
-/// # Errors
-/// Another recorder is installed.
+/// Counts before the call are lost. A second call registers nothing and returns the same recorder.
 pub fn install(of_others: &[&'static dyn MetricDeclaration]) -> std::result::Result<PrometheusHandle, String> {
     static HANDLE: OnceLock<std::result::Result<PrometheusHandle, String>> = OnceLock::new();
     HANDLE.get_or_init(|| install_recorder(of_others)).clone()
@@ -514,15 +490,14 @@ const CLOCK_SKEW: Gauge = Gauge::new(
 )
 .read_from_database();
 
-/// State of the deployment, from the database.
 pub struct DeploymentState {
     pub sessions: [(SessionStatus, i64); 3],
     pub workers: [(&'static str, i64); 4],
     pub slots: Slots,
     pub backlogs: Vec<Backlog>,
-    /// Ages in seconds, by kind.
+    /// In seconds, by kind.
     pub secrets: [(&'static str, f64); 2],
-    /// Seconds that the clock of this process is ahead of the database's clock.
+    /// This process's clock is ahead of the database's by these seconds.
     pub clock_skew: f64,
 }
 
@@ -554,7 +529,7 @@ const REDIS_UP: Gauge = Gauge::new(
     [],
 );
 
-/// Records whether the database was readable and, if configured, whether Redis answered.
+/// Redis only if it is configured.
 pub fn note_reachable(database: bool, redis: Option<bool>) {
     DATABASE_UP.series().set(u8::from(database));
     if let Some(redis) = redis {
@@ -562,7 +537,7 @@ pub fn note_reachable(database: bool, redis: Option<bool>) {
     }
 }
 
-/// Removes the gauges that are read from the database from a scrape.
+/// Removes gauges whose values are from the database.
 pub fn without_the_databases(scrape: &str) -> String {
     let absent: Vec<_> = declared().filter(|metric| metric.is_from_database()).map(MetricDeclaration::name).collect();
     let is_absent = |line: &str| {
@@ -575,7 +550,6 @@ pub fn without_the_databases(scrape: &str) -> String {
 const POOL: Gauge<1> =
     Gauge::new("service_db_pool_connections", "Database connections of this process's pool, by state.", ["state"]);
 
-/// Records the state of this process's pool.
 pub fn note_pool(idle: usize, all: u32) {
     let idle = u32::try_from(idle).unwrap_or(all).min(all);
     POOL.with(["idle"]).set(idle);
@@ -588,12 +562,10 @@ const ENCRYPTION_KEY: Gauge = Gauge::new(
     [],
 );
 
-/// Records the result of the encryption key check.
 pub fn note_encryption_key(status: KeyStatus) {
     ENCRYPTION_KEY.series().set(u8::from(status.is_usable()));
 }
 
-/// Converts a count for a gauge.
 fn number(count: i64) -> f64 {
     u32::try_from(count).map_or(f64::from(u32::MAX), f64::from)
 }
@@ -605,7 +577,7 @@ const CHAINS: Gauge<1> = Gauge::new(
 )
 .read_from_database();
 
-/// Records whether this scheduled job has its next tick in the queue.
+/// The next tick of the job is in the queue.
 pub fn note_chain(chain: &'static str, pending: bool) {
     CHAINS.with([chain]).set(if pending { 1.0 } else { 0.0 });
 }

@@ -1,4 +1,4 @@
-//! Request ID header, span, log line and counters of every request.
+//! Request ID, span, log line and counters of every request.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Instant;
@@ -39,7 +39,7 @@ pub async fn requests(mut request: Request, next: Next) -> Response {
     response
 }
 
-/// A handler that panics answers 500, like any other defect.
+/// With a 500, like any other defect.
 pub async fn panics(request: Request, next: Next) -> Response {
     let caught = AssertUnwindSafe(next.run(request)).catch_unwind().await;
     caught.unwrap_or_else(|_| {
@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    /// Contract: operators 5. A handler that panics is counted.
+    /// Contract: operators 5.
     #[tokio::test]
     async fn a_handler_that_panics_is_counted() {
         let told = metrics::install(&[]).expect("a recorder");

@@ -1,5 +1,4 @@
 //! Parts of the OpenAPI document that derive macros cannot express: sets of problems, shared parameters and named schemas.
-//! [`crate::document`] assembles the document.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +13,6 @@ use utoipa::openapi::{ArrayBuilder, ObjectBuilder, RefOr, Required, Response, Sc
 
 use crate::http::kinds::{self, Kind};
 
-/// Sets of problems that routes share. A route can have several sets, and it can answer every problem of each.
 macro_rules! problem_sets {
     ($($(#[$doc:meta])* $name:ident: $($kind:ident)*;)*) => {$(
         $(#[$doc])*
@@ -166,7 +164,7 @@ problem_sets! {
     Driving: CONFLICT SESSION_DESTROYED DRIVER_ERROR DRIVER_NOT_INTEGRATED FEATURE_UNAVAILABLE SESSION_TIMEOUT;
 }
 
-/// Each problem type has a separate key, so that types with the same status do not replace each other.
+/// Types with the same status do not replace each other.
 fn problem(kind: &'static Kind) -> (String, RefOr<Response>) {
     (problem_key(kind), RefOr::T(Response::new("")))
 }
@@ -176,21 +174,17 @@ pub fn problem_key(kind: &Kind) -> String {
     format!("{} {}", kind.status.as_u16(), kind.name())
 }
 
-/// Member of a parameter that holds its shared name.
 pub const SHARED_AS: &str = "x-shared-as";
 
-/// A parameter that routes share under this name.
 pub fn shared(name: &str, parameter: ParameterBuilder) -> Parameter {
     parameter.extensions(Some(ExtensionsBuilder::new().add(SHARED_AS, name).build())).build()
 }
 
-/// An optional query parameter.
 pub fn query(name: &str, what: &str, schema: RefOr<Schema>) -> ParameterBuilder {
     let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Query).required(Required::False);
     parameter.description(Some(what)).schema(Some(schema))
 }
 
-/// An ID that begins with `prefix`.
 pub fn id_schema(prefix: &str) -> RefOr<Schema> {
     let pattern = format!("^{prefix}_[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}$");
     let example = format!("{prefix}_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5");
@@ -198,7 +192,7 @@ pub fn id_schema(prefix: &str) -> RefOr<Schema> {
     RefOr::T(Schema::Object(schema.examples([example]).build()))
 }
 
-/// Scopes that a credential can have; scopes for staff only are excluded.
+/// Scopes for staff only are excluded.
 pub fn grantable_scopes() -> RefOr<Schema> {
     let names: Vec<_> = Scope::NAMES.iter().copied().filter(|name| *name != Scope::Admin.name()).collect();
     let what = "Scopes of the credential; the caller can grant only scopes of their own credential";
@@ -207,18 +201,17 @@ pub fn grantable_scopes() -> RefOr<Schema> {
     RefOr::T(Schema::Array(scopes.description(Some(what)).build()))
 }
 
-/// The tier of an account.
 pub fn tier() -> RefOr<Schema> {
     named("AccountTier", one_of(Tier::NAMES, None))
 }
 
-/// An enumeration. Its name in the document combines its object and member, such as `CaptureKind`, unless it is [`named`].
+/// Its name in the document combines its object and member, such as `CaptureKind`, unless it is [`named`].
 pub fn one_of(values: &[&str], default: Option<&str>) -> RefOr<Schema> {
     let schema = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(values.iter().copied()));
     RefOr::T(Schema::Object(schema.default(default.map(Value::from)).build()))
 }
 
-/// A nullable member of a request body; null is the same as absent.
+/// null is the same as absent.
 pub fn or_null(mut schema: RefOr<Schema>) -> RefOr<Schema> {
     if let RefOr::T(Schema::Array(array)) = &mut schema {
         array.schema_type = SchemaType::from_iter([Type::Array, Type::Null]);
@@ -239,7 +232,6 @@ pub fn literally_true() -> RefOr<Schema> {
     RefOr::T(Schema::Object(schema.build()))
 }
 
-/// A schema with its own name in the document.
 pub fn named(name: &str, mut schema: RefOr<Schema>) -> RefOr<Schema> {
     if let RefOr::T(Schema::Object(object)) = &mut schema {
         object.title = Some(name.to_owned());
@@ -247,7 +239,7 @@ pub fn named(name: &str, mut schema: RefOr<Schema>) -> RefOr<Schema> {
     schema
 }
 
-/// An object whose `kind` determines its fields. The name of each variant combines its kind and the name of the union.
+/// Its `kind` determines its fields. The name of each variant combines its kind and the name of the union.
 pub fn tagged<const N: usize>(name: &str, variants: [(&str, RefOr<Schema>); N]) -> RefOr<Schema> {
     let variants = variants.map(|(kind, mut fields)| {
         if let RefOr::T(Schema::Object(object)) = &mut fields {

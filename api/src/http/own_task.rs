@@ -1,8 +1,5 @@
-//! Runs every request in its own task.
-//!
 //! hyper drops a handler's future when the client hangs up. A transaction whose `begin` is dropped midway would return to the
-//! pool still open, and later requests would lose their commits in it. A claim whose waiter is gone would never be answered. In
-//! its own task, a handler always runs to its end.
+//! pool still open, and later requests would lose their commits in it. A claim whose waiter is gone would never be answered.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;

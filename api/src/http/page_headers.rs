@@ -1,6 +1,5 @@
-//! Headers that protect pages (contract: pages 3, 7). One layer sets them on every HTML response, so that no page lacks them. A
-//! page that needs another policy sets its own `Content-Security-Policy`, to which the layer adds only a missing rule about
-//! frames.
+//! Headers that protect pages (contract: pages 3, 7). A page that needs another policy sets its own `Content-Security-Policy`,
+//! to which the layer adds only a missing rule about frames.
 
 use axum::http::header::{
     CONTENT_SECURITY_POLICY, CONTENT_TYPE, Entry, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
@@ -8,15 +7,14 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 
-/// A page uses only resources of this service. Browsers never submit its forms natively, because that would put a password into a
-/// URL if a script failed to load.
+/// Only resources of this service. Browsers never submit its forms natively, because that would put a password into a URL if a
+/// script failed to load.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
 const FRAME_ANCESTORS: &str = "frame-ancestors";
 
 pub async fn protect(mut response: Response) -> Response {
     let headers = response.headers_mut();
-    // Browsers must not guess the content type.
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if is_page(headers) {
         protect_page(headers);
@@ -49,7 +47,6 @@ fn protect_page(headers: &mut HeaderMap) {
     }
 }
 
-/// Rule of a policy about framing the page.
 fn frame_ancestors(policy: &str) -> Option<&str> {
     let mut directives = policy.split(';').map(str::trim);
     directives.find_map(|directive| directive.strip_prefix(FRAME_ANCESTORS)).map(str::trim)

@@ -18,15 +18,13 @@ use crate::http::error::{Problem, Result};
 use crate::http::kinds;
 use crate::http::openapi::{id_schema, shared};
 
-/// A resource with an ID in paths.
 pub trait Resource: FromStr + Display {
-    /// Name in messages.
+    /// In messages.
     const NAME: &'static str;
-    /// Prefix of the IDs.
     const PREFIX: &'static str;
-    /// Name of the ID type in the OpenAPI document.
+    /// Of the ID type in the OpenAPI document.
     const IDS: &'static str;
-    /// Name of the path parameter.
+    /// Of the path parameter.
     const PARAMETER: &'static str = "id";
 }
 
@@ -86,16 +84,15 @@ impl Resource for DownloadId {
     const PARAMETER: &'static str = "download_id";
 }
 
-/// The same response for an unknown ID, an ID of another account and a malformed ID.
+/// For an unknown ID, an ID of another account and a malformed ID.
 pub fn not_found<T: Resource>() -> Problem {
     Problem::new(&kinds::NOT_FOUND, format!("there is no {} with this id", T::NAME))
 }
 
-/// Resource ID from a path. A malformed ID is not an error until it is looked up: it is one more resource that does not exist.
+/// A malformed ID is not an error until it is looked up: it is one more resource that does not exist.
 pub struct IdPath<T>(Option<T>);
 
 impl<T: Resource> IdPath<T> {
-    /// Parses the ID in `text`.
     pub fn parse(text: &str) -> Self {
         Self(text.parse().ok())
     }
@@ -103,7 +100,6 @@ impl<T: Resource> IdPath<T> {
 
 impl<T: Resource + Copy> IdPath<T> {
     /// # Errors
-    /// Not found, if the ID is malformed.
     pub fn id(&self) -> Result<T> {
         self.0.ok_or_else(not_found::<T>)
     }

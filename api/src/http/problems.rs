@@ -13,11 +13,11 @@ use crate::http::kinds;
 use crate::http::request_id::RequestId;
 use crate::http::state::App;
 
-/// Marks an error response in the format of another standard (contract: oauth 4).
+/// The format is one of another standard (contract: oauth 4).
 #[derive(Clone)]
 pub struct ForeignErrorFormat;
 
-/// Media type of RFC 9457.
+/// RFC 9457.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
 pub async fn render(State(app): State<App>, request: Request, next: Next) -> Response {
@@ -50,7 +50,6 @@ fn of_framework(status: StatusCode) -> Problem {
     }
 }
 
-/// The document of `problem`.
 pub fn document(
     problem: Parts,
     status: StatusCode,

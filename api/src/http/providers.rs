@@ -1,7 +1,7 @@
 //! OpenID Connect clients of the identity providers.
 //!
-//! A provider's metadata is fetched on first use and refreshed after a while. A provider that is down therefore neither blocks
-//! the start nor, once its metadata is known, sign-ins. Its keys are also fetched again when it signs with an unknown key.
+//! Metadata is fetched on first use and refreshed after a while, so a provider that is down blocks neither the start nor, once
+//! its metadata is known, sign-ins. Keys are also fetched again when a provider signs with an unknown key.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,26 +26,22 @@ use url::Url;
 
 use crate::http::error::{Problem, Result};
 
-/// Timeout of a request to a provider.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// Lifetime of a provider's metadata.
 const BELIEVED_FOR: Duration = Duration::from_hours(1);
 /// Pause after a provider did not respond.
 const LEFT_ALONE_FOR: Duration = Duration::from_secs(2);
 
-/// Connection to a provider, from the configuration. Not `Debug`, because it holds a secret.
+/// Not `Debug`, because it holds a secret.
 #[derive(Clone)]
 pub struct ProviderConfig {
-    /// Issuer, exactly as the provider spells it.
+    /// Exactly as the provider spells it.
     pub issuer: String,
     pub client_id: String,
     pub client_secret: Option<String>,
-    /// Requested scopes.
     pub scopes: Vec<String>,
     pub display_name: String,
 }
 
-/// Identity providers of this deployment.
 pub struct Providers(BTreeMap<String, Provider>);
 
 impl Providers {
@@ -59,7 +55,6 @@ impl Providers {
         Self(configs.iter().map(provider).collect())
     }
 
-    /// All providers, by name.
     pub fn iter(&self) -> impl Iterator<Item = &Provider> {
         self.0.values()
     }
@@ -69,7 +64,6 @@ impl Providers {
     }
 }
 
-/// An identity provider.
 pub struct Provider {
     pub name: String,
     pub config: ProviderConfig,
@@ -77,14 +71,12 @@ pub struct Provider {
     memory: Mutex<Memory>,
 }
 
-/// Cached metadata of a provider.
 #[derive(Default)]
 struct Memory {
     known: Option<Arc<ProviderMetadata>>,
     failed_at: Option<Instant>,
 }
 
-/// Metadata of a provider, and the client built from it.
 struct ProviderMetadata {
     client: Client,
     http: reqwest::Client,
@@ -94,32 +86,28 @@ struct ProviderMetadata {
 type Client =
     CoreClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointMaybeSet, EndpointMaybeSet>;
 
-/// Redirect of a person to a provider.
 pub struct ProviderRedirect {
     pub url: Url,
     pub nonce: Nonce,
     pub pkce_verifier: PkceCodeVerifier,
 }
 
-/// Identity of a person at a provider.
 pub struct ProviderIdentity {
-    /// Permanent identifier of the person.
+    /// Permanent.
     pub subject: String,
-    /// E-mail address, if the provider has verified one.
+    /// Set if the provider has verified one.
     pub email: Option<EmailAddress>,
     pub name: Option<String>,
 }
 
-/// Reason a provider request fails.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    /// The provider does not respond, responds unexpectedly, or rejects the client.
+    /// Also an unexpected response, or a rejection of the client.
     #[error("{0}")]
     Provider(String),
-    /// The provider rejects the authorization code.
     #[error("the provider rejected the code")]
     Code,
-    /// The token is not valid for this client or this sign-in.
+    /// For this client or this sign-in.
     #[error("the ID token is invalid: {0}")]
     Token(#[from] ClaimsVerificationError),
 }
@@ -151,12 +139,11 @@ impl Provider {
         Ok(ProviderRedirect { url, nonce, pkce_verifier })
     }
 
-    /// Returns the person who returned with `code`.
     pub async fn arrival(&self, code: &str, returned: ReturnedSignIn) -> Result<ProviderIdentity> {
         self.person(code, returned).await.map_err(|failure| self.problem(&failure))
     }
 
-    /// The log has the cause; the response reveals no more than the caller needs.
+    /// The log has the cause.
     fn problem(&self, failure: &Failure) -> Problem {
         tracing::warn!(provider = self.name, error = %failure, "sign-in through an identity provider failed");
         match failure {
@@ -218,7 +205,7 @@ impl Provider {
         memory.known.clone().ok_or_else(|| Failure::Provider("it did not respond a moment ago".to_owned()))
     }
 
-    /// Returns metadata that is newer than `known`.
+    /// Newer than `known`.
     async fn known_instead_of(&self, known: &Arc<ProviderMetadata>) -> Result<Arc<ProviderMetadata>, Failure> {
         let mut memory = self.memory.lock().await;
         if memory.known.as_ref().is_some_and(|current| Arc::ptr_eq(current, known)) {
@@ -229,8 +216,8 @@ impl Provider {
     }
 
     async fn discover(&self) -> Result<ProviderMetadata, Failure> {
-        // Redirects could lead to any server, so they are not followed. Sign-ins are rare, so the provider often closes an idle
-        // connection when it is about to be reused.
+        // Redirects could lead to any server. Sign-ins are rare, so the provider often closes an idle connection when it is
+        // about to be reused.
         let http = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .pool_max_idle_per_host(0)
@@ -254,7 +241,7 @@ impl Provider {
 }
 
 impl ProviderMetadata {
-    /// Returns the claims of a valid token: signature, issuer, audience, nonce and time are checked.
+    /// Signature, issuer, audience, nonce and time are checked.
     fn verify<'a>(
         &self,
         token: &'a CoreIdToken,
@@ -264,7 +251,7 @@ impl ProviderMetadata {
         token.claims(&self.client.id_token_verifier().set_time_fn(move || now), nonce)
     }
 
-    /// Returns the userinfo of the person, if the provider has a userinfo endpoint.
+    /// `None` without a userinfo endpoint.
     async fn ask(
         &self,
         token: &AccessToken,

@@ -1,9 +1,8 @@
-//! Rate limits (contract: rate-limits). A limit is a bucket of requests that refills evenly.
+//! Rate limits (contract: rate-limits).
 //!
 //! Each [`Bucket`] counts by a [`Key`]: a client's address, a credential, an e-mail address or a code. With Redis, all replicas
-//! share the counts ([`shared`]). Without Redis, or when it does not respond immediately, the counts are those of this process
-//! ([`local`]). A failed Redis makes limits less strict, but requests no slower. The result of a check is returned in response
-//! headers ([`headers`]).
+//! share the counts ([`shared`]); otherwise, or when Redis does not respond immediately, the counts are those of this process
+//! ([`local`]).
 //!
 //! The [`Bucket::Credential`] limit always stays in the process: it protects the process itself, is generous, and would cost
 //! every authenticated request a round trip.
@@ -27,10 +26,10 @@ use crate::http::metrics::{self, LimitOutcome};
 
 pub use crate::http::buckets::{Bucket, RateLimits};
 
-/// Interval at which full buckets are removed.
+/// Between removals of full buckets.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
-/// Key of a count, as a hash: it is small however long its text is, and neither memory nor Redis reveals addresses and codes.
+/// As a hash: it is small however long its text is, and neither memory nor Redis reveals addresses and codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key([u8; 16]);
 
@@ -43,24 +42,21 @@ impl From<&str> for Key {
     }
 }
 
-/// A request, as a limit sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct LimitedRequest {
     key: Key,
-    /// True to take from the bucket, false to check only.
+    /// False to check only.
     takes: bool,
 }
 
-/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// The request is allowed; `remaining` more could follow immediately.
+    /// Number of requests that could follow immediately.
     Within { remaining: u32 },
-    /// The limit is exceeded; the next request is allowed after `wait`.
+    /// The next request is allowed after `wait`.
     Exceeded { wait: Duration },
 }
 
-/// Rate limits of the running API.
 pub struct RateLimiter {
     quotas: Vec<Quota>,
     local: Vec<Local<MonotonicClock>>,
@@ -69,27 +65,20 @@ pub struct RateLimiter {
 
 impl RateLimiter {
     /// # Errors
-    /// The connection to Redis cannot be set up; no connection is opened yet.
     pub fn new(limits: &RateLimits, redis: Option<&redis::Client>) -> RedisResult<Self> {
         let quotas: Vec<_> = Bucket::ALL.into_iter().map(|bucket| bucket.quota(limits)).collect();
         let local = quotas.iter().map(|quota| Local::new(*quota, MonotonicClock)).collect();
         Ok(Self { quotas, local, shared: redis.map(Shared::new).transpose()? })
     }
 
-    /// Counts a request.
-    ///
-    /// # Errors
-    /// Too many requests; the problem states when the next one is allowed.
+    /// The problem states when the next request is allowed.
     pub async fn check(&self, bucket: Bucket, key: impl Into<Key>) -> Result<()> {
         let verdict = self.visit(bucket, LimitedRequest { key: key.into(), takes: true }).await;
         self.note(bucket, verdict);
         refuse_if_exceeded(bucket, verdict)
     }
 
-    /// Counts a request of a credential, in this process alone.
-    ///
-    /// # Errors
-    /// As [`RateLimiter::check`].
+    /// In this process alone.
     pub fn check_credential(&self, credential: &str) -> Result<()> {
         let bucket = Bucket::Credential;
         let verdict = self.local[bucket as usize].visit(LimitedRequest { key: credential.into(), takes: true });
@@ -97,11 +86,8 @@ impl RateLimiter {
         refuse_if_exceeded(bucket, verdict)
     }
 
-    /// Checks whether [`RateLimiter::record`] is still below the limit. The response does not show the count, because other
-    /// clients may have caused it.
-    ///
-    /// # Errors
-    /// As [`RateLimiter::check`].
+    /// Checks the count of [`RateLimiter::record`]. The response does not show the count, because other clients may have caused
+    /// it.
     pub async fn look(&self, bucket: Bucket, key: impl Into<Key>) -> Result<()> {
         let verdict = self.visit(bucket, LimitedRequest { key: key.into(), takes: false }).await;
         if let Verdict::Exceeded { .. } = verdict {
@@ -110,19 +96,16 @@ impl RateLimiter {
         refuse_if_exceeded(bucket, verdict)
     }
 
-    /// True when a request is within the limit. Counts it when it `takes`. The response reveals nothing about the limit, for callers
-    /// that must not learn the result.
+    /// Counts it when it `takes`. The response reveals nothing about the limit.
     pub async fn is_within(&self, bucket: Bucket, key: impl Into<Key>, takes: bool) -> bool {
         let verdict = self.visit(bucket, LimitedRequest { key: key.into(), takes }).await;
         refuse_if_exceeded(bucket, verdict).is_ok()
     }
 
-    /// Counts a failure for the next [`RateLimiter::look`].
     pub async fn record(&self, bucket: Bucket, key: impl Into<Key>) {
         self.visit(bucket, LimitedRequest { key: key.into(), takes: true }).await;
     }
 
-    /// Periodically removes buckets that are full again.
     pub async fn sweep(&self) {
         loop {
             tokio::time::sleep(SWEEP_EVERY).await;
@@ -158,7 +141,7 @@ fn refuse_if_exceeded(bucket: Bucket, verdict: Verdict) -> Result<()> {
     }
 }
 
-/// Rounds up, so that waiting for this long is sufficient.
+/// Rounded up, so that waiting for this long is sufficient.
 fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
@@ -178,7 +161,7 @@ mod tests {
         RateLimiter::new(&RateLimits::default(), None).expect("there is no Redis to fail")
     }
 
-    /// Contract: rate-limits 3. Three requests a minute and address on each of the routes that send mail.
+    /// Contract: rate-limits 3.
     #[tokio::test]
     async fn three_mails_a_minute_can_be_asked_for_from_an_address_on_each_route() {
         let limiter = three_a_minute();

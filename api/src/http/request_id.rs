@@ -3,10 +3,10 @@
 use axum::http::HeaderMap;
 use uuid::Uuid;
 
-/// Header of requests and responses.
+/// Of requests and responses.
 pub const HEADER: &str = "x-request-id";
 
-/// The request ID of the caller if it is fit for a log line, otherwise a new one.
+/// The caller's own ID only if it is fit for a log line.
 #[derive(Debug, Clone)]
 pub struct RequestId(pub String);
 

@@ -1,5 +1,5 @@
-//! Ends the work of dead workers, so that their callers receive an error within seconds. Every API process does this; the
-//! statements are safe to run concurrently.
+//! Ends the work of dead workers, so that their callers receive an error within seconds. Every API process does this, also
+//! concurrently.
 //!
 //! Only this module declares a worker dead. To other code, a worker without heartbeats is only silent, and its sessions wait for
 //! it. After a database outage, no worker could send heartbeats, and all of them would look dead at first.
@@ -17,9 +17,9 @@ use tokio_util::sync::CancellationToken;
 const PERIOD: Duration = Duration::from_secs(2);
 /// A longer pause between two rounds means that this process or its database was stalled.
 const STALL: Duration = Duration::from_secs(5);
-/// Maximum number of intents that one transaction ends.
+/// In one transaction.
 const BATCH: i64 = 100;
-/// Rounds between searches for jobs of workers that stopped in an orderly way; these are not urgent.
+/// Rounds between searches for jobs of workers that stopped in an orderly way, which are not urgent.
 const TIDY_EVERY: u32 = 15;
 
 pub async fn run(db: PgPool, stop: CancellationToken) {

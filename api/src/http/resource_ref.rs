@@ -1,7 +1,7 @@
 //! Resource IDs in request bodies (contract: authorization 15).
 //!
-//! The right to use a resource belongs to the resource, not to the route that uses it. A body holds a [`ResourceRef`], whose ID
-//! can only be read through [`ResourceRef::authorize`]. A handler therefore cannot use the ID without checking the right.
+//! The right to use a resource belongs to the resource, not to the route that uses it. The ID in a [`ResourceRef`] can only be
+//! read through [`ResourceRef::authorize`], so that a handler cannot use it without checking the right.
 
 use std::marker::PhantomData;
 
@@ -15,9 +15,9 @@ use crate::http::error::Result;
 use crate::http::path::{IdPath, Resource};
 use crate::http::permissions::TeamRule;
 
-/// A resource that a request can use by its ID in the body.
+/// By its ID in the body.
 pub trait Usable: Resource {
-    /// Right that using it requires, in addition to the route's rule.
+    /// In addition to the route's rule.
     const RIGHT: TeamRule;
 }
 
@@ -31,14 +31,13 @@ impl Usable for ProxyId {
     const RIGHT: TeamRule = TeamRule { scope: Scope::WriteAgents, role: Role::Admin };
 }
 
-/// ID of a resource in a body.
 pub struct ResourceRef<T> {
     id: String,
     resource: PhantomData<T>,
 }
 
 impl<T: Usable> ResourceRef<T> {
-    /// Returns the ID if the caller has the right to use such a resource. A malformed ID is an unknown resource.
+    /// A malformed ID is an unknown resource.
     ///
     /// # Errors
     /// Forbidden, whether or not the resource exists.

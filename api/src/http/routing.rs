@@ -1,5 +1,5 @@
-//! Registration of handlers, each with its access rule. A handler cannot be registered without a rule. Callers are admitted by
-//! it, and the OpenAPI document shows it.
+//! Registration of handlers, each with its access rule. A handler cannot be registered without an access rule. Callers are
+//! admitted by the rule, and the OpenAPI document shows it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,6 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use crate::http::permissions::{Access, Deprecation, OnRefusal, Route, Rule};
 use crate::http::state::App;
 
-/// Routes of one area or of all areas.
 #[derive(Default)]
 pub struct Routes {
     router: OpenApiRouter<App>,
@@ -31,45 +30,40 @@ impl Routes {
         Self::default()
     }
 
-    /// Registers handlers for callers with a credential that satisfies `rule`.
     pub fn allow(self, rule: Rule, handlers: UtoipaMethodRouter<App>) -> Self {
         self.register(Access::Account(rule), handlers)
     }
 
-    /// Registers public handlers.
     pub fn public(self, handlers: UtoipaMethodRouter<App>) -> Self {
         self.register(Access::Public, handlers)
     }
 
-    /// Registers handlers for callers with the deployment's metrics token.
     pub fn with_metrics_token(self, handlers: UtoipaMethodRouter<App>) -> Self {
         self.register(Access::MetricsToken, handlers)
     }
 
-    /// Registers handlers for staff.
     pub fn for_staff(self, handlers: UtoipaMethodRouter<App>) -> Self {
         self.register(Access::Staff, handlers)
     }
 
-    /// Registers public assets of the pages, which are not part of the contract.
+    /// Not part of the contract.
     pub fn assets(self, path: &str, handler: MethodRouter<App>) -> Self {
         Self { router: self.router.route(path, handler), ..self }
     }
 
-    /// Announces the removal of the routes registered last (contract: versioning 4).
+    /// Of the routes registered last (contract: versioning 4).
     #[cfg_attr(not(test), expect(dead_code, reason = "no route is deprecated at present"))]
     pub fn deprecated(mut self, deprecation: Deprecation) -> Self {
         self.rows[self.older..].iter_mut().for_each(|route| route.deprecation = Some(deprecation));
         self
     }
 
-    /// Counts rejected callers of the routes registered last.
     pub fn on_refusal(mut self, count: OnRefusal) -> Self {
         self.rows[self.older..].iter_mut().for_each(|route| route.on_refusal = Some(count));
         self
     }
 
-    /// Marks the routes so far as not cacheable, because their responses hold secrets or personal data.
+    /// Responses of the routes so far hold secrets or personal data.
     pub fn never_stored(self) -> Self {
         Self { router: self.router.layer(map_response(forbid_storing)), ..self }
     }
@@ -80,12 +74,11 @@ impl Routes {
         Self { router: self.router.merge(others.router), ..self }
     }
 
-    /// All rows, in order of registration.
+    /// In order of registration.
     pub fn into_rows(self) -> Vec<Route> {
         self.rows
     }
 
-    /// The router, the OpenAPI parts and the access rules.
     pub fn split(self) -> (Router<App>, OpenApi, Rows) {
         let (router, described) = self.router.split_for_parts();
         (router, described, self.rows.into_iter().collect())
@@ -123,12 +116,10 @@ async fn forbid_storing(mut response: Response) -> Response {
     response
 }
 
-/// Rows of the routes, by path and method.
 #[derive(Debug, Clone)]
 pub struct Rows(Arc<HashMap<String, HashMap<Method, Route>>>);
 
 impl Rows {
-    /// The row of a route, if it exists.
     pub fn find(&self, method: &Method, path: &str) -> Option<&Route> {
         // GET handlers also answer HEAD.
         let method = if method == Method::HEAD { &Method::GET } else { method };

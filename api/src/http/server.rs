@@ -31,18 +31,16 @@ use crate::http::slow_reader::SlowReaderGuard;
 use crate::http::state::{ApiConfig, App, ServeError};
 use crate::http::{metrics, rescue};
 
-/// Time handlers have to respond, in addition to the operations that they wait for.
+/// For handlers to respond, in addition to the operations that they wait for.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// Time a client has to read its response when nothing else delays the shutdown.
+/// For a client to read its response, when nothing else delays the shutdown.
 const LINGER: Duration = Duration::from_secs(10);
-/// Time a connection has to close after the request to close.
+/// For a connection to close after the request to close.
 const MOMENT: Duration = Duration::from_millis(50);
-/// Pause between looks at the age of the latest check of the encryption key.
 const KEY_CHECK_PERIOD: Duration = Duration::from_secs(1);
-/// Maximum size of a request head; an address, a token and a few headers are far smaller.
+/// An address, a token and a few headers are far smaller.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-/// Server of a router.
 #[derive(Clone)]
 pub struct Server {
     app: App,
@@ -54,8 +52,6 @@ pub struct Server {
 }
 
 impl Server {
-    /// # Errors
-    /// The server cannot start.
     pub fn new(
         config: ApiConfig,
         db: PgPool,
@@ -67,7 +63,7 @@ impl Server {
         Ok(Self { router: router(app.clone()), app, shutdown, abort: CancellationToken::new() })
     }
 
-    /// Serves until shutdown, along with the background tasks of the API, and then answers the accepted requests.
+    /// Also runs the background tasks of the API. Answers the accepted requests after shutdown.
     pub async fn run_all(&self, listener: TcpListener) {
         // Requests in progress need the background tasks after `shutdown`, so these have their own token.
         let drained = CancellationToken::new();
@@ -101,7 +97,7 @@ impl Server {
         background.wait().await;
     }
 
-    /// Serves until shutdown, and then answers the accepted requests.
+    /// Answers the accepted requests after shutdown.
     pub async fn run(&self, listener: TcpListener) {
         let connections = TaskTracker::new();
         self.accept(&listener, &connections).await;
@@ -185,8 +181,7 @@ impl Server {
         }
     }
 
-    /// Waits for accepted requests, with time limits: for incomplete requests, for their operations, and for clients that do not
-    /// read their responses.
+    /// Time limits apply to incomplete requests, their operations, and clients that do not read their responses.
     async fn drain(&self, connections: &TaskTracker) {
         let handlers = &self.app.handlers;
         self.app.line.close();
@@ -222,7 +217,7 @@ async fn answer(router: TowerToHyperService<Router>, request: Request) -> axum::
     }
 }
 
-/// Returns whether the client gave up before the connection was accepted; the next connection is unaffected.
+/// The client gave up before the connection was accepted.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)

@@ -1,7 +1,5 @@
-//! A connection whose client must read at a minimum rate.
-//!
-//! An unread response would hold a connection and memory for as long as the client likes. A client that reads a byte now and then
-//! would do the same, so a minimum rate is required instead of any activity.
+//! A connection whose client must read at a minimum rate. An unread response would hold a connection and memory for as long as
+//! the client likes, so the client must read at a minimum rate. A byte now and then is not enough.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -14,7 +12,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::http::connections::Activity;
 
-/// Minimum number of bytes the client must read in each period.
+/// Bytes the client must read in each period.
 const LEAST: usize = 64 * 1024;
 
 pub struct SlowReaderGuard<S> {
@@ -24,7 +22,6 @@ pub struct SlowReaderGuard<S> {
     waiting: Option<BlockedWrite>,
 }
 
-/// State of a connection whose output is blocked.
 struct BlockedWrite {
     until: Pin<Box<Sleep>>,
     /// Bytes the client read in this period.
@@ -36,7 +33,7 @@ impl<S> SlowReaderGuard<S> {
         Self { stream, patience, activity, waiting: None }
     }
 
-    /// Returns pending, or an error after the timeout.
+    /// An error after the timeout.
     fn wait<T>(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         let patience = self.patience;
         let waiting = self.waiting.get_or_insert_with(|| {

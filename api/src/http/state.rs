@@ -1,5 +1,3 @@
-//! State that all handlers share.
-
 use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroUsize;
@@ -53,95 +51,74 @@ use crate::http::streams::Streams;
 use crate::http::transcript_search::TranscriptSearches;
 use crate::http::wait_queue::WaitQueue;
 
-/// Maximum number of concurrent audit log export batches, in this process and per account.
+/// In this process, and per account.
 const BATCHES_AT_ONCE: (usize, usize) = (2, 1);
-/// Maximum number of concurrent model provider key tests, in this process and per account.
+/// In this process, and per account.
 const TESTS_AT_ONCE: (usize, usize) = (8, 1);
-/// Maximum number of concurrent requests to payment providers, in this process and per account.
+/// In this process, and per account.
 const PAYMENTS_AT_ONCE: (usize, usize) = (32, 1);
 
-/// Settings of the API, from the root crate's configuration. Not `Debug`, because it holds a secret.
+/// Not `Debug`, because it holds a secret.
 #[derive(Clone)]
 pub struct ApiConfig {
-    /// Public base URL of the service, without a trailing slash.
+    /// Without a trailing slash.
     pub base_url: String,
-    /// Base URL of problem types, without a trailing slash.
+    /// Without a trailing slash.
     pub errors_url: String,
-    /// Token that `/metrics` requires; without one the route is off.
+    /// Without one the route is off.
     pub metrics_token: Option<String>,
-    /// Limits of requests.
     pub limits: Limits,
-    /// Literal addresses that a browser may navigate to.
+    /// Literal addresses that are allowed.
     pub destinations: Destinations,
-    /// Addresses that customers' proxies and tunnel servers may have.
+    /// For customers' proxies and tunnel servers.
     pub upstreams: Destinations,
-    /// True when a session without customer egress is rejected.
     pub require_customer_egress: bool,
     /// True when search and login are offered.
     pub direct_driver_real: bool,
-    /// Placement of sessions on workers.
     pub placement: Placement,
     /// Default for pausing sessions on challenges.
     pub detect_challenges: bool,
-    /// Timeout of opening a browser.
     pub open_timeout: Duration,
-    /// Time running operations are waited for at shutdown.
     pub drain_timeout: Duration,
-    /// Maximum size of a request body in bytes.
     pub max_body_bytes: usize,
-    /// Time a request head has to arrive; a connection that is idle for longer is closed.
+    /// A connection that is idle for longer is closed.
     pub header_timeout: Duration,
-    /// Time a request body has to arrive.
     pub body_timeout: Duration,
     /// Time a client has to read 64 KiB, or the rest, of its response.
     pub write_timeout: Duration,
     pub connections: ConnectionLimits,
-    /// Folder for files of this process; without free space it cannot serve.
+    /// Without free space this process cannot serve.
     pub data_dir: PathBuf,
-    /// Proxies whose `X-Forwarded-For` is trusted.
+    /// Their `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<IpNet>,
-    /// Origins, as browsers spell them, whose pages may call the API.
+    /// As browsers spell them.
     pub cors_origins: Vec<String>,
-    /// Authentication settings.
     pub auth: AuthConfig,
-    /// Lifetime of a team invitation.
     pub invite_ttl: Duration,
     pub rate_limits: RateLimits,
-    /// Redis that all replicas share for rate limits; without it each replica counts separately.
+    /// Without it each replica counts rate limits separately.
     pub redis: Option<redis::Client>,
     /// Time the previous secret of a webhook endpoint keeps signing.
     pub webhook_secret_grace: Duration,
-    /// Storage of profiles.
     pub stores: StoresConfig,
     pub models: kitfleet_models::Settings,
-    /// Settings of agent sessions.
     pub agents: agents::Settings,
     pub notifications: notifications::Settings,
-    /// Settings of live views.
     pub live: LiveConfig,
-    /// Prices of the tiers.
     pub prices: Prices,
-    /// Settings of the card provider.
     pub card: CardConfig,
-    /// Settings of the crypto processor.
     pub crypto: CryptoConfig,
-    /// Settings of mails to status page subscribers.
     pub status: status::Settings,
 }
 
-/// Settings that the contract shows.
 #[derive(Debug, Clone, Copy)]
 pub struct DocumentConfig<'a> {
-    /// Address at which customers reach the service.
     pub base_url: &'a str,
-    /// Limits in force.
     pub limits: &'a Limits,
-    /// Maximum token budget of an agent session.
     pub max_token_budget: u32,
 }
 
 impl ApiConfig {
-    /// Settings that the contract shows.
     #[must_use]
     pub fn document(&self) -> DocumentConfig<'_> {
         let max_token_budget = self.agents.max_token_budget;
@@ -152,9 +129,8 @@ impl ApiConfig {
 /// Settings of live views (contract: live 24, 26).
 #[derive(Debug, Clone)]
 pub struct LiveConfig {
-    /// Lifetime of a ticket.
     pub ticket_ttl: Duration,
-    /// Origins, as browsers spell them, whose pages may open a live view in addition to this service's own.
+    /// As browsers spell them, in addition to this service's own.
     pub origins: Vec<String>,
 }
 
@@ -213,16 +189,12 @@ impl Default for ApiConfig {
     }
 }
 
-/// Authentication settings. Not `Debug`, because it holds keys.
+/// Not `Debug`, because it holds keys.
 #[derive(Clone)]
 pub struct AuthConfig {
-    /// Lifetimes of web sessions and challenges.
     pub lifetimes: Lifetimes,
-    /// Lifetime of a verification link.
     pub verification_ttl: Duration,
-    /// Lifetime of a sign-in link.
     pub magic_link_ttl: Duration,
-    /// Lifetime of a password reset link.
     pub reset_ttl: Duration,
     /// Time a second-factor proof counts as recent.
     pub step_up_ttl: Duration,
@@ -232,11 +204,9 @@ pub struct AuthConfig {
     pub device_bound_ttl: Duration,
     /// Time an API key keeps working after its rotation.
     pub rotation_grace: Duration,
-    /// Lifetime of an OAuth client's access token.
     pub oauth_token_ttl: Duration,
-    /// Identity providers, by name.
     pub providers: BTreeMap<String, ProviderConfig>,
-    /// Vault of the second factors; without it they cannot be enrolled.
+    /// Without it second factors cannot be enrolled.
     pub vault: Option<Vault>,
 }
 
@@ -258,49 +228,37 @@ impl Default for AuthConfig {
     }
 }
 
-/// Reason the API does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Another metrics recorder is installed in the process.
     #[error("cannot install the metrics recorder: {0}")]
     Metrics(String),
-    /// The machine allows no more threads.
     #[error("cannot start the password hashing threads: {0}")]
     Threads(#[from] io::Error),
-    /// The Redis configuration is invalid; a Redis that is down is no error.
+    /// A Redis that is down is no error.
     #[error("cannot set up the connection to Redis: {0}")]
     Redis(#[from] redis::RedisError),
-    /// The certificates of the machine are invalid.
     #[error("cannot create the client for models and payment providers: {0}")]
     Models(#[from] kitfleet_models::ClientError),
 }
 
-/// The running API, cheap to clone.
+/// Cheap to clone.
 #[derive(Clone)]
 pub struct App(Arc<Shared>);
 
 pub struct Shared {
     pub config: ApiConfig,
     pub db: PgPool,
-    /// Wake-ups for other processes, sent after the commit.
     pub wakeups: Wakeups,
     pub replies: Replies,
     pub rate_limits: RateLimiter,
-    /// Password hashing threads.
     pub hashing: Hashing,
-    /// Compiler of customers' regular expressions.
     pub patterns: Patterns,
-    /// Identity providers.
     pub providers: Providers,
-    /// Client of the models.
     pub models: Models,
-    /// Turns for tests of model provider keys.
     pub byok_tests: AccountSemaphore,
     pub card: CardProvider,
     pub crypto: CryptoProcessor,
-    /// Turns for requests to payment providers.
     pub payments: AccountSemaphore,
-    /// Turns for reading audit log exports.
     pub exports: AccountSemaphore,
     /// Budget for the bytes of large responses.
     pub answers: AnswerBudget,
@@ -310,9 +268,7 @@ pub struct Shared {
     pub readings: TranscriptSearches,
     /// Queue of requests that wait for a browser.
     pub line: WaitQueue,
-    /// Notification streams.
     pub streams: Streams,
-    /// Last uses of credentials.
     pub last_used: LastUsed,
     pub pulse: DatabaseProbe,
     /// Cached service status.
@@ -324,10 +280,10 @@ pub struct Shared {
     /// Live views that are proxied by this process, and the token that ends them.
     pub tunnels: TaskTracker,
     pub tunnels_cut: CancellationToken,
-    /// Cancelled to stop waiting for request bodies.
+    /// Stops waiting for request bodies.
     pub bodies_given_up: CancellationToken,
     pub metrics: PrometheusHandle,
-    /// Configured keys. Read them by [`App::vault`], which checks that they are the deployment's.
+    /// Read them by [`App::vault`], which checks that they are the deployment's.
     vault: Option<Vault>,
     key_watch: KeyWatch,
     cursors: OnceCell<CursorSigner>,
@@ -339,8 +295,6 @@ pub struct Shared {
 }
 
 impl App {
-    /// # Errors
-    /// The machine has no threads left, or the connection to Redis cannot be set up.
     pub fn new(
         mut config: ApiConfig,
         db: PgPool,
@@ -399,7 +353,7 @@ impl App {
         })))
     }
 
-    /// Signer of cursors. It is fetched on first use, so that the API starts without the database.
+    /// Fetched on first use, so that the API starts without the database.
     pub async fn cursors(&self) -> sqlx::Result<&CursorSigner> {
         let fetch = async || {
             let mut conn = self.db.acquire().await?;
@@ -408,22 +362,16 @@ impl App {
         self.cursors.get_or_try_init(fetch).await
     }
 
-    /// Checks the encryption key, and keeps the result for [`App::vault`].
-    ///
-    /// # Errors
-    /// The database fails.
+    /// Keeps the result for [`App::vault`].
     pub async fn check_encryption_key(&self, conn: &mut PgConnection) -> sqlx::Result<KeyStatus> {
         self.key_watch.check(conn, self.vault.as_ref()).await
     }
 
-    /// Checks the encryption key when the latest check is more than 30 s old.
+    /// At most every 30 s.
     pub async fn refresh_encryption_key(&self) {
         self.key_watch.refresh(&self.db, self.vault.as_ref()).await;
     }
 
-    /// Keys that this process may seal and open with.
-    ///
-    /// # Errors
     /// 503 when they do not open the deployment's secrets (contract: operators 13).
     pub fn vault(&self) -> Result<Option<&Vault>, Problem> {
         match self.key_watch.latest() {
@@ -433,12 +381,9 @@ impl App {
         }
     }
 
-    /// Vault for secrets that only a key from the configuration may encrypt, because a key in the database would be stored beside
-    /// them.
+    /// Only a key from the configuration may encrypt these secrets: a key in the database would be stored beside them.
     ///
-    /// # Errors
-    /// The deployment has no such key; the problem names the feature that `needs` it (contract: mfa 1; byok 3). Also those of
-    /// [`App::vault`].
+    /// An error names the feature that `needs` the key (contract: mfa 1; byok 3).
     pub fn own_vault(&self, needs: &str) -> Result<&Vault, Problem> {
         self.vault()?.ok_or_else(|| {
             let detail = format!("this deployment has no MFA_ENCRYPTION_KEY, which is required for {needs}");
@@ -446,40 +391,35 @@ impl App {
         })
     }
 
-    /// Vault of the webhook endpoint secrets, fetched on first use.
     pub async fn webhook_vault(&self) -> Result<&Vault, Problem> {
         let configured = self.vault()?;
         let fetch = async || secrets::vault(&mut *self.db.acquire().await?, configured).await;
         Ok(self.webhook_vault.get_or_try_init(fetch).await?)
     }
 
-    /// Tickets for transfers of files, whose key is fetched on first use.
     pub async fn file_tickets(&self) -> Result<&AccessTickets, Problem> {
         let configured = self.vault()?;
         let fetch = async || AccessTickets::fetch(&mut *self.db.acquire().await?, configured).await;
         Ok(self.file_tickets.get_or_try_init(fetch).await?)
     }
 
-    /// Sealer of agent session messages, fetched on first use.
     pub async fn agents(&self) -> Result<&Sealer, Problem> {
         let configured = self.vault()?;
         let fetch = async || Sealer::fetch(&mut *self.db.acquire().await?, configured).await;
         Ok(self.agents.get_or_try_init(fetch).await?)
     }
 
-    /// Reader of unsubscribe tokens, fetched on first use.
     pub async fn unsubscriber(&self) -> sqlx::Result<&Unsubscriber> {
         let fetch = async || Unsubscriber::fetch(&mut *self.db.acquire().await?).await;
         self.unsubscriber.get_or_try_init(fetch).await
     }
 
-    /// Stores of profile content, created on first use.
     pub async fn stores(&self) -> Result<&Stores, Problem> {
         self.vault()?;
         Ok(self.stores_to_remove().await?)
     }
 
-    /// The same, for a caller that only removes stores.
+    /// For a caller that only removes stores.
     pub async fn stores_to_remove(&self) -> sqlx::Result<&Stores> {
         self.stores.get_or_try_init(|| Stores::new(self.db.clone(), self.config.stores.clone())).await
     }

@@ -1,8 +1,8 @@
 //! Cached service status, for any number of readers (contract: status 1, 6).
 //!
-//! A process queries the status at most once in a few seconds, only on demand, and on a separate connection. Many readers
-//! therefore cost one database connection, and an exhausted pool does not look like a database outage. A reader waits at most
-//! [`PATIENCE`]; after that, the database counts as not responding, and the reader gets the last known status.
+//! A process queries the status at most once in a few seconds, only on demand, and on a separate connection, so that an
+//! exhausted pool does not look like a database outage. A reader waits at most [`PATIENCE`], and then gets the last known
+//! status.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,39 +19,36 @@ use sqlx::{ConnectOptions as _, PgConnection, PgPool};
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
-/// Lifetime of a cached status.
 const GOOD_FOR: Duration = Duration::from_secs(3);
 /// Maximum time a reader waits for a query.
 const PATIENCE: Duration = Duration::from_millis(700);
 /// Timeout of a query, after its reader has stopped waiting.
 const GIVEN_UP: Duration = Duration::from_secs(10);
 
-/// Status cache of this process.
 #[derive(Default)]
 pub struct StatusCache {
     seen: Mutex<Option<(Instant, CachedStatus)>>,
     /// Lock of the reader that queries.
     turn: tokio::sync::Mutex<()>,
-    /// Connection of the query. A query that still waits for the database holds it.
+    /// A query that still waits for the database holds it.
     conn: Arc<tokio::sync::Mutex<Option<PgConnection>>>,
     /// Requests since the last report.
     answered: AtomicI64,
-    /// Requests since the last report that ended with a 500.
+    /// Ended with a 500, since the last report.
     failed: AtomicI64,
 }
 
-/// Service status as far as it is known.
 #[derive(Clone, Default)]
 pub struct CachedStatus {
-    /// True when the database responds.
+    /// The database responds.
     pub answers: bool,
     /// The last successful query.
     pub look: Option<Arc<StatusPage>>,
 }
 
 impl CachedStatus {
-    /// States of all components. While the database does not respond, the states of components that depend on it are unknown,
-    /// except for this API process.
+    /// While the database does not respond, the states of components that depend on it are unknown, except for this API
+    /// process.
     pub fn components(&self) -> Vec<Measured> {
         match &self.look {
             Some(look) if self.answers => look.components.clone(),
@@ -62,14 +59,12 @@ impl CachedStatus {
         }
     }
 
-    /// State of the worst component.
     pub fn worst(&self) -> Condition {
         let states = self.components().into_iter().filter_map(|measured| measured.state);
         states.max().unwrap_or(Condition::Operational)
     }
 }
 
-/// State of a component while the database does not respond.
 fn without(component: Component) -> Option<Condition> {
     match component {
         Component::Database => Some(Condition::MajorOutage),
@@ -79,7 +74,6 @@ fn without(component: Component) -> Option<Condition> {
 }
 
 impl StatusCache {
-    /// Returns the service status.
     pub async fn see(&self, db: &PgPool) -> CachedStatus {
         if let Some(seen) = self.fresh() {
             return seen;
@@ -113,7 +107,7 @@ impl StatusCache {
         timeout(PATIENCE, look).await.ok()?.ok()?
     }
 
-    /// Reports the health of this process to the database periodically. Never returns.
+    /// To the database, periodically. Never returns.
     pub async fn report(&self, db: &PgPool) {
         let (process, failing) = (Uuid::now_v7(), LogThrottle::new());
         loop {
@@ -136,7 +130,7 @@ async fn look(db: &PgPool, conn: Option<PgConnection>) -> sqlx::Result<(PgConnec
     Ok((conn, look))
 }
 
-/// Counts requests, and requests that failed with a 500.
+/// Also counts those that failed with a 500.
 pub async fn count(State(board): State<Arc<StatusCache>>, request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     board.answered.fetch_add(1, Ordering::Relaxed);

@@ -1,9 +1,8 @@
 //! Notification streams of this process (contract: notifications).
 //!
-//! One task per process receives signals that accounts have notifications, assigns numbers to them, and publishes the highest
-//! number to the account's streams. The streams read the notifications themselves, as fast as their clients accept them. A slow
-//! client therefore causes no buffering, and a repeated signal has no cost. Lost signals are found by polling all accounts that
-//! have streams here.
+//! One task per process numbers the notifications of signalled accounts, and publishes the highest number to the account's
+//! streams. The streams read the notifications themselves, so a slow client causes no buffering, and a repeated signal has no
+//! cost.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,12 +19,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Interval at which all accounts with streams are polled.
+/// Polls all accounts with streams.
 const LOOK: Duration = Duration::from_millis(500);
-/// Accounts whose notifications are numbered concurrently.
+/// Their notifications are numbered concurrently.
 const AT_ONCE: usize = 8;
 
-/// Streams of this process.
 #[derive(Default)]
 pub struct Streams {
     here: Arc<StreamRegistry>,
@@ -35,31 +33,31 @@ pub struct Streams {
 #[derive(Default)]
 struct StreamRegistry {
     table: Mutex<Table>,
-    /// Signals work: an account was signalled, or a stream was opened or closed.
+    /// An account was signalled, or a stream was opened or closed.
     changed: Notify,
 }
 
 #[derive(Default)]
 struct Table {
     accounts: HashMap<AccountId, FollowedAccount>,
-    /// Closed streams whose rows are still open.
+    /// Their rows are still open.
     closed: Vec<NotificationStreamId>,
 }
 
 struct FollowedAccount {
-    /// Highest assigned number.
+    /// Assigned so far.
     highest: watch::Sender<i64>,
     streams: Vec<NotificationStreamId>,
-    /// True when the account may have notifications without a number.
+    /// The account may have notifications without a number.
     told: bool,
 }
 
-/// A registered stream, closed on drop.
+/// Closed on drop.
 pub struct StreamHandle {
     here: Arc<StreamRegistry>,
     account: AccountId,
     id: NotificationStreamId,
-    /// Highest notification number of the account.
+    /// Of the account's notifications.
     pub highest: watch::Receiver<i64>,
     /// Cancelled when this process ends its streams.
     pub ended: CancellationToken,
@@ -81,7 +79,7 @@ impl Drop for StreamHandle {
 }
 
 impl Streams {
-    /// Registers a stream whose row was written. The account may have passed `highest` already, so it is marked for a check.
+    /// The stream's row was written. The account may have passed `highest` already, so it is marked for a check.
     pub fn enter(&self, account: AccountId, id: NotificationStreamId, highest: i64) -> StreamHandle {
         let mut table = self.here.table();
         let new = || FollowedAccount { highest: watch::Sender::new(highest), streams: Vec::new(), told: false };
@@ -99,7 +97,7 @@ impl Streams {
         self.ended.cancel();
     }
 
-    /// Serves the streams until `end`. The process listens only while it has streams.
+    /// Until `end`. The process listens only while it has streams.
     pub async fn follow(&self, db: &PgPool, wakeups: &Wakeups, settings: Settings, end: &CancellationToken) {
         while end.run_until_cancelled(self.here.changed.notified()).await.is_some() {
             let here = Arc::clone(&self.here);
@@ -152,7 +150,7 @@ impl StreamRegistry {
         }
     }
 
-    /// Records a signal of the channel; `None` marks all accounts.
+    /// `None` marks all accounts.
     fn note(&self, told: Option<&str>) {
         let mut table = self.table();
         let followed: Vec<_> = match told.map(Uuid::try_parse) {
@@ -169,7 +167,6 @@ impl StreamRegistry {
         self.changed.notify_one();
     }
 
-    /// Checks all accounts that have streams.
     async fn look(&self, db: &PgPool) -> sqlx::Result<()> {
         let accounts: Vec<_> = self.table().accounts.keys().copied().collect();
         if accounts.is_empty() {

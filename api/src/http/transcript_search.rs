@@ -1,7 +1,6 @@
 //! Searches in the messages of agent sessions for texts that were typed there (contract: agents 36; limits 5).
 //!
-//! A search is linear in the data, which can be megabytes. It therefore runs on a low-priority thread, and only one search of an
-//! account runs at a time.
+//! A search is linear in the data, which can be megabytes, so it runs on a low-priority thread, one per account.
 
 use std::io;
 use std::sync::Arc;
@@ -14,25 +13,20 @@ use kitfleet_domain::ids::AccountId;
 
 use crate::http::error::Problem;
 
-/// Maximum number of concurrent searches, in this process and per account. They share idle processor time; each can take some
-/// tens of megabytes.
+/// In this process and per account. They share idle processor time; each can take some tens of megabytes.
 const AT_ONCE: (usize, usize) = (8, 1);
-/// Maximum time a request waits for its account's turn.
+/// For the account's turn.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes up to which a search is faster than starting a thread.
+/// A search of fewer bytes is faster than starting a thread.
 const LIGHT: usize = 64 * 1024;
 
-/// Runs searches.
 #[derive(Debug)]
 pub struct TranscriptSearches(AccountSemaphore);
 
-/// Reason a search did not run.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadingError {
-    /// Other searches of the account are running.
     #[error(transparent)]
     NotYet(#[from] AcquireTimeout),
-    /// The machine has no thread left.
     #[error("cannot search the messages: {0}")]
     Thread(#[from] io::Error),
 }
@@ -44,20 +38,12 @@ impl Default for TranscriptSearches {
 }
 
 impl TranscriptSearches {
-    /// Waits for the account's turn.
-    ///
-    /// # Errors
-    /// The turn does not come within 30 s.
     pub async fn turn(&self, account: AccountId) -> Result<AccountPermit, AcquireTimeout> {
         account_share::release();
         self.0.take(account, PATIENCE).await
     }
 
-    /// Starts a reading of about this many bytes. A large reading waits for the account's turn, and keeps it until it is dropped
-    /// and its work is done. At most one large response of an account is read from the database, decrypted and written at a time.
-    ///
-    /// # Errors
-    /// The turn does not come within 30 s.
+    /// At most one large response of an account is read from the database, decrypted and written at a time.
     pub async fn begin(&self, account: AccountId, bytes: u64) -> Result<TranscriptSearch<'_>, AcquireTimeout> {
         let mut reading = TranscriptSearch { readings: self, account, turn: None };
         if bytes > LIGHT as u64 {
@@ -66,10 +52,7 @@ impl TranscriptSearches {
         Ok(reading)
     }
 
-    /// Runs a search of about this many bytes in the account's turn.
-    ///
-    /// # Errors
-    /// The turn does not come within 30 s.
+    /// Of about this many bytes, in the account's turn.
     pub async fn run<T: Send + 'static>(
         &self,
         account: AccountId,
@@ -80,7 +63,6 @@ impl TranscriptSearches {
     }
 }
 
-/// A reading in progress.
 pub struct TranscriptSearch<'a> {
     readings: &'a TranscriptSearches,
     account: AccountId,
@@ -97,10 +79,7 @@ impl TranscriptSearch<'_> {
         Ok(turn)
     }
 
-    /// Runs a part of the reading that processes about this many bytes.
-    ///
-    /// # Errors
-    /// The account's turn does not come, or the machine has no thread left.
+    /// Processes about this many bytes.
     pub async fn run<T: Send + 'static>(
         &mut self,
         bytes: usize,

@@ -1,7 +1,6 @@
 //! Reports unknown fields of request bodies (contract: requests 8).
 //!
-//! The names are recorded where the body is read, and the layer here adds the header, whether or not the request succeeds. A body
-//! is read only after authentication, so that other callers get no report.
+//! A body is read only after authentication, so that other callers get no report.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,7 +14,7 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use crate::http::state::App;
 
 const HEADER: HeaderName = HeaderName::from_static("x-service-unknown-fields");
-/// Characters that would break the header or its list, and the percent sign, so that decoding is exact.
+/// They would break the header or its list. The percent sign makes decoding exact.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b',');
 
 /// Value of the header, set where the body is read.
@@ -35,7 +34,6 @@ pub async fn report(State(app): State<App>, mut request: Request, next: Next) ->
     response
 }
 
-/// Records unknown names in the order of the body.
 pub fn note<'a>(request: &Extensions, names: impl Iterator<Item = &'a str>) {
     let mut names = names.peekable();
     if let Some(noted) = request.get::<UnknownFieldNames>()

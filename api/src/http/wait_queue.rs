@@ -1,8 +1,7 @@
 //! Queue of requests that wait for a browser slot (contract: sessions 24, 25).
 //!
-//! The first in the queue checks for a slot a few times a second, and whenever one is freed in this process. All others only wait
-//! for their turn. Accounts are served in turn; the callers of an account in order of arrival. Each process has its own queue.
-//! All processes use the same database, and the first to find a slot gets it.
+//! The first request in the queue checks for a slot a few times a second, and whenever one is freed in this process. Accounts
+//! are served in turn; the callers of an account in order of arrival.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,23 +21,20 @@ use crate::http::metrics::{self, Refusal};
 const LOOK: Duration = Duration::from_millis(250);
 
 pub struct WaitQueue {
-    /// Waiting accounts, the next one first.
+    /// The next one first.
     queues: Mutex<VecDeque<AccountQueue>>,
-    /// Maximum number of waiting callers, in this process and per account.
+    /// In this process and per account.
     bounds: (usize, usize),
-    /// Signals that a slot was freed.
     freed: Notify,
     closed: CancellationToken,
 }
 
-/// Callers of an account.
 struct AccountQueue {
     account: AccountId,
     callers: VecDeque<Arc<Notify>>,
 }
 
 impl WaitQueue {
-    /// Creates a queue with a limit for all callers and one for the callers of an account.
     pub fn new(of_all: usize, of_account: usize) -> Self {
         Self {
             queues: Mutex::default(),
@@ -48,12 +44,11 @@ impl WaitQueue {
         }
     }
 
-    /// Returns whether no caller waits; then the next request can use a slot directly.
+    /// The next request can then use a slot directly.
     pub fn is_empty(&self) -> bool {
         self.with_queues(|queues| queues.is_empty())
     }
 
-    /// Wakes the first in the queue to check for a slot.
     pub fn look(&self) {
         if !self.is_empty() {
             self.freed.notify_one();
@@ -65,10 +60,7 @@ impl WaitQueue {
         self.closed.cancel();
     }
 
-    /// Joins the end of the account's queue, until `deadline` at most.
-    ///
-    /// # Errors
-    /// The queue is full.
+    /// At the end of the account's queue, until `deadline` at most.
     pub fn enter(&self, account: AccountId, deadline: Instant) -> Result<Ticket<'_>> {
         let turn = Arc::new(Notify::new());
         let entered = self.with_queues(|queues| {
@@ -118,7 +110,7 @@ impl WaitQueue {
     }
 }
 
-/// A position in the queue, freed on drop.
+/// Freed on drop.
 pub struct Ticket<'a> {
     line: &'a WaitQueue,
     account: AccountId,
@@ -128,10 +120,7 @@ pub struct Ticket<'a> {
 }
 
 impl Ticket<'_> {
-    /// Waits until the caller should check for a slot. The caller keeps its position.
-    ///
-    /// # Errors
-    /// The deadline passes, the process stops, or the caller hangs up.
+    /// The caller should then check for a slot, and keeps its position.
     pub async fn turn(&mut self, hung_up: &ClientDisconnect) -> Result<()> {
         account_share::release();
         let line = self.line;

@@ -1,9 +1,7 @@
 //! The audit log (contract: audit-log 7 to 9, 18): pages and the export.
 //!
-//! An export first reads the IDs of the rows, then reads the rows in batches as fast as the client receives them. Rows of the log
-//! never change, so the export holds no transaction and no database connection while it waits for a slow client. At most one
-//! batch of an account and two batches of all accounts are read at the same time. Exports therefore leave connections and
-//! processors free for other requests.
+//! An export reads the IDs of the rows first, then the rows in batches as fast as the client receives them. Rows of the log
+//! never change, so the export holds no transaction and no database connection while it waits for a slow client.
 
 use std::borrow::Cow;
 use std::io;

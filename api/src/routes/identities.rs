@@ -1,9 +1,7 @@
 //! Sign-in through an identity provider (contract: identities).
 //!
-//! The start route redirects the browser to the provider with a state; the provider redirects it back with the state and a code.
-//! The state is valid once, for ten minutes, and only in the browser that started, which a cookie identifies. A link therefore
-//! cannot sign a person in to another person's account. The code is exchanged for the provider's claims; these lead to a session,
-//! a new account, or a confirmation mail.
+//! The state is valid once, for ten minutes, and only in the browser that started, which a cookie identifies, so that a link
+//! cannot sign a person in to another person's account.
 
 use std::time::Duration;
 

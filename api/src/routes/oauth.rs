@@ -1,7 +1,7 @@
 //! OAuth client credentials (RFC 6749, section 4.4; contract: oauth): clients, and their tokens.
 //!
 //! Errors of a token request use the format of RFC 6749, section 5.2, because OAuth libraries parse it and no problem documents
-//! (contract: oauth 4). Errors outside OAuth, such as a body that is too large, are problem documents as on every other route.
+//! (contract: oauth 4).
 
 use std::collections::HashMap;
 

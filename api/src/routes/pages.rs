@@ -1,8 +1,6 @@
 //! HTML pages for people: problem types, the agent grammar, links in mails, device activation, team invitations, live views and
-//! the service status.
-//!
-//! The pages are plain documents with first-party scripts, without frameworks or third-party content. A script uses only the
-//! public API, like any other client. A page contains nothing about its viewer and is the same for every visitor.
+//! the service status. Plain documents with first-party scripts, without frameworks or third-party content. A page contains
+//! nothing about its viewer and is the same for every visitor.
 
 mod activation;
 mod agent_grammar;
@@ -35,7 +33,7 @@ pub fn routes() -> Routes {
         .merge(assets::routes())
 }
 
-/// A page with an interactive step. It is never cached or referred, because its URL may hold a token.
+/// The page is never cached or referred, because its URL may hold a token.
 fn card(title: &str, script: &str, main: &str) -> Response {
     let script = assets::path(script);
     let head = format!("<script type=module src=\"{script}\"></script>");
@@ -48,7 +46,7 @@ fn card(title: &str, script: &str, main: &str) -> Response {
     (headers("no-store"), Html(document(title, &head, &body))).into_response()
 }
 
-/// The sign-in steps: a password and the identity providers of the deployment.
+/// A password, and the identity providers of the deployment.
 fn sign_in(app: &App) -> String {
     let provider = |provider: &Provider| {
         let (name, display_name) = (&provider.name, encode_text(&provider.config.display_name));
@@ -58,7 +56,6 @@ fn sign_in(app: &App) -> String {
     include_str!("pages/sign-in.html").replace("<!-- providers -->\n", &providers)
 }
 
-/// A page of text.
 fn reading(title: &str, content: &str) -> Response {
     let body = format!("<body class=reading>\n<div class=brand>Kitfleet</div>\n<main>{content}</main>");
     (headers("public, max-age=300"), Html(document(title, "", &body))).into_response()
@@ -74,12 +71,12 @@ fn document(title: &str, head: &str, body: &str) -> String {
     )
 }
 
-/// A square with rounded corners in the colour of the buttons.
+/// Rounded corners, in the colour of the buttons.
 const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E\
                     %3Crect width='16' height='16' rx='4' fill='%231f5bd8'/%3E\
                     %3Cpath d='M5.5 3.5v9M10.5 3.5 5.5 8l5 4.5' stroke='white' stroke-width='2' fill='none'/%3E%3C/svg%3E";
 
-/// Cache header of a page. The other headers are common to all pages ([`page_headers`](crate::http::page_headers)).
+/// The other headers are common to all pages ([`page_headers`](crate::http::page_headers)).
 fn headers(caching: &'static str) -> [(HeaderName, &'static str); 1] {
     [(CACHE_CONTROL, caching)]
 }

@@ -1,8 +1,8 @@
 //! Profiles (contract: profiles).
 //!
 //! [`Stores`](kitfleet_profiles::Stores) reads and writes profile data outside a transaction, because this takes time in
-//! proportion to the size. A profile that is created from data therefore gets its store first and its row once the store is
-//! complete. If the row is refused, the store is removed immediately; a store whose row is never written is removed later.
+//! proportion to the size. A profile that is created from data therefore gets its store first. If the row is refused, the store
+//! is removed immediately; a store whose row is never written is removed later.
 
 mod documents;
 mod snapshots;

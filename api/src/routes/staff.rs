@@ -1,4 +1,4 @@
-//! Operator actions on customer accounts (contract: staff 7 to 24). The routes use the same functions as the operators' commands.
+//! Operator actions on customer accounts (contract: staff 7 to 24).
 
 mod accounts;
 mod crypto_orders;

@@ -1,4 +1,4 @@
-//! Create, read, list and close agent sessions (contract: agents 1 to 7, 14).
+//! Creation, reading, listing and closing (contract: agents 1 to 7, 14).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,13 +11,11 @@ use super::{driver_of, id_of};
 use crate::support::records::uuid_of;
 use crate::support::{Answer, App, Client, assert_timestamp, at_once, eventually, members, unknown_id};
 
-/// Creates an agent session with an idempotency key.
 async fn create(client: &Client, key: &str, body: &Value) -> Answer {
     client.send(client.request(Method::POST, "/v1/agent-sessions").header("idempotency-key", key).json(body)).await
 }
 
-/// Contract: agents 1, 2, 14. An agent session has exactly these members, the documented defaults, and one driver session that
-/// can be used like any other.
+/// Contract: agents 1, 2, 14.
 #[tokio::test]
 async fn create_returns_defaults_and_one_driver_session() {
     let app = App::simulated().start().await;
@@ -83,7 +81,7 @@ async fn create_returns_defaults_and_one_driver_session() {
     app.stop().await;
 }
 
-/// Contract: agents 1, 2. A rejected create leaves no row. Agent sessions use the session slots of the account.
+/// Contract: agents 1, 2. Agent sessions use the session slots of the account.
 #[tokio::test]
 async fn rejected_create_leaves_no_row() {
     let app = App::simulated().start().await;
@@ -131,8 +129,7 @@ async fn rejected_create_leaves_no_row() {
     app.stop().await;
 }
 
-/// Contract: agents 3, 6; requests 17. A second create with the same key returns the first response, whatever its body, and
-/// creates nothing.
+/// Contract: agents 3, 6; requests 17. The body makes no difference.
 #[tokio::test]
 async fn create_with_a_used_key_returns_the_first_response() {
     let app = App::simulated().start().await;
@@ -145,7 +142,6 @@ async fn create_with_a_used_key_returns_the_first_response() {
         let again = create(&client, key, &body).await.expect(201);
         assert_eq!((&again.body, &again.headers["location"]), (&first.body, &first.headers["location"]));
     }
-    // The stored response does not change with the state of the agent session.
     client.delete(&path).await.expect(204);
     assert_eq!(create(&client, "k-1", &json!({})).await.expect(201).body, first.body);
     assert_eq!(app.audited(account, "agent_session.created").await.len(), 1);
@@ -174,7 +170,7 @@ async fn create_with_a_used_key_returns_the_first_response() {
     app.stop().await;
 }
 
-/// Contract: agents 4. Of concurrent creates with one key, one creates an agent session, and all return its response.
+/// Contract: agents 4.
 #[tokio::test]
 async fn concurrent_creates_with_one_key_create_one_agent_session() {
     let app = App::simulated().start().await;
@@ -195,7 +191,7 @@ async fn concurrent_creates_with_one_key_create_one_agent_session() {
     app.stop().await;
 }
 
-/// Contract: agents 5. Rejections are stored for the key as well, except for invalid requests and transient errors.
+/// Contract: agents 5. Invalid requests and transient errors are not repeated.
 #[tokio::test]
 async fn rejection_is_repeated_for_the_same_key() {
     let app = App::simulated().start().await;
@@ -223,7 +219,7 @@ async fn rejection_is_repeated_for_the_same_key() {
     app.stop().await;
 }
 
-/// Contract: agents 6. The newest rejections of an account are kept for a day.
+/// Contract: agents 6.
 #[tokio::test]
 async fn newest_rejections_are_kept_for_a_day() {
     let app = App::simulated().set("limits.refused_creates", "3").start().await;
@@ -260,7 +256,7 @@ async fn newest_rejections_are_kept_for_a_day() {
     app.stop().await;
 }
 
-/// Contract: agents 6. The limit holds for concurrent rejections as well.
+/// Contract: agents 6.
 #[tokio::test]
 async fn number_of_concurrent_rejections_is_limited() {
     let app = App::simulated().set("limits.refused_creates", "5").start().await;
@@ -276,8 +272,7 @@ async fn number_of_concurrent_rejections_is_limited() {
     app.stop().await;
 }
 
-/// Contract: agents 3. When the process that handled a create died before it stored the response, the next request with the key
-/// derives it from the agent session.
+/// Contract: agents 3. The process died before it stored the response, which is derived from the agent session.
 #[tokio::test]
 async fn lost_response_of_a_create_is_rebuilt() {
     let app = App::simulated().start().await;
@@ -293,7 +288,7 @@ async fn lost_response_of_a_create_is_rebuilt() {
     app.stop().await;
 }
 
-/// Contract: agents 7. A close destroys the driver session and frees its slot at once. Each cause of the end has its own reason.
+/// Contract: agents 7. Each cause of the end has its own reason.
 #[tokio::test]
 async fn agent_session_closes_with_its_driver_session() {
     let app = App::simulated().start().await;
@@ -362,7 +357,7 @@ async fn agent_session_closes_with_its_driver_session() {
     app.stop().await;
 }
 
-/// Contract: agents 7; sessions 20. The time limit of a free-tier session also ends its agent session.
+/// Contract: agents 7; sessions 20.
 #[tokio::test]
 async fn free_tier_time_limit_closes_agent_sessions() {
     let app = App::simulated().set("sessions.free_tier_cap", "1s").start().await;
@@ -377,7 +372,7 @@ async fn free_tier_time_limit_closes_agent_sessions() {
     app.stop().await;
 }
 
-/// Contract: agents 14; lists 1. Lists are paged, newest first, and can be filtered.
+/// Contract: agents 14; lists 1.
 #[tokio::test]
 async fn list_is_paged_newest_first_and_filterable() {
     let app = App::simulated().start().await;
@@ -405,8 +400,7 @@ async fn list_is_paged_newest_first_and_filterable() {
     app.stop().await;
 }
 
-/// Contract: agents 14; authorization 10. With the account header, an admin has full access to the owner's agent sessions and a
-/// member has none. Agent sessions that an admin creates use the owner's slots.
+/// Contract: agents 14; authorization 10. An admin's agent sessions use the owner's slots.
 #[tokio::test]
 async fn agent_sessions_of_an_owner_require_the_admin_role() {
     let app = App::simulated().start().await;

@@ -1,4 +1,4 @@
-//! Death of workers and API processes during a turn (contract: agents 25, 27, 30).
+//! Contract: agents 25, 27, 30.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::orchestration::TERMINATE_ALL;
 use crate::support::records::uuid_of;
 use crate::support::{App, Client, Role, eventually};
 
-/// Contract: agents 25; workers 4. When a worker dies during a turn, finished steps are `done`, the running step is `failed` with
-/// an unknown outcome, and the rest is `skipped`. The reply says so, and the agent session can be closed.
+/// Contract: agents 25; workers 4. Finished steps are `done`, the running step is `failed` with an unknown outcome, and the
+/// rest is `skipped`.
 #[tokio::test]
 async fn worker_death_during_a_turn_is_recorded_per_step() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -57,7 +57,7 @@ async fn worker_death_during_a_turn_is_recorded_per_step() {
     app.stop().await;
 }
 
-/// Contract: agents 25, 37. Broken connections do not end a turn: claimed work continues, and unclaimed work is claimed again.
+/// Contract: agents 25, 37. Claimed work continues, and unclaimed work is claimed again.
 #[tokio::test]
 async fn turn_survives_broken_connections() {
     let app = App::simulated().start().await;
@@ -84,17 +84,15 @@ async fn turn_survives_broken_connections() {
     app.stop().await;
 }
 
-/// A write during a turn at which a worker dies. Each has its own agent session, whose worker is blocked at the write.
+/// A worker dies at this write. Each has its own agent session, whose worker is blocked at the write.
 struct Moment {
     name: &'static str,
-    /// Table, event and condition of the write. `{agent}` and `{driver}` stand for ids.
+    /// Table, event and condition. `{agent}` and `{driver}` stand for ids.
     write: (&'static str, &'static str, &'static str),
-    /// True when the database commits the write although the worker is dead.
+    /// The database commits the write although the worker is dead.
     lands: bool,
     kind: &'static str,
-    /// Expected statuses of the two steps.
     steps: &'static [&'static str],
-    /// Expected number of operations.
     operations: usize,
 }
 
@@ -129,7 +127,7 @@ impl Moment {
         Self { name, write, lands, kind: "plan", steps, operations }
     }
 
-    /// Installs a trigger that blocks the first matching write while another connection holds this lock.
+    /// The trigger blocks the first matching write while another connection holds this lock.
     async fn set(&self, app: &App, lock: i64, agent: &Value) {
         let (table, event, when) = self.write;
         let (driver, agent) = (uuid_of(&driver_of(agent)), uuid_of(&id_of(agent)));
@@ -147,8 +145,7 @@ impl Moment {
     }
 }
 
-/// Contract: agents 25, 28, 30. When a worker dies at any of these writes, each step has its true status, none runs twice, and
-/// the receipt claims no unknown outcome.
+/// Contract: agents 25, 28, 30. No step runs twice, and the receipt claims no unknown outcome.
 #[tokio::test]
 async fn worker_death_at_any_write_leaves_true_statuses() {
     let mut app = App::simulated().with_second_factors().roles(&[Role::Api, Role::Worker]).start().await;
@@ -205,8 +202,8 @@ async fn worker_death_at_any_write_leaves_true_statuses() {
     app.stop().await;
 }
 
-/// Without a receipt, the end of a turn is one statement, which commits as a whole. With a receipt there are several, and the
-/// dead worker cannot commit them.
+/// Without a receipt, the end of a turn is one statement. With a receipt there are several, and the dead worker cannot commit
+/// them.
 fn has_receipt(moment: &Moment) -> bool {
     moment.name != "after the end"
 }
@@ -217,7 +214,6 @@ fn message(client: &Client, agent: &str, moment: &Moment, text: &str) -> reqwest
     if has_receipt(moment) { request.header("idempotency-key", moment.name.replace(' ', "-")) } else { request }
 }
 
-/// Process id of the database backend that waits for this lock.
 async fn waiting_for(app: &App, lock: i64) -> Option<i32> {
     sqlx::query_scalar(
         "select pid from pg_locks where locktype = 'advisory' and objid::bigint = $1 and not granted
@@ -229,8 +225,7 @@ async fn waiting_for(app: &App, lock: i64) -> Option<i32> {
     .expect("locks")
 }
 
-/// Contract: agents 25, 27. When an API process dies while a caller waits, the turn still completes. The transcript contains it,
-/// and a repeated message with the key returns it.
+/// Contract: agents 25, 27. The transcript contains the turn, and a repeated message with the key returns it.
 #[tokio::test]
 async fn turn_completes_after_the_death_of_its_api_process() {
     let mut app = App::simulated().with_second_factors().in_processes().start().await;

@@ -9,14 +9,13 @@ use super::{driver_of, id_of};
 use crate::support::records::uuid_of;
 use crate::support::{App, Client, at_once, eventually, unknown_id};
 
-/// Ages the last heartbeat beyond the allowed 30 s.
+/// Beyond the allowed 30 s.
 const SILENT: &str = "update agent_sessions set heard_at = now() - interval '31 seconds' where id = $1";
 
 fn client(name: &str) -> Value {
     json!({"client_id": name})
 }
 
-/// Value of the metric for control changes from one lane to the other.
 async fn transitions(app: &App, from: &str, to: &str) -> u64 {
     let scraper = Client::new(&app.base_url, Some("scrape"));
     let text =
@@ -25,8 +24,7 @@ async fn transitions(app: &App, from: &str, to: &str) -> u64 {
     text.lines().find_map(|line| line.strip_prefix(&series)?.parse().ok()).unwrap_or(0)
 }
 
-/// Contract: agents 9, 10, 13. A client takes over, keeps control while it sends heartbeats, and hands back. Other clients are
-/// rejected.
+/// Contract: agents 9, 10, 13. The client keeps control while it sends heartbeats.
 #[tokio::test]
 async fn client_has_exclusive_control_until_it_hands_back() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
@@ -65,7 +63,7 @@ async fn client_has_exclusive_control_until_it_hands_back() {
     app.stop().await;
 }
 
-/// Contract: agents 9. Of concurrent takeovers, exactly one succeeds.
+/// Contract: agents 9.
 #[tokio::test]
 async fn one_of_concurrent_takeovers_succeeds() {
     let app = App::simulated().start().await;
@@ -81,7 +79,7 @@ async fn one_of_concurrent_takeovers_succeeds() {
     app.stop().await;
 }
 
-/// Contract: agents 12. A client without a heartbeat for 30 s loses control: at the next sweep, or before it at the next request.
+/// Contract: agents 12. The limit is 30 s, checked by the next sweep or request.
 #[tokio::test]
 async fn client_without_heartbeat_loses_control() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
@@ -122,8 +120,7 @@ async fn client_without_heartbeat_loses_control() {
     app.stop().await;
 }
 
-/// Contract: agents 12. When a heartbeat and the sweep overlap, their outcomes agree: a client whose heartbeat succeeds has
-/// control.
+/// Contract: agents 12. A client whose heartbeat succeeds has control.
 #[tokio::test]
 async fn heartbeat_and_concurrent_sweep_agree() {
     let app = App::simulated().set("agents.heartbeat_timeout", "20ms").start().await;
@@ -158,8 +155,7 @@ async fn sweep(app: &App) {
     kitfleet_worker::maintenance::sweep_pair_heartbeats(&app.database.pool, patience).await.expect("a sweep");
 }
 
-/// Contract: agents 8, 11, 13. The mode can be changed unless a human client has control. A closed agent session rejects all
-/// changes.
+/// Contract: agents 8, 11, 13. A closed agent session rejects all changes.
 #[tokio::test]
 async fn mode_change_during_human_control_is_409() {
     let app = App::simulated().start().await;

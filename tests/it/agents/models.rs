@@ -1,5 +1,4 @@
-//! Messages that a model interprets (contract: byok 14 to 16, 17 to 24). The model provider is a test double whose responses each
-//! test defines.
+//! Messages that a model interprets (contract: byok 14 to 16, 17 to 24).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +21,6 @@ use crate::support::records::uuid_of;
 use crate::support::{Answer, App, Client, Role, eventually};
 
 const KEY: &str = "sk-ant-api03-for-agents-alone";
-/// Tokens and cost of each response of the double.
 const TOKENS: i64 = 3_633;
 const CENTS: f64 = 1.0738;
 
@@ -30,7 +28,6 @@ fn asking(provider: &ModelProvider) -> Builder {
     App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY).set("metrics.scrape_token", "scrape").asking(provider)
 }
 
-/// A customer with an Anthropic API key, and an agent session.
 struct Scene {
     provider: ModelProvider,
     app: App,
@@ -51,7 +48,7 @@ impl Scene {
         Self { provider, app, account, client, made, agent }
     }
 
-    /// Sends a message. The double responds with these tool calls, one per request.
+    /// The double responds with these tool calls, one per request.
     async fn say(&self, message: &str, calls: &[Value]) -> Value {
         for call in calls {
             self.provider.answer(Reply::Json(200, anthropic_call(call)));
@@ -59,7 +56,7 @@ impl Scene {
         self.client.tell(&self.agent, "message", json!({"message": message})).await.expect(200).body
     }
 
-    /// Starts sending a message, and waits until the double has received `times` requests in total.
+    /// Returns when the double has received `times` requests in total.
     async fn begin(&self, message: &str, times: usize) -> JoinHandle<Answer> {
         let (client, agent, body) = (self.client.clone(), self.agent.clone(), json!({"message": message}));
         let said = tokio::spawn(async move { client.tell(&agent, "message", body).await });
@@ -75,12 +72,10 @@ impl Scene {
         self.client.tell(&self.agent, "message", body).await.expect(200).body
     }
 
-    /// URL of the page in the driver session.
     async fn url(&self) -> Value {
         self.client.operate(&driver_of(&self.made), "snapshot", json!({})).await.expect(200).body["url"].clone()
     }
 
-    /// Payloads of the audit rows for model requests.
     async fn rows(&self) -> Vec<Value> {
         let rows = self.app.audited(self.account, "agent.decompose.claude").await.into_iter();
         rows.map(|row| {
@@ -95,7 +90,6 @@ impl Scene {
         self.client.see(&self.agent).await["tokens_used"].as_i64().expect("a number")
     }
 
-    /// Last message that the model received, and the messages before it in the conversation.
     fn last_request(&self) -> (String, Vec<Value>) {
         let last = self.provider.asked().pop().expect("a request");
         let mut messages = last.body["messages"].as_array().expect("messages").clone();
@@ -126,8 +120,7 @@ fn reply_of(turn: &Value) -> &str {
     turn["reply"].as_str().expect("a reply")
 }
 
-/// Contract: byok 17, 18, 22, 23. The model receives the message and a snapshot of the page, and its steps are executed.
-/// Responses and the audit log contain tokens and cost. Neither the API key nor typed text is stored or logged.
+/// Contract: byok 17, 18, 22, 23.
 #[tokio::test]
 async fn model_interprets_a_message() {
     let scene = Scene::start(|app| app.set("log.filter", "trace"), json!({})).await;
@@ -177,7 +170,6 @@ async fn model_interprets_a_message() {
     assert_eq!(said["message"], word);
     assert_eq!((&answered["decomposer"], &answered["tokens_used"]), (&json!("claude"), &json!(TOKENS)));
     assert!(!transcript.to_string().contains("hunter2"), "{transcript}");
-    // The model received three snapshots, and none is stored.
     assert_eq!(scene.app.count("select count(*) from intents where kind = 'snapshot'").await, 0);
     for secret in ["hunter2", KEY] {
         assert_eq!(scene.app.tables_with(secret).await, <[&str; 0]>::default(), "{secret}");
@@ -186,9 +178,7 @@ async fn model_interprets_a_message() {
     scene.app.stop().await;
 }
 
-/// Contract: byok 16, 17. The account's own key has precedence. The deployment's key follows if the account owner has consented,
-/// and then the grammar. A removed key is no longer used. A key that cannot be decrypted is an error and is not treated as
-/// absent.
+/// Contract: byok 16, 17. A key that cannot be decrypted is an error and is not treated as absent.
 #[tokio::test]
 async fn own_key_precedes_deployment_key_and_grammar() {
     let provider = ModelProvider::start().await;
@@ -236,7 +226,7 @@ async fn own_key_precedes_deployment_key_and_grammar() {
     app.stop().await;
 }
 
-/// Contract: operators 5. Every outcome of a request with the deployment's key is counted under its own label.
+/// Contract: operators 5.
 #[tokio::test]
 async fn outcomes_with_the_deployment_key_are_counted() {
     let provider = ModelProvider::start().await;
@@ -273,8 +263,7 @@ async fn outcomes_with_the_deployment_key_are_counted() {
     app.stop().await;
 }
 
-/// Contract: byok 27. Spending with the deployment's key is limited per account and month, also across deleted agent sessions.
-/// Other accounts, the account's own key and other months are unaffected.
+/// Contract: byok 27. The limit is per account and month, also across deleted agent sessions.
 #[tokio::test]
 async fn monthly_spending_of_the_deployment_key_is_limited() {
     let provider = ModelProvider::start().await;
@@ -314,15 +303,13 @@ async fn monthly_spending_of_the_deployment_key_is_limited() {
     let before = "update bundled_model_spending set month = month - interval '1 month' where account_id = $1";
     app.execute(before, account.as_uuid()).await;
     assert_eq!(say(&client, &agent).await, no(5));
-    // Two rows have the cost of one response: this account in the present month, and the other account. Requests with the account's
-    // own key add nothing.
+    // Two rows have the cost of one response: this account in the present month, and the other account.
     let (spent, all) = ("select count(*) from bundled_model_spending where round(cost_cents::numeric, 4) = 1.0738", 2);
     assert_eq!(app.count(spent).await, all);
     app.stop().await;
 }
 
-/// Contract: byok 19. The model receives the results of its steps, up to the limits of requests and steps per message. Steps are
-/// part of the plan before they run.
+/// Contract: byok 19. Steps are part of the plan before they run.
 #[tokio::test]
 async fn model_receives_the_results_of_its_steps() {
     let bounds = |app: Builder| app.set("agents.max_model_calls_per_turn", "3").set("agents.max_steps_per_turn", "4");
@@ -354,7 +341,6 @@ async fn model_receives_the_results_of_its_steps() {
     assert_eq!((step_statuses(&turn).len(), scene.provider.asked().len()), (4, 7), "{turn}");
     assert!(reply_of(&turn).contains("There may be more to do"), "{turn}");
 
-    // Executed steps stay done when a later request fails or returns a question.
     let one = json!([{"kind": "reload"}]);
     scene.provider.answer(Reply::Json(200, anthropic_call(&look(one.clone()))));
     scene.provider.answer(Reply::Json(500, anthropic_error("api_error", "sk-ant broke")));
@@ -367,8 +353,7 @@ async fn model_receives_the_results_of_its_steps() {
     scene.app.stop().await;
 }
 
-/// Contract: byok 14, 20. A navigation to a host that only the page suggested requires approval, and the model can request
-/// approval for any step.
+/// Contract: byok 14, 20. The host is one that only the page suggested. The model can request approval for any step.
 #[tokio::test]
 async fn navigation_to_an_unnamed_host_needs_approval() {
     let scene = Scene::start(|app| app, json!({})).await;
@@ -421,8 +406,7 @@ async fn navigation_to_an_unnamed_host_needs_approval() {
     scene.app.stop().await;
 }
 
-/// Contract: byok 21. When the remaining budget cannot hold a useful response, no request is sent and the caller receives an
-/// error. Otherwise the budget limits the response. Tokens count also when the response is unusable.
+/// Contract: byok 21. Tokens count also when the response is unusable.
 #[tokio::test]
 async fn exhausted_token_budget_ends_the_turn() {
     let scene = Scene::start(|app| app.set("agents.bundled.api_key", "sk-of-the-deployment"), json!({})).await;
@@ -460,7 +444,6 @@ async fn exhausted_token_budget_ends_the_turn() {
     assert!((6_000..8_000).contains(&most[0]) && (2_000..4_400).contains(&most[1]), "{most:?}");
     assert_eq!(asked.len(), 2);
 
-    // A truncated response is not executed, even if it looks complete.
     let mut cut = anthropic_call(&plan(&json!([{"kind": "reload"}])));
     cut["stop_reason"] = json!("max_tokens");
     for (budget, kind, why) in [(7_000, "refuse", "token_budget"), (200_000, "clarify", "was cut off")] {
@@ -478,8 +461,7 @@ async fn exhausted_token_budget_ends_the_turn() {
     scene.app.stop().await;
 }
 
-/// Contract: byok 12, 13, 18. When a provider returns an error or an unusable plan, no step is executed, no other provider is
-/// asked, and the reply gives the reason.
+/// Contract: byok 12, 13, 18. No other provider is asked, and the reply gives the reason.
 #[tokio::test]
 async fn provider_error_executes_no_step() {
     let scene = Scene::start(|app| app.set("agents.model_timeout", "2s"), json!({})).await;
@@ -534,8 +516,7 @@ async fn provider_error_executes_no_step() {
     scene.app.stop().await;
 }
 
-/// Contract: agents 24; byok 24. A takeover or close during a model request takes effect at once. No step of the response is
-/// executed, and its tokens count.
+/// Contract: agents 24; byok 24. No step is executed, and its tokens count.
 #[tokio::test]
 async fn model_response_after_takeover_or_close_is_dropped() {
     let scene = Scene::start(|app| app, json!({"mode": "pair"})).await;
@@ -574,7 +555,7 @@ async fn model_response_after_takeover_or_close_is_dropped() {
     scene.app.stop().await;
 }
 
-/// Contract: agents 24; byok 24. A hanging provider delays a turn by at most the turn timeout, and it does not delay a shutdown.
+/// Contract: agents 24; byok 24. The turn ends by its timeout.
 #[tokio::test]
 async fn hanging_provider_delays_neither_turn_nor_shutdown() {
     let scene = Scene::start(|app| app.set("agents.turn_timeout", "1s"), json!({})).await;
@@ -593,8 +574,7 @@ async fn hanging_provider_delays_neither_turn_nor_shutdown() {
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
-/// Contract: agents 25; byok 22, 24. When a worker dies during a model request, the turn and the audit log record that, and the
-/// request is not sent again.
+/// Contract: agents 25; byok 22, 24. The request is not sent again.
 #[tokio::test]
 async fn worker_death_during_model_request_is_recorded() {
     let mut scene = Scene::start(|app| app.roles(&[Role::Api, Role::Worker]), json!({})).await;
@@ -606,7 +586,6 @@ async fn worker_death_during_model_request_is_recorded() {
     let turn = said.await.expect("a task").expect(200).body;
     assert_eq!((&turn["kind"], step_statuses(&turn)), (&json!("plan"), vec![("reload", "done")]), "{turn}");
     assert!(reply_of(&turn).contains("died"), "{turn}");
-    // The first response was received, so that its tokens count.
     assert_eq!((&turn["tokens_used"], scene.tokens_used().await), (&json!(TOKENS), TOKENS));
     let rows = scene.rows().await;
     assert_eq!((rows.len(), &rows[0]["result_kind"], &rows[0]["output_tokens"]), (1, &json!("plan"), &json!(89)));
@@ -620,8 +599,7 @@ async fn worker_death_during_model_request_is_recorded() {
     scene.app.stop().await;
 }
 
-/// Contract: agents 27; byok 17. A repeated message with its key sends no model request, also after the account's key has
-/// changed.
+/// Contract: agents 27; byok 17. The account's key may have changed meanwhile.
 #[tokio::test]
 async fn repeated_message_sends_no_model_request() {
     let scene = Scene::start(|app| app, json!({})).await;
@@ -643,7 +621,7 @@ async fn repeated_message_sends_no_model_request() {
     scene.app.stop().await;
 }
 
-/// Contract: agents 36; byok 18, 23. Text that was typed in a turn is hidden in all later messages to the model.
+/// Contract: agents 36; byok 18, 23.
 #[tokio::test]
 async fn typed_text_is_hidden_from_later_model_requests() {
     let scene = Scene::start(|app| app, json!({})).await;
@@ -659,7 +637,7 @@ async fn typed_text_is_hidden_from_later_model_requests() {
     scene.app.stop().await;
 }
 
-/// Contract: agents 16; recipes 5. A recipe of a model's steps identifies elements by locators and not by refs of a snapshot.
+/// Contract: agents 16; recipes 5.
 #[tokio::test]
 async fn recipe_of_model_steps_has_no_refs() {
     let scene = Scene::start(|app| app, json!({})).await;

@@ -1,4 +1,4 @@
-//! Storage quota of the agent sessions of an account, and purges that free it (contract: agents 38 to 40).
+//! Quota of an account, and purges that free it (contract: agents 38 to 40).
 
 use kitfleet_domain::accounts::Tier;
 use reqwest::Method;
@@ -9,7 +9,7 @@ use crate::support::people::ENCRYPTION_KEY;
 use crate::support::records::uuid_of;
 use crate::support::{Answer, App, Client, at_once, unknown_id};
 
-/// Number of bytes in all rows of agent sessions that count towards the quota.
+/// In all rows of agent sessions that count towards the quota.
 const KEPT: &str = "select coalesce(sum(bytes), 0)::bigint from (
     select 256 + octet_length(sealed_said) as bytes from agent_turns
     union all select 256 + octet_length(sealed_wish) + coalesce(octet_length(sealed_shown), 0) + coalesce(octet_length(sealed_result), 0)
@@ -23,7 +23,7 @@ async fn say_with(client: &Client, agent: &str, key: &str, body: &Value) -> Answ
     client.send(request.header("idempotency-key", key).json(body)).await
 }
 
-/// Sends messages until one is rejected for the quota, and returns the rejection.
+/// Returns the rejection.
 async fn fill(client: &Client, agent: &str) -> Answer {
     for _ in 0..100 {
         let answer = client.tell(agent, "message", json!({"message": "scroll down"})).await;
@@ -34,8 +34,7 @@ async fn fill(client: &Client, agent: &str) -> Answer {
     panic!("a hundred messages were accepted");
 }
 
-/// Contract: agents 38. The byte count is exact after every kind of turn: with and without a receipt, approved, unclear or
-/// refused.
+/// Contract: agents 38. The turns have a receipt or not, and are approved, unclear or refused.
 #[tokio::test]
 async fn stored_bytes_of_agent_sessions_are_exact() {
     let app = App::simulated().set("mfa.encryption_key", ENCRYPTION_KEY).start().await;
@@ -57,8 +56,7 @@ async fn stored_bytes_of_agent_sessions_are_exact() {
     app.stop().await;
 }
 
-/// Contract: agents 38, 40. An account at its quota can neither create an agent session nor send a message to any of them. Other
-/// accounts are unaffected. Receipts still return their responses, and a purge frees quota.
+/// Contract: agents 38, 40. Receipts still return their responses.
 #[tokio::test]
 async fn messages_above_the_quota_are_403() {
     let app = App::simulated()
@@ -103,7 +101,7 @@ async fn messages_above_the_quota_are_403() {
     app.stop().await;
 }
 
-/// Contract: agents 40. A purge closes an active agent session and frees its slot.
+/// Contract: agents 40. The slot is free too.
 #[tokio::test]
 async fn purge_closes_an_active_agent_session() {
     let app = App::simulated().start().await;
@@ -121,7 +119,7 @@ async fn purge_closes_an_active_agent_session() {
     app.stop().await;
 }
 
-/// Contract: agents 40. A purge during the end of the last turn is a 409, because the turn still has to record its costs.
+/// Contract: agents 40. The turn still has to record its costs.
 #[tokio::test]
 async fn purge_during_a_turn_is_409() {
     let app = App::simulated().start().await;
@@ -138,7 +136,7 @@ async fn purge_during_a_turn_is_409() {
     app.stop().await;
 }
 
-/// Contract: agents 39. A turn ends with an error when its results reach the quota.
+/// Contract: agents 39.
 #[tokio::test]
 async fn turn_ends_at_the_quota() {
     let app = App::simulated().set("limits.agent_bytes_per_account", "1500").start().await;
@@ -157,8 +155,7 @@ async fn turn_ends_at_the_quota() {
     app.stop().await;
 }
 
-/// Contract: agents 38. Concurrent messages, also to several agent sessions, exceed the quota by at most the turns that were
-/// accepted before it was reached.
+/// Contract: agents 38. The turns that were accepted before the quota was reached may exceed it.
 #[tokio::test]
 async fn concurrent_messages_respect_the_quota() {
     let app = App::simulated().set("limits.agent_bytes_per_account", "3000").start().await;

@@ -14,7 +14,7 @@ use super::driver_of;
 use crate::support::records::uuid_of;
 use crate::support::{Answer, App, Client, at_once, unknown_id};
 
-/// Encryption key of the deployment: 32 bytes in base64.
+/// 32 bytes in base64.
 const KEY: &str = "a2V5IGtleSBrZXkga2V5IGtleSBrZXkga2V5IGtleSE=";
 
 async fn say(client: &Client, agent: &str, key: &str, body: &Value) -> Answer {
@@ -31,8 +31,7 @@ fn status_of(answer: Answer, status: &str) {
     assert_eq!(answer.body["idempotency_status"], status, "{}", answer.body);
 }
 
-/// Contract: agents 27, 28. A message with a used key returns the stored response and executes nothing. A different message with
-/// the key is a mismatch.
+/// Contract: agents 27, 28. It executes nothing. A different message with the key is a mismatch.
 #[tokio::test]
 async fn message_with_a_used_key_returns_the_stored_response() {
     let app = App::simulated().set("mfa.encryption_key", KEY).start().await;
@@ -60,7 +59,6 @@ async fn message_with_a_used_key_returns_the_stored_response() {
     say(&client, &agent, "refused", &message("tap 'Next'")).await.problem(409, "conflict");
     assert_eq!(say(&client, &agent, "k", &message("take a screenshot")).await.expect(200).body, first.body);
     client.tell(&agent, "mode", json!({"mode": "ai"})).await.expect(200);
-    // The rejected message left no receipt.
     say(&client, &agent, "refused", &message("tap 'Next'")).await.expect(200);
     assert_eq!(app.intents(&driver_of(&made)).await.len(), done + 1);
     client.delete(&format!("/v1/agent-sessions/{agent}")).await.expect(204);
@@ -69,7 +67,7 @@ async fn message_with_a_used_key_returns_the_stored_response() {
     app.stop().await;
 }
 
-/// Contract: agents 27, 28. Of 64 concurrent messages with one key, one runs. The others return `in_progress` or its response.
+/// Contract: agents 27, 28. The others return `in_progress` or its response.
 #[tokio::test]
 async fn one_of_64_concurrent_messages_with_one_key_runs() {
     let app = App::simulated().set("mfa.encryption_key", KEY).start().await;
@@ -94,8 +92,7 @@ async fn one_of_64_concurrent_messages_with_one_key_runs() {
     app.stop().await;
 }
 
-/// Contract: agents 29, 30. Without a deployment key, a message with an idempotency key is a 503 and does not run. A receipt with
-/// an unknown outcome stays `in_progress`.
+/// Contract: agents 29, 30. A receipt with an unknown outcome stays `in_progress`.
 #[tokio::test]
 async fn receipt_requires_deployment_key_and_can_stay_unknown() {
     let app = App::simulated().start().await;
@@ -119,8 +116,8 @@ async fn receipt_requires_deployment_key_and_can_stay_unknown() {
     app.stop().await;
 }
 
-/// Contract: limits 9. A large response counts towards a limit of its account until it is sent. Above the limit, further large
-/// responses are a 503 with Retry-After, before any of their data is read. Other accounts are unaffected.
+/// Contract: limits 9. It counts towards a limit of its account until it is sent. Above the limit, further large responses are
+/// a 503 with Retry-After, before any of their data is read.
 #[tokio::test]
 async fn unread_large_response_blocks_only_its_account() {
     let app = App::simulated().set("mfa.encryption_key", KEY).set("limits.answer_bytes_per_account", "1048576");

@@ -11,7 +11,6 @@ use super::{driver_of, id_of};
 use crate::support::records::uuid_of;
 use crate::support::{Answer, App, Client, at_once, eventually, members, unknown_id};
 
-/// Sends a message and returns its turn.
 async fn say(client: &Client, agent: &str, message: &str) -> Value {
     client.tell(agent, "message", json!({"message": message})).await.expect(200).body
 }
@@ -26,7 +25,7 @@ fn step_id(turn: &Value, at: usize) -> String {
     turn["intents"][at]["id"].as_str().expect("an id").to_owned()
 }
 
-/// Contract: agents 15, 16, 17, 22. A message is parsed and executed. Each step is an ordinary operation and counts as one.
+/// Contract: agents 15, 16, 17, 22. Each step is an ordinary operation and counts as one.
 #[tokio::test]
 async fn message_runs_its_steps_as_operations() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
@@ -48,7 +47,6 @@ async fn message_runs_its_steps_as_operations() {
     assert_eq!(tap["result"]["kind"], "tap");
     assert_eq!(typed["value"], "•••");
     assert!(!turn.to_string().contains("hunter2"), "{turn}");
-    // Locating an element is not an operation.
     let mut kinds: Vec<_> = app.intents(&driver_of(&made)).await.into_iter().map(|intent| intent.kind).collect();
     kinds.sort_unstable();
     assert_eq!(kinds, ["interact", "interact", "navigate", "open"]);
@@ -77,7 +75,7 @@ async fn message_runs_its_steps_as_operations() {
     app.stop().await;
 }
 
-/// Contract: agents 15. Invalid messages are 400, but a 404 for the agent session has precedence.
+/// Contract: agents 15. A 404 for the agent session has precedence.
 #[tokio::test]
 async fn invalid_messages_are_400() {
     let app = App::simulated().start().await;
@@ -102,8 +100,7 @@ async fn invalid_messages_are_400() {
     app.stop().await;
 }
 
-/// Contract: agents 18. When no element or several elements match, the reply asks a question, and the remaining steps are
-/// skipped.
+/// Contract: agents 18. The remaining steps are skipped.
 #[tokio::test]
 async fn missing_or_ambiguous_element_is_a_question() {
     let app = App::simulated().set("agents.locate_timeout", "100ms").start().await;
@@ -122,8 +119,7 @@ async fn missing_or_ambiguous_element_is_a_question() {
     app.stop().await;
 }
 
-/// Contract: agents 19, 20. A step that submits data waits for approval. After the approval the turn continues with the plan that
-/// was shown.
+/// Contract: agents 19, 20. After the approval the turn continues with the plan that was shown.
 #[tokio::test]
 async fn step_that_submits_data_waits_for_approval() {
     let app = App::simulated().start().await;
@@ -151,7 +147,6 @@ async fn step_that_submits_data_waits_for_approval() {
     assert_eq!(step_id(&done, 0), id);
     let again = client.tell(&agent, "message", approve).await.expect(200).body;
     assert_eq!((&again["kind"], &again["intents"]), (&json!("clarify"), &json!([])));
-    // A message that only approves is not parsed.
     assert_eq!(app.audited(account, "agent.decompose.deterministic").await.len(), 1);
 
     let asked = say(&client, &agent, "press Enter").await;
@@ -177,8 +172,7 @@ async fn step_that_submits_data_waits_for_approval() {
     app.stop().await;
 }
 
-/// Contract: agents 23. One turn runs at a time, also with concurrent messages. In `pair` mode during human control, and in
-/// `manual` mode, messages are rejected.
+/// Contract: agents 23. In `pair` mode during human control, and in `manual` mode, messages are rejected.
 #[tokio::test]
 async fn concurrent_message_is_409() {
     let app = App::simulated().start().await;
@@ -214,7 +208,6 @@ async fn concurrent_message_is_409() {
     app.stop().await;
 }
 
-/// Starts a message and waits until one of its steps runs.
 async fn start_message(app: &App, client: &Client, agent: &str, message: &str) -> tokio::task::JoinHandle<Answer> {
     let (client, agent, message) = (client.clone(), agent.to_owned(), message.to_owned());
     let said = tokio::spawn(async move { client.tell(&agent, "message", json!({"message": message})).await });
@@ -222,7 +215,6 @@ async fn start_message(app: &App, client: &Client, agent: &str, message: &str) -
     said
 }
 
-/// Waits until an operation of the kind `wait` runs.
 async fn running_wait(app: &App) {
     eventually(Duration::from_secs(10), "a wait runs", async || {
         (app.count("select count(*) from intents where kind = 'wait' and status = 'running'").await > 0).then_some(())
@@ -230,7 +222,7 @@ async fn running_wait(app: &App) {
     .await;
 }
 
-/// Contract: agents 24. A takeover or a close takes effect without waiting for the turn, and no further step begins.
+/// Contract: agents 24.
 #[tokio::test]
 async fn takeover_or_close_skips_the_remaining_steps() {
     let app = App::simulated().start().await;
@@ -265,8 +257,7 @@ async fn takeover_or_close_skips_the_remaining_steps() {
     app.stop().await;
 }
 
-/// Contract: agents 41; authorization 16. When a key is revoked or an admin is removed during a turn, no further step begins. The
-/// caller receives an error and none of the later results. The transcript gives the owner the reason.
+/// Contract: agents 41; authorization 16. The caller receives an error and none of the later results.
 #[tokio::test]
 async fn revoked_credential_skips_the_remaining_steps() {
     let app = App::simulated().start().await;
@@ -323,7 +314,7 @@ async fn revoked_credential_skips_the_remaining_steps() {
     app.stop().await;
 }
 
-/// Contract: agents 25. After the caller disconnects, the transcript contains the end of the turn.
+/// Contract: agents 25.
 #[tokio::test]
 async fn turn_of_a_disconnected_caller_completes() {
     let app = App::simulated().start().await;
@@ -339,7 +330,7 @@ async fn turn_of_a_disconnected_caller_completes() {
     app.stop().await;
 }
 
-/// Contract: agents 26; lists 1. The transcript is ordered and paged, and contains no typed text.
+/// Contract: agents 26; lists 1. The transcript is ordered and paged.
 #[tokio::test]
 async fn transcript_contains_everything_but_typed_text() {
     let app = App::simulated().start().await;
@@ -376,8 +367,7 @@ async fn transcript_contains_everything_but_typed_text() {
     app.stop().await;
 }
 
-/// Contract: agents 32. The number of messages and the stored bytes of an agent session are limited. A receipt still returns its
-/// response.
+/// Contract: agents 32. A receipt still returns its response.
 #[tokio::test]
 async fn messages_and_bytes_of_an_agent_session_are_limited() {
     let app = App::simulated().with_second_factors().set("agents.max_turns", "2").start().await;
@@ -410,8 +400,7 @@ async fn messages_and_bytes_of_an_agent_session_are_limited() {
     app.stop().await;
 }
 
-/// Contract: agents 26; agent-grammar 8. The transcript and the reply for a message that was not understood contain no text that
-/// may have been meant for typing.
+/// Contract: agents 26; agent-grammar 8. The text may have been meant for typing.
 #[tokio::test]
 async fn message_that_was_not_understood_reveals_no_secrets() {
     let app = App::simulated().start().await;
@@ -439,7 +428,7 @@ async fn message_that_was_not_understood_reveals_no_secrets() {
     app.stop().await;
 }
 
-/// Contract: agents 36, 45; limits 5. A transcript with much typed text takes seconds at most, and delays no other request.
+/// Contract: agents 36, 45; limits 5.
 #[tokio::test]
 async fn transcript_with_much_typed_text_delays_no_request() {
     const LETTERS: usize = 9_000;
@@ -487,7 +476,7 @@ async fn transcript_with_much_typed_text_delays_no_request() {
     app.stop().await;
 }
 
-/// Contract: agents 45. When the typed text exceeds the search limit, all text that a page can influence is hidden.
+/// Contract: agents 45. This hides all text that a page can influence.
 #[tokio::test]
 async fn text_of_pages_is_hidden_above_the_search_limit() {
     let app = App::simulated().start().await;
@@ -510,7 +499,7 @@ async fn text_of_pages_is_hidden_above_the_search_limit() {
     app.stop().await;
 }
 
-/// Contract: agents 26. A page of a transcript ends with the turn that exceeds the size limit.
+/// Contract: agents 26.
 #[tokio::test]
 async fn transcript_page_ends_with_the_turn_that_fills_it() {
     let app = App::simulated().set("limits.page_bytes", "1").start().await;

@@ -10,10 +10,10 @@ use crate::metrics::{TOKEN, value};
 use crate::support::card_provider::{CardProvider, WEBHOOK_SECRET, event, now, signature};
 use crate::support::{App, assert_timestamp, at_once, members};
 
-/// Time of the first event, in Unix seconds.
+/// In Unix seconds.
 const START: i64 = 1_790_000_000;
 
-/// A subscription as Stripe describes it.
+/// As Stripe describes it.
 pub fn subscription(id: &str, account: AccountId, tier: &str, status: &str) -> Value {
     json!({
         "id": id, "object": "subscription", "customer": format!("cus_of_{id}"), "status": status, "created": START,
@@ -23,7 +23,6 @@ pub fn subscription(id: &str, account: AccountId, tier: &str, status: &str) -> V
     })
 }
 
-/// A completed checkout.
 pub fn checkout(subscription: &str, account: AccountId, tier: &str, payment_status: &str) -> Value {
     json!({
         "id": "cs_test_1", "object": "checkout.session", "mode": "subscription", "status": "complete",
@@ -32,7 +31,7 @@ pub fn checkout(subscription: &str, account: AccountId, tier: &str, payment_stat
     })
 }
 
-/// Sends events with distinct ids; each occurs a given number of seconds after the start.
+/// Each event occurs a given number of seconds after the start.
 struct EventSender<'a> {
     app: &'a App,
     sent: usize,
@@ -56,7 +55,7 @@ impl<'a> EventSender<'a> {
     }
 }
 
-/// Contract: billing 13, 14, 16, 21, 26; operators 5. The checks run in a fixed order, and each outcome is counted.
+/// Contract: billing 13, 14, 16, 21, 26; operators 5.
 #[tokio::test]
 async fn event_outcomes_are_counted() {
     let provider = CardProvider::start().await;
@@ -121,7 +120,6 @@ async fn event_outcomes_are_counted() {
     assert!((count("handled").await - 1.0).abs() < 0.5);
     assert!((count("duplicate").await - 2.0).abs() < 0.5);
     assert_eq!(app.moves(account).await, [("free".to_owned(), "api_builder".to_owned())]);
-    // A failure of the service is 500, and the provider sends the event again.
     sqlx::query("alter table card_subscriptions rename to away")
         .execute(&app.database.pool)
         .await
@@ -138,8 +136,7 @@ async fn event_outcomes_are_counted() {
     app.stop().await;
 }
 
-/// Contract: billing 3, 18. A paid checkout changes the tier at once, and limits and API access with it. Live sessions
-/// continue, and the change is audited and mailed.
+/// Contract: billing 3, 18. Limits and API access change with it.
 #[tokio::test]
 async fn paid_checkout_changes_the_tier() {
     let (app, _provider) = shop().await;
@@ -173,7 +170,7 @@ async fn paid_checkout_changes_the_tier() {
     app.stop().await;
 }
 
-/// Contract: billing 2. A tier that the customer pays for cannot be bought again; one that staff gave can.
+/// Contract: billing 2. A tier that staff gave can be bought.
 #[tokio::test]
 async fn second_checkout_of_paid_tier_is_400() {
     let (app, _provider) = shop().await;
@@ -187,7 +184,7 @@ async fn second_checkout_of_paid_tier_is_400() {
     app.stop().await;
 }
 
-/// Contract: billing 4, 19. The status of a subscription decides the tier. One whose first payment failed changes nothing.
+/// Contract: billing 4, 19. One whose first payment failed changes nothing.
 #[tokio::test]
 async fn subscription_status_decides_the_tier() {
     let (app, _provider) = shop().await;
@@ -226,9 +223,8 @@ async fn subscription_status_decides_the_tier() {
     app.stop().await;
 }
 
-/// Contract: billing 4, 19, 20; staff 8. A tier given by staff or a command stays while a subscription renews, is deleted or
-/// fails its first payment. A subscription replaces it when it starts, is paid again after it lapsed, or changes its tier. One
-/// that becomes unpaid removes it.
+/// Contract: billing 4, 19, 20; staff 8. A subscription replaces it when it starts, is paid again after it lapsed, or changes
+/// its tier.
 #[tokio::test]
 async fn tier_given_by_staff_stays_until_a_purchase() {
     let (app, _provider) = shop().await;
@@ -257,7 +253,6 @@ async fn tier_given_by_staff_stays_until_a_purchase() {
         sender.send_expecting_tier(at + 2, deleted, &ends, account, then).await;
     }
 
-    // This subscription gave a tier, renews and ends.
     let account = app.account(Tier::Free).await;
     let with_status = |status: &str| subscription("sub_renewed", account, "api_builder", status);
     sender.send_expecting_tier(100, created, &with_status("active"), account, "api_builder").await;
@@ -269,7 +264,6 @@ async fn tier_given_by_staff_stays_until_a_purchase() {
     let paid = checkout("sub_renewed", account, "api_builder", "paid");
     sender.send_expecting_tier(100, "checkout.session.completed", &paid, account, "enterprise").await;
     sender.send_expecting_tier(230, updated, &with_status("unpaid"), account, "free").await;
-    // A subscription that is paid again gives its tier.
     sender.send_expecting_tier(240, updated, &with_status("active"), account, "api_builder").await;
     app.run(&["account", "set-tier", &account.to_string(), "enterprise"]).await.code(0);
     let other = subscription("sub_renewed", account, "api_scale", "active");
@@ -293,8 +287,7 @@ async fn tier_given_by_staff_stays_until_a_purchase() {
     app.stop().await;
 }
 
-/// Contract: billing 4, 20. The end of a subscription removes the tier it gave, and no tier given since. If another
-/// subscription continues, the account has the tier of that one.
+/// Contract: billing 4, 20. A tier given since then stays.
 #[tokio::test]
 async fn ended_subscription_removes_only_its_own_tier() {
     let (app, _provider) = shop().await;
@@ -314,17 +307,14 @@ async fn ended_subscription_removes_only_its_own_tier() {
     first["status"] = json!("active");
     sender.send_expecting_tier(400, updated, &first, account, "api_builder").await;
     sender.send_expecting_tier(500, deleted, &second, account, "solo_manual").await;
-    // Staff have given another tier in the meantime.
     app.run(&["account", "set-tier", &account.to_string(), "enterprise"]).await.code(0);
     sender.send_expecting_tier(600, deleted, &first, account, "enterprise").await;
-    // This subscription ends before it gave a tier.
     let third = subscription("sub_third", account, "solo_manual", "incomplete");
     sender.send_expecting_tier(700, deleted, &third, account, "enterprise").await;
     app.stop().await;
 }
 
-/// Contract: billing 17, 20. If the end of a subscription arrives before it gave a tier, the account keeps the tier of its
-/// other subscription.
+/// Contract: billing 17, 20.
 #[tokio::test]
 async fn early_end_event_keeps_the_other_subscription() {
     let (app, _provider) = shop().await;
@@ -343,7 +333,7 @@ async fn early_end_event_keeps_the_other_subscription() {
     app.stop().await;
 }
 
-/// Contract: billing 17. A past-due subscription was paid before, so a late `active` event still gives its tier.
+/// Contract: billing 17. The subscription was paid before.
 #[tokio::test]
 async fn late_active_event_of_past_due_subscription_gives_tier() {
     let (app, _provider) = shop().await;
@@ -358,8 +348,7 @@ async fn late_active_event_of_past_due_subscription_gives_tier() {
     app.stop().await;
 }
 
-/// Contract: billing 17. An event older than the last one changes no tier, and an ended subscription is final. Fields that were
-/// unknown are still filled in.
+/// Contract: billing 17. Fields that were unknown are still filled in.
 #[tokio::test]
 async fn late_events_change_no_tier() {
     let (app, _provider) = shop().await;
@@ -394,7 +383,7 @@ async fn late_events_change_no_tier() {
     app.stop().await;
 }
 
-/// Contract: billing 9. The subscription is shown with its present state; without one the members are null.
+/// Contract: billing 9. Without a subscription the members are null.
 #[tokio::test]
 async fn subscription_is_shown_to_its_account() {
     let (app, _provider) = shop().await;
@@ -411,7 +400,6 @@ async fn subscription_is_shown_to_its_account() {
     assert_timestamp(&shown["current_period_end"]);
     assert_eq!((&shown["tier"], &shown["status"]), (&json!("api_builder"), &json!("active")));
     assert_eq!((&shown["cancel_at_period_end"], &shown["provider"]), (&json!(true), &json!("card")));
-    // Another account does not see it.
     let other = app.person(Tier::Free).await;
     assert_eq!(other.client.get(SUBSCRIPTION).await.expect(200).body, none);
     object["status"] = json!("canceled");
@@ -421,7 +409,7 @@ async fn subscription_is_shown_to_its_account() {
     app.stop().await;
 }
 
-/// Contract: billing 16. Concurrent deliveries of one event have one effect.
+/// Contract: billing 16.
 #[tokio::test]
 async fn concurrent_deliveries_of_event_have_one_effect() {
     let (app, _provider) = shop().await;
@@ -442,7 +430,7 @@ async fn concurrent_deliveries_of_event_have_one_effect() {
     app.stop().await;
 }
 
-/// Contract: billing 21; accounts 9. Events do not change a deleted account.
+/// Contract: billing 21; accounts 9.
 #[tokio::test]
 async fn events_do_not_change_deleted_accounts() {
     let (app, _provider) = shop().await;

@@ -1,6 +1,5 @@
 //! The payment ledger (contract: billing 27). The service is killed repeatedly while payment providers send events, each up to
-//! three times and in any order. Sweeps and staff end orders that no event ends, and staff change the tier of some accounts. In
-//! the end every account has the tier that its providers and staff gave it, and every effect happened once.
+//! three times and in any order, and while sweeps and staff end orders and change tiers.
 //!
 //! A seed determines the random choices. The test prints it, and `KITFLEET_TEST_SEED` repeats it. A long run is
 //! `KITFLEET_TEST_PAYMENT_KILLS=200 cargo nextest run -p kitfleet --test it card::ledger --no-capture`.
@@ -33,23 +32,21 @@ use crate::support::{App, Client, Role, eventually, given, plain_http};
 
 const START: i64 = 1_790_000_000;
 const TIERS: [&str; 3] = ["solo_manual", "api_starter", "api_builder"];
-/// Number of accounts whose providers send events concurrently.
+/// Accounts whose providers send events concurrently.
 const AT_ONCE: usize = 6;
 
-/// A request that is repeated until the service accepts it.
+/// Repeated until the service accepts the request.
 struct Message {
     path: String,
     body: String,
     proof: Proof,
 }
 
-/// The header that authenticates a request.
 enum Proof {
-    /// Signature of the card provider, which contains the time of sending.
+    /// Contains the time of sending.
     Card,
-    /// Signature of the crypto processor.
     Crypto(String),
-    /// Credential of staff, who accept a 409 when the action already happened.
+    /// Staff accept a 409 when the action already happened.
     Staff(String),
 }
 
@@ -58,29 +55,24 @@ impl Message {
         Self { path: "/v1/billing/card-webhook".to_owned(), body: event.to_string(), proof: Proof::Card }
     }
 
-    /// True when the sender stops repeating the request after this status.
     fn is_accepted(&self, status: u16) -> bool {
         status == 200 || status == 409 && matches!(self.proof, Proof::Staff(_))
     }
 }
 
-/// Events and expected results of an account.
 #[derive(Default)]
 struct Record {
-    /// Events of the card provider.
     messages: Vec<Message>,
-    /// Events sent after staff changed the tier, if they did.
+    /// Sent after staff changed the tier, if they did.
     later: Option<Vec<Message>>,
     /// Expected tier in the end.
     tier: String,
     receipts: i64,
     failures: i64,
     renewals: i64,
-    /// Crypto orders of the account.
     buyer: Option<Buyer>,
 }
 
-/// A subscription at the provider.
 struct Course<'a> {
     record: &'a mut Record,
     account: AccountId,
@@ -115,7 +107,7 @@ impl Course<'_> {
         self.push(kind, &object);
     }
 
-    /// Generates all events of the subscription. Returns true when it gives its tier in the end.
+    /// Returns true when the subscription gives its tier in the end.
     fn run(&mut self, chance: &mut StdRng) -> bool {
         self.push_status("customer.subscription.created", "incomplete");
         if chance.random_ratio(1, 8) {
@@ -163,8 +155,8 @@ impl Course<'_> {
     }
 }
 
-/// Generates one subscription, or two that overlap. For some accounts staff change the tier, and the continuing subscriptions
-/// then renew or end.
+/// One subscription, or two that overlap. For some accounts staff change the tier, and the continuing subscriptions then renew
+/// or end.
 fn record(account: AccountId, chance: &mut StdRng) -> Record {
     let mut record = Record { tier: "free".to_owned(), ..Record::default() };
     record.later = chance.random_ratio(1, 4).then(Vec::new);
@@ -193,17 +185,14 @@ fn record(account: AccountId, chance: &mut StdRng) -> Record {
     record
 }
 
-/// A service that is killed repeatedly, and the parties that call it.
 struct Shop {
     base_url: String,
     pool: sqlx::PgPool,
     http: reqwest::Client,
     processor: CryptoProcessor,
     sink: Sink,
-    /// Credential of staff.
     staff: String,
     progress: RefCell<Progress>,
-    /// Number of requests accepted so far.
     accepted_count: Cell<usize>,
 }
 
@@ -218,7 +207,6 @@ struct Progress {
 }
 
 impl Shop {
-    /// Repeats the request until the service accepts it.
     async fn deliver(&self, message: &Message) {
         loop {
             let request = self.http.post(format!("{}{}", self.base_url, message.path));
@@ -240,7 +228,6 @@ impl Shop {
         }
     }
 
-    /// Sends each request one to three times, in random order.
     async fn deliver_shuffled(&self, messages: &[Message], chance: &mut StdRng) {
         let mut copies: Vec<_> =
             messages.iter().flat_map(|one| std::iter::repeat_n(one, chance.random_range(1..=3))).collect();
@@ -252,7 +239,6 @@ impl Shop {
         self.progress.borrow_mut().copies += copies.len();
     }
 
-    /// The request with which staff change the tier of an account.
     fn tier_change(&self, account: AccountId, tier: &str) -> Message {
         Message {
             path: format!("/v1/admin/accounts/{account}/tier"),
@@ -261,7 +247,7 @@ impl Shop {
         }
     }
 
-    /// Creates accounts one after the other and sends their events, until the end of the test.
+    /// One after the other, until the end of the test.
     async fn send_accounts(&self, mut chance: StdRng) {
         while !self.progress.borrow().over {
             let account = account(&self.pool).await;
@@ -280,7 +266,7 @@ impl Shop {
     }
 }
 
-/// Runs sweeps in a loop and kills some of them.
+/// In a loop; some sweeps are killed.
 async fn sweep(mut command: Command, progress: &RefCell<Progress>, mut chance: StdRng) {
     command.stdin(Stdio::null()).stdout(Stdio::null());
     while !progress.borrow().all {
@@ -384,7 +370,6 @@ async fn killed_service_counts_each_payment_once() {
     app.stop().await;
 }
 
-/// Compares the state of the service with the expected results.
 async fn balance(app: &App, account: AccountId, record: &Record, sums: &mut [i64; 4]) {
     assert_eq!(app.tier_of(account).await, record.tier, "{account}");
     let moves = app.moves(account).await;

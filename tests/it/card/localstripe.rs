@@ -1,5 +1,5 @@
-//! Tests against `localstripe`, a third-party double of Stripe's API. It has no checkout. It sends its events at once, often
-//! `invoice.paid` before the subscription's own event.
+//! `localstripe` is a third-party double of Stripe's API. It has no checkout. It sends its events at once, often `invoice.paid`
+//! before the subscription's own event.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -62,7 +62,7 @@ impl Localstripe {
     }
 }
 
-/// Contract: billing 17, 19, 20, 22, 25. Events of a third-party Stripe double lead to the right tier and mails.
+/// Contract: billing 17, 19, 20, 22, 25.
 #[tokio::test]
 async fn localstripe_events_give_and_remove_the_tier() {
     let stripe = Localstripe::start().await;
@@ -124,7 +124,6 @@ fn walkthrough() -> Vec<String> {
     blocks.map(|block| block.split("```").next().unwrap_or_default().to_owned()).collect()
 }
 
-/// Runs commands of the walkthrough with the variables set so far, and returns their output.
 async fn run_commands(folder: &Path, before: &str, commands: &str) -> String {
     let mut shell = Command::new("bash");
     shell.args(["-c", &format!("{before}\n{commands}")]).current_dir(folder);
@@ -135,7 +134,7 @@ async fn run_commands(folder: &Path, before: &str, commands: &str) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Contract: billing 17, 19, 20, 22. Each command of the documented walkthrough has the documented result.
+/// Contract: billing 17, 19, 20, 22.
 #[tokio::test]
 async fn documented_walkthrough_has_documented_results() {
     let stripe = Localstripe::start().await;

@@ -29,14 +29,14 @@ impl App {
         self.told_by_card(&event(id, kind, START, invoice)).await.expect(200);
     }
 
-    /// Number of mails written with a template, including those that are later skipped because the reader opted out.
+    /// Includes mails that are later skipped because the reader opted out.
     async fn written(&self, template: Template) -> i64 {
         let count = sqlx::query_scalar("select count(*) from emails where template = $1").bind(template.name());
         count.fetch_one(&self.database.pool).await.expect("the mails")
     }
 }
 
-/// Contract: billing 22. A charge has one receipt although several event types report it. A charge of zero has none.
+/// Contract: billing 22. Several event types report it. A charge of zero has none.
 #[tokio::test]
 async fn charge_has_one_receipt() {
     let (app, _provider) = shop().await;
@@ -79,7 +79,7 @@ async fn charge_has_one_receipt() {
     app.stop().await;
 }
 
-/// Contract: billing 23. Each failed attempt is mailed once, and the tier stays.
+/// Contract: billing 23. The tier stays.
 #[tokio::test]
 async fn each_failed_attempt_is_mailed_once() {
     let (app, _provider) = shop().await;
@@ -115,7 +115,7 @@ async fn renewal_is_announced_once_per_period() {
     app.stop().await;
 }
 
-/// Contract: billing 25. An invoice that arrives before its customer is known waits for the customer, and is then mailed once.
+/// Contract: billing 25. It is mailed once.
 #[tokio::test]
 async fn early_invoice_waits_for_its_customer() {
     let (app, _provider) = shop().await;

@@ -1,4 +1,4 @@
-//! Starting and stopping the service (contract: command-line; workers).
+//! Contract: command-line; workers. Starts and stops of the service.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -17,7 +17,7 @@ use crate::support::app::free_port;
 use crate::support::commands::{alone, run};
 use crate::support::{App, Client, Role, eventually, raw};
 
-/// Contract: command-line 2. If the port is in use, the command fails and names the address.
+/// Contract: command-line 2. The error names the address.
 #[tokio::test]
 async fn start_on_a_used_port_fails() {
     let app = App::simulated().start().await;
@@ -29,9 +29,8 @@ async fn start_on_a_used_port_fails() {
     app.stop().await;
 }
 
-/// Contract: command-line 1. `kitfleet up` starts its own database, creates a local owner and prints the owner's key once. The
-/// key is in a file that only the owner can read. SIGTERM leaves no process and no socket. A restart keeps the data and prints
-/// the path of the file.
+/// Contract: command-line 1. It also creates a local owner and prints the owner's key once. The key is in a file that only the
+/// owner can read.
 #[tokio::test]
 async fn up_starts_its_own_database() {
     let folder = TempDir::new().expect("a folder");
@@ -70,8 +69,7 @@ async fn up_starts_its_own_database() {
     third.stop(folder.path()).await;
 }
 
-/// Contract: workers 10. An API process that stops waits for operations only up to its timeout, and then answers 504. The
-/// operation continues on its worker.
+/// Contract: workers 10. The operation continues on its worker.
 #[tokio::test]
 async fn stopping_api_answers_waiting_callers_with_504() {
     let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.drain_timeout", "500ms");
@@ -88,7 +86,7 @@ async fn stopping_api_answers_waiting_callers_with_504() {
     app.stop().await;
 }
 
-/// Contract: workers 10. A slow request body does not delay the shutdown, and its request is answered with 503.
+/// Contract: workers 10. The request is answered with 503.
 #[tokio::test]
 async fn slow_body_does_not_delay_the_shutdown() {
     let builder = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.drain_timeout", "500ms");
@@ -112,7 +110,7 @@ async fn slow_body_does_not_delay_the_shutdown() {
     app.stop().await;
 }
 
-/// Contract: workers 15. A worker does not start on the `data_dir` of a live worker, and its error names the process that uses it.
+/// Contract: workers 15. The error names the process that uses it.
 #[tokio::test]
 async fn second_worker_on_same_data_dir_fails_to_start() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;
@@ -140,8 +138,7 @@ async fn second_worker_on_same_data_dir_fails_to_start() {
     app.stop().await;
 }
 
-/// Contract: workers 15. A worker that starts on the data folder of a killed worker marks it as lost at once. Live workers are
-/// not affected.
+/// Contract: workers 15. Live workers are not affected.
 #[tokio::test]
 async fn dead_worker_is_marked_lost_at_the_next_start() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker, Role::Worker]).start().await;
@@ -191,7 +188,7 @@ impl Up {
         up
     }
 
-    /// Output since the start, once it contains the base address.
+    /// Since the start.
     async fn output(&self) -> String {
         eventually(Duration::from_secs(10), "the output contains the address", async || {
             Some(fs::read_to_string(&self.log).expect("the output")).filter(|text| text.contains(&self.base_url))
@@ -216,7 +213,6 @@ impl Up {
     }
 }
 
-/// Command lines of processes that contain this folder.
 fn processes_of(folder: &Path) -> Vec<String> {
     let folder = folder.to_str().expect("text");
     let entries = fs::read_dir("/proc").expect("/proc").flatten();

@@ -1,4 +1,4 @@
-//! Sessions whose traffic goes only through a customer's proxy (contract: egress 11 to 17).
+//! Contract: egress 11 to 17.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -18,27 +18,23 @@ use crate::support::proxy::{Manner, Proxy, USER};
 use crate::support::{Answer, App, Client, Site, at_once, eventually};
 use crate::webkit::{assert_failed, text};
 
-/// A service that allows customers' proxies on this machine.
 pub fn allowing_local_proxies(app: Builder) -> Builder {
     app.set("mfa.encryption_key", ENCRYPTION_KEY).set("egress.allow_private_proxies", "true")
 }
 
 impl Client {
-    /// Creates an agent session with this proxy.
     pub async fn leave_through(&self, proxy: &Value) -> Answer {
         let saved = self.post("/v1/account/me/proxies", proxy.clone()).await.expect(201).body;
         self.post("/v1/agent-sessions", json!({"proxy_id": saved["id"]})).await
     }
 
-    /// Id of the driver session of a new agent session with this proxy.
     pub async fn session_through(&self, proxy: &Value) -> String {
         let agent = self.leave_through(proxy).await.expect(201).body;
         agent["session_id"].as_str().expect("an id").to_owned()
     }
 }
 
-/// Contract: egress 13, 16. A create with a proxy that does not work is a 502 before the timeout, with a reason that contains no
-/// secret. It leaves no session.
+/// Contract: egress 13, 16. It leaves no session.
 #[tokio::test]
 async fn create_with_a_broken_proxy_is_502() {
     let app = allowing_local_proxies(App::simulated()).set("log.filter", "debug").start().await;
@@ -99,14 +95,12 @@ async fn create_with_a_broken_proxy_is_502() {
     app.stop().await;
 }
 
-/// Contract: egress 13. The address of a proxy's host name is checked at every connection, and the connection uses the checked
-/// address.
+/// Contract: egress 13. The check happens at every connection, which uses the checked address.
 #[tokio::test]
 async fn proxy_name_that_becomes_private_is_not_dialled() {
     in_a_network_of_its_own("egress::leaving::changing_names_inside_network_namespace").await;
 }
 
-/// Started by [`proxy_name_that_becomes_private_is_not_dialled`].
 #[tokio::test]
 #[ignore = "runs in a network namespace that another test starts"]
 async fn changing_names_inside_network_namespace() {
@@ -132,8 +126,7 @@ async fn changing_names_inside_network_namespace() {
     app.stop().await;
 }
 
-/// Contract: egress 17; events 1. The capabilities of a SOCKS5 proxy are known when its session is created. An event reports them
-/// once, and again when they change. Sessions without a SOCKS5 proxy have none.
+/// Contract: egress 17; events 1. They are known when the session is created.
 #[tokio::test]
 async fn proxy_capabilities_are_published_once_and_on_change() {
     let site = Site::start().await;
@@ -156,7 +149,6 @@ async fn proxy_capabilities_are_published_once_and_on_change() {
     };
     assert_eq!(told().await, [json!({"session_id": session, "egress_capabilities": none})]);
 
-    // Further measurements with the same result publish no event.
     let before = proxy.connects();
     eventually(Duration::from_secs(20), "further measurements", async || (proxy.connects() > before + 2).then_some(()))
         .await;
@@ -167,7 +159,6 @@ async fn proxy_capabilities_are_published_once_and_on_change() {
     assert_eq!(changed, json!({"session_id": session, "egress_capabilities": all}));
     assert_eq!(client.get(&path).await.expect(200).body["egress_capabilities"], all);
     client.delete(&path).await.expect(204);
-    // Measurements stop when the session ends.
     let ended = proxy.connects();
     client.session().await;
     let still = async || (app.count("select count(*) from session_proxies").await == 0).then_some(());
@@ -193,7 +184,7 @@ async fn proxy_capabilities_are_published_once_and_on_change() {
     app.stop().await;
 }
 
-/// Counts direct connections to a site and queries to this machine's name server.
+/// Direct connections to a site, and queries to this machine's name server.
 pub struct Watch {
     visits: Arc<AtomicUsize>,
     questions: Arc<AtomicUsize>,
@@ -201,7 +192,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Forwards from the public address to this site, at the site's port.
+    /// From the public address, at the site's port.
     pub async fn start(site: SocketAddr) -> Self {
         let (visits, questions) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let mut watching = JoinSet::new();
@@ -226,20 +217,19 @@ impl Watch {
         Self { visits, questions, _watching: watching }
     }
 
-    /// Number of direct connections, and number of name queries.
+    /// Direct connections and name queries.
     pub fn counts(&self) -> (usize, usize) {
         (self.visits.load(Ordering::SeqCst), self.questions.load(Ordering::SeqCst))
     }
 }
 
-/// Contract: egress 11, 12, 14, 15. Pages load only through the proxy. When the proxy is killed, no page loads, although the site
-/// can be reached directly, and the worker resolves no name itself.
+/// Contract: egress 11, 12, 14, 15. Pages load only through the proxy, although the site can be reached directly. The worker
+/// resolves no name itself.
 #[tokio::test]
 async fn webkit_traffic_uses_only_its_proxy() {
     in_a_network_of_its_own("egress::leaving::proxy_inside_network_namespace").await;
 }
 
-/// Started by [`webkit_traffic_uses_only_its_proxy`].
 #[tokio::test]
 #[ignore = "runs in a network namespace that another test starts"]
 async fn proxy_inside_network_namespace() {

@@ -1,4 +1,4 @@
-//! Sessions whose traffic goes through tunnels, with the servers of Debian packages (contract: egress 11 to 16).
+//! Tunnels with the servers of Debian packages (contract: egress 11 to 16).
 //!
 //! The targets of a tunnel are in another network namespace than the worker, so that only traffic through the tunnel reaches
 //! them.
@@ -28,7 +28,6 @@ enum Server {
 }
 
 impl Server {
-    /// Starts a server that also routes the public address.
     async fn start(scheme: &str) -> Self {
         let server = match scheme {
             "wireguard" => Self::WireGuard(Box::new(wireguard::Server::start().await)),
@@ -45,7 +44,6 @@ impl Server {
         }
     }
 
-    /// Request body to save this tunnel as a proxy.
     fn body(&self) -> Value {
         match self {
             Self::WireGuard(server) => {
@@ -66,14 +64,13 @@ impl Server {
     }
 }
 
-/// Devices and routes of this network namespace.
 fn network() -> String {
     let asked = "ip -o link; ip route show table all; ip -6 route show table all";
     let output = std::process::Command::new("sh").args(["-c", asked]).output().expect("sh runs");
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// A page that requests these addresses repeatedly and shows the numbers of successful and failed requests.
+/// Shows the numbers of successful and failed requests.
 fn requesting_page(urls: &[String]) -> String {
     let urls = json!(urls);
     format!(
@@ -85,7 +82,6 @@ fn requesting_page(urls: &[String]) -> String {
     )
 }
 
-/// Waits until a page shows at least this count.
 async fn until_count(client: &Client, session: &str, selector: &str, least: u32) {
     eventually(Duration::from_secs(20), selector, async || {
         let count = text(client, session, selector).await;
@@ -94,15 +90,13 @@ async fn until_count(client: &Client, session: &str, selector: &str, least: u32)
     .await;
 }
 
-/// Contract: egress 11, 12, 14, 15. Pages load only through the tunnel. When its server is killed, no page loads, although the
-/// site can be reached directly, and the worker resolves no name itself. A killed worker leaves no process, device or route
-/// behind.
+/// Contract: egress 11, 12, 14, 15. Pages load only through the tunnel, although the site can be reached directly. The worker
+/// resolves no name itself. A killed worker leaves no process, device or route behind.
 #[tokio::test]
 async fn webkit_traffic_uses_only_its_tunnel() {
     in_a_network_of_its_own("egress::servers::tunnel_inside_network_namespace").await;
 }
 
-/// Started by [`webkit_traffic_uses_only_its_tunnel`].
 #[tokio::test]
 #[ignore = "runs in a network namespace that another test starts"]
 async fn tunnel_inside_network_namespace() {
@@ -175,8 +169,7 @@ async fn tunnel_inside_network_namespace() {
     app.stop().await;
 }
 
-/// Measures the time that a tunnel adds to a create and to the first page of a session, compared with alternating sessions
-/// without a tunnel.
+/// Adds to a create and to the first page of a session, compared with alternating sessions without a tunnel.
 #[tokio::test]
 #[ignore = "prints figures: ./ops/test tunnel_overhead --run-ignored only --success-output final"]
 async fn tunnel_overhead() {
@@ -193,7 +186,6 @@ async fn until_hot(app: &App) {
     .await;
 }
 
-/// Started by [`tunnel_overhead`].
 #[tokio::test]
 #[ignore = "runs in a network namespace that another test starts"]
 async fn tunnel_overhead_inside_network_namespace() {

@@ -1,4 +1,4 @@
-//! Bodies, queries and headers of requests (contract: requests).
+//! Contract: requests.
 
 use std::time::Duration;
 
@@ -11,8 +11,7 @@ use crate::support::routes::{Route, session_routes};
 use crate::support::{App, Client, at_once, members, raw, unknown_id};
 use crate::webhooks;
 
-/// Contract: requests 5. An oversized body is 413. With a `Content-Length` it is rejected before it is read; without one it is
-/// not kept in memory.
+/// Contract: requests 5. A body with a `Content-Length` is rejected before it is read.
 #[tokio::test]
 async fn oversized_body_is_413() {
     const LIMIT: usize = 1024 * 1024;
@@ -54,7 +53,7 @@ async fn oversized_body_is_413() {
     app.stop().await;
 }
 
-/// Contract: requests 5. On every route below `/v1/auth/` that takes a body, a body of more than 16 KiB is a 413.
+/// Contract: requests 5. This holds on every route below `/v1/auth/`.
 #[tokio::test]
 async fn auth_body_over_16_kib_is_413() {
     const LIMIT: usize = 16 * 1024;
@@ -77,7 +76,7 @@ async fn auth_body_over_16_kib_is_413() {
     app.stop().await;
 }
 
-/// Contract: requests 3, 4. A malformed body is a 4xx problem, never a 500, and has no effect.
+/// Contract: requests 3, 4. The body has no effect.
 #[tokio::test]
 async fn malformed_json_is_400() {
     let app = App::simulated().start().await;
@@ -116,7 +115,6 @@ async fn malformed_json_is_400() {
     for body in bodies {
         let shown = String::from_utf8_lossy(&body[..body.len().min(60)]).into_owned();
         for path in ["/v1/sessions", &navigate] {
-            // A create without a body uses the defaults.
             if path == "/v1/sessions" && body.is_empty() {
                 continue;
             }
@@ -132,7 +130,7 @@ async fn malformed_json_is_400() {
     app.stop().await;
 }
 
-/// Contract: requests 3, 4. JSON that parses but that the database cannot store.
+/// Contract: requests 3, 4. The JSON parses.
 #[tokio::test]
 async fn values_the_database_cannot_store_are_400() {
     let app = App::simulated().start().await;
@@ -200,8 +198,7 @@ async fn values_the_database_cannot_store_are_400() {
     app.stop().await;
 }
 
-/// Contract: requests 6; audit-log 7. A known parameter that is repeated is 400, whatever its values. Repeated unknown
-/// parameters are ignored.
+/// Contract: requests 6; audit-log 7. Repeated unknown parameters are ignored.
 #[tokio::test]
 async fn repeated_query_parameter_is_400() {
     let app = App::simulated().start().await;
@@ -230,7 +227,7 @@ async fn repeated_query_parameter_is_400() {
     app.stop().await;
 }
 
-/// Contract: requests 7. Oversized headers and URLs are rejected, and the service keeps running.
+/// Contract: requests 7. The service keeps running.
 #[tokio::test]
 async fn oversized_headers_are_rejected() {
     let app = App::simulated().start().await;
@@ -270,8 +267,7 @@ async fn oversized_headers_are_rejected() {
     app.stop().await;
 }
 
-/// Contract: requests 8. Unknown top-level fields are listed in a header in body order, at most ten, cut to 64 characters and
-/// percent-encoded, and have no other effect.
+/// Contract: requests 8.
 #[tokio::test]
 async fn unknown_fields_are_listed_and_ignored() {
     let app = App::simulated().set("sessions.direct_driver", "real").start().await;
@@ -308,8 +304,7 @@ async fn unknown_fields_are_listed_and_ignored() {
 
 const UNKNOWN: &str = "x-service-unknown-fields";
 
-/// Contract: requests 8. Every authenticated write with unknown fields has the header, whatever its status, and no other answer
-/// has it. Nested and declared fields are not listed.
+/// Contract: requests 8. Every authenticated write with unknown fields has the header, whatever its status.
 #[tokio::test]
 async fn unknown_fields_are_listed_on_every_write() {
     let app = App::simulated().set("sessions.direct_driver", "real").start().await;
@@ -376,11 +371,9 @@ async fn unknown_fields_are_listed_on_every_write() {
     app.stop().await;
 }
 
-/// Contract: requests 18. A body with too many values is rejected before they are allocated, with and without a credential,
-/// because values take far more memory than their text. Values of unknown fields count too.
+/// Contract: requests 18. Values take far more memory than their text, so they are not allocated.
 #[tokio::test]
 async fn body_with_too_many_values_is_rejected_early() {
-    /// A route without a credential that takes a body of 1 MiB.
     const OPEN: &str = "/v1/status/subscribers";
     let app = App::simulated().in_processes().start().await;
     let (client, stranger) = (app.client().await, Client::new(&app.base_url, None));
@@ -416,7 +409,6 @@ async fn body_with_too_many_values_is_rejected_early() {
         stranger.post_raw(path, excessive.clone()).await.invalid("body");
     }
 
-    // A number of values that routes can need is accepted.
     let few = format!("{{\"email\":\"a@b.example\",\"password\":\"x\",\"unknown\":[{}]}}", vec!["0"; 990].join(","));
     stranger.post_raw("/v1/auth/login", few).await.problem(401, "unauthorized");
     let many = format!("{{\"unknown\":[{}]}}", vec!["0"; 49_000].join(","));

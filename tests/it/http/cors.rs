@@ -9,7 +9,7 @@ use crate::support::{Answer, App, Client, unknown_id};
 const DESK: &str = "https://desk.example.com";
 const DESK_ON_PORT: &str = "https://desk.example.com:8443";
 
-/// The headers of CORS in an answer, except for `Vary`.
+/// Except for `Vary`.
 fn cors_headers(answer: &Answer) -> Vec<&str> {
     answer
         .headers
@@ -38,7 +38,7 @@ async fn get_from(client: &Client, path: &str, origin: &str) -> Answer {
     client.send(client.request(Method::GET, path).header("origin", origin)).await
 }
 
-/// Contract: requests 19. Without a configured origin no answer has a header of CORS.
+/// Contract: requests 19.
 #[tokio::test]
 async fn no_origin_is_allowed_by_default() {
     let app = App::simulated().start().await;
@@ -52,7 +52,7 @@ async fn no_origin_is_allowed_by_default() {
     app.stop().await;
 }
 
-/// Contract: requests 19, 20. A page of a configured origin calls the API with an API key, and can read errors too.
+/// Contract: requests 19, 20. It can read errors too.
 #[tokio::test]
 async fn page_of_a_configured_origin_calls_the_api_with_a_key() {
     let app = App::simulated().set("server.cors_origins", &format!("{DESK},{DESK_ON_PORT}")).start().await;
@@ -97,7 +97,7 @@ async fn page_of_a_configured_origin_calls_the_api_with_a_key() {
     app.stop().await;
 }
 
-/// Contract: requests 19. An origin that differs in scheme, host or port is another origin.
+/// Contract: requests 19. The difference is in scheme, host or port.
 #[tokio::test]
 async fn similar_origin_is_not_allowed() {
     let app = App::simulated().set("server.cors_origins", DESK).start().await;
@@ -127,7 +127,7 @@ async fn similar_origin_is_not_allowed() {
     app.stop().await;
 }
 
-/// Contract: requests 21. Sign-ins, staff routes, pages and web sessions are closed to other origins.
+/// Contract: requests 21.
 #[tokio::test]
 async fn sign_ins_staff_routes_and_web_sessions_are_closed_to_other_origins() {
     let app = App::simulated().set("server.cors_origins", DESK).start().await;

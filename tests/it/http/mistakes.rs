@@ -1,4 +1,4 @@
-//! All errors of a request are reported together (contract: errors 4).
+//! Contract: errors 4.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -10,7 +10,6 @@ use serde_json::{Map, Value, json};
 use crate::support::routes::sample;
 use crate::support::{Answer, App};
 
-/// Fields in the errors of an answer; each field may occur once.
 fn fields(answer: Answer) -> BTreeSet<String> {
     let answer = answer.problem(400, "validation-failed");
     let errors = answer.body["errors"].as_array().expect("errors");
@@ -23,7 +22,6 @@ fn set(fields: &[&str]) -> BTreeSet<String> {
     fields.iter().map(|field| (*field).to_owned()).collect()
 }
 
-/// Schema of a route's JSON body, if it has one.
 fn body_schema<'a>(contract: &'a Value, method: &str, path: &str) -> Option<&'a Value> {
     let schema = &contract["paths"][path][method]["requestBody"]["content"]["application/json"]["schema"];
     match schema["$ref"].as_str() {
@@ -32,7 +30,7 @@ fn body_schema<'a>(contract: &'a Value, method: &str, path: &str) -> Option<&'a 
     }
 }
 
-/// Contract: errors 4. Every route reports all missing members of an empty body, and all invalid members of a body of nonsense.
+/// Contract: errors 4. These are the missing members of an empty body, and the invalid members of a body of nonsense.
 #[tokio::test]
 async fn every_route_reports_all_errors_of_its_body() {
     let app = App::simulated().with_second_factors().set("sessions.direct_driver", "real").start().await;
@@ -77,7 +75,6 @@ async fn every_route_reports_all_errors_of_its_body() {
     app.stop().await;
 }
 
-/// Replaces each id in the path by the given id of the same kind.
 fn with_ids(path: &str, ids: &[&str]) -> String {
     let segments = path.split('/').map(|segment| {
         let kind = |id: &str| id.split_once('_').map(|(kind, _)| kind.to_owned());
@@ -86,7 +83,7 @@ fn with_ids(path: &str, ids: &[&str]) -> String {
     segments.collect::<Vec<_>>().join("/")
 }
 
-/// Contract: errors 4. Nested members are reported too, and violated rules together with missing members and wrong types.
+/// Contract: errors 4. Missing members and wrong types are reported with violated rules.
 #[tokio::test]
 async fn nested_and_rule_errors_are_reported_together() {
     let app = App::simulated().start().await;
@@ -151,7 +148,7 @@ async fn nested_and_rule_errors_are_reported_together() {
     app.stop().await;
 }
 
-/// Contract: errors 4. All invalid query parameters are reported together.
+/// Contract: errors 4.
 #[tokio::test]
 async fn all_invalid_query_parameters_are_reported() {
     let app = App::simulated().start().await;
@@ -175,7 +172,7 @@ async fn all_invalid_query_parameters_are_reported() {
     app.stop().await;
 }
 
-/// Contract: errors 4; limits. At most 100 errors are reported, and the time to find them is linear in the body.
+/// Contract: errors 4; limits. The limit is 100 errors, and the time is linear in the body.
 #[tokio::test]
 async fn number_and_time_of_errors_are_bounded() {
     let app = App::simulated().start().await;

@@ -1,5 +1,4 @@
-//! Input and control in live views (contract: live 8 to 12, 36). The browser is simulated here; input in a real browser is tested
-//! with WebKit.
+//! Contract: live 8 to 12, 36.
 
 use std::time::Duration;
 
@@ -14,7 +13,6 @@ use crate::support::{App, Client, eventually};
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// The `control` message that a viewer receives.
 fn control(driver: &str, may_act: bool, offers: Option<&str>) -> Value {
     let mut control = json!({"type": "control", "driver": driver, "may_act": may_act});
     if let Some(offers) = offers {
@@ -28,7 +26,6 @@ async fn until_control(viewer: &mut Viewer, wanted: &Value) {
     viewer.until(&wanted.to_string(), |viewer| (last(viewer).as_ref() == Some(wanted)).then_some(())).await;
 }
 
-/// Sends a message and returns the reason of its rejection.
 async fn refusal(viewer: &mut Viewer, said: Value) -> Value {
     let from = viewer.said.len();
     viewer.send(said).await;
@@ -51,9 +48,8 @@ async fn until_status(client: &Client, session: &str, wanted: &str) {
     eventually(SOON, wanted, async || (client.status(session).await == wanted).then_some(())).await;
 }
 
-/// Contract: live 8, 9, 12, 18, 36; agents 9, 10, 13; notifications 2. A controller takes over and hands back through the live
-/// view. The effects are those of the routes: the same audit rows, transitions and notifications. Another client is rejected
-/// meanwhile.
+/// Contract: live 8, 9, 12, 18, 36; agents 9, 10, 13; notifications 2. The effects are those of the routes: the same audit
+/// rows, transitions and notifications.
 #[tokio::test]
 async fn controller_takes_over_and_hands_back_in_the_view() {
     let app = App::simulated().set("metrics.scrape_token", "scrape").start().await;
@@ -85,7 +81,6 @@ async fn controller_takes_over_and_hands_back_in_the_view() {
     // A repeated takeover changes nothing.
     ada.send(takeover()).await;
 
-    // The client's input ends when the agent has control again.
     ada.send(finger("begin")).await;
     until_status(&owner, &session, "busy").await;
     ada.send(handback()).await;
@@ -121,9 +116,7 @@ async fn controller_takes_over_and_hands_back_in_the_view() {
     app.stop().await;
 }
 
-/// Contract: live 36. These senders cannot change control: a viewer, a controller without a `client_id`, a credential without
-/// `write:agents`, a revoked key, and a sender above the rate limit. The same holds in modes without takeover and in sessions
-/// without an agent.
+/// Contract: live 36. It lacks a `client_id`, `write:agents` or a valid key, or exceeds the rate limit.
 #[tokio::test]
 async fn control_change_without_permission_is_rejected() {
     let app = App::simulated().start().await;
@@ -142,7 +135,6 @@ async fn control_change_without_permission_is_rejected() {
         }
     }
 
-    // Control requires a valid credential at the time of the message.
     let key = app.client_of(account, &["account_owner"]).await;
     let mut late = Viewer::control(&app, &key, &session, Some("ada")).await;
     until_control(&mut late, &control("agent", false, Some("takeover"))).await;
@@ -159,7 +151,6 @@ async fn control_change_without_permission_is_rejected() {
     hasty.until("too fast", |viewer| viewer.said.iter().find(|said| said["reason"] == "too_fast").map(|_| ())).await;
     assert_eq!(owner.see(&agent).await["control"], "ai");
 
-    // In other modes, and in sessions without an agent.
     for (mode, driver, may_act) in [("ai", "agent", false), ("manual", "you", true)] {
         owner.tell(&agent, "mode", json!({"mode": mode})).await.expect(200);
         let mut viewer = Viewer::control(&app, &owner, &session, Some("ada")).await;
@@ -177,7 +168,7 @@ async fn control_change_without_permission_is_rejected() {
     app.stop().await;
 }
 
-/// Contract: live 8, 18. In `manual` mode every controller can send input, whatever its `client_id`. In `ai` mode none can.
+/// Contract: live 8, 18. Any `client_id` is accepted.
 #[tokio::test]
 async fn input_is_accepted_only_in_manual_mode() {
     let app = App::simulated().start().await;
@@ -205,8 +196,7 @@ async fn input_is_accepted_only_in_manual_mode() {
     app.stop().await;
 }
 
-/// Contract: live 11, 12, 13; agents 12. When a client's control times out during its input, control returns to the agent, and
-/// the claim is released within 2 s.
+/// Contract: live 11, 12, 13; agents 12. The claim is released within 2 s.
 #[tokio::test]
 async fn input_ends_when_control_times_out() {
     let app = App::simulated().start().await;
@@ -227,14 +217,12 @@ async fn input_ends_when_control_times_out() {
     assert_eq!(refusal(&mut ada, finger("begin")).await, "not_driving");
     let tapped = json!({"message": "scroll down"});
     owner.tell(&agent, "message", tapped).await.expect(200);
-    // The client can take over again.
     ada.send(takeover()).await;
     until_control(&mut ada, &control("you", true, Some("handback"))).await;
     app.stop().await;
 }
 
-/// Contract: challenges 6; live 9. A session that a challenge pauses accepts a person's input, and stays paused until the
-/// challenge is resolved.
+/// Contract: challenges 6; live 9. It stays paused until the challenge is resolved.
 #[tokio::test]
 async fn paused_session_accepts_input_of_a_person() {
     let app = App::simulated().start().await;

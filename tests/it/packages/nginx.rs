@@ -16,13 +16,11 @@ use crate::support::{App, eventually, live, live_socket};
 /// Largest body that the service accepts without reading it into a profile.
 const UPLOAD: usize = 2 * 1024 * 1024;
 
-/// A running nginx that is killed on drop.
+/// Killed on drop.
 struct Nginx {
     process: Child,
     _folder: TempDir,
-    /// Address of the plain HTTP listener.
     plain: String,
-    /// Address of the TLS listener.
     tls: String,
 }
 
@@ -40,7 +38,7 @@ async fn free_address() -> String {
 }
 
 impl Nginx {
-    /// Starts nginx in front of the service with the configuration from the guide.
+    /// With the configuration from the guide, in front of the service.
     async fn before(app: &App) -> Self {
         let folder = TempDir::new().expect("a folder");
         let path = |name: &str| folder.path().join(name).display().to_string();
@@ -74,8 +72,7 @@ impl Nginx {
     }
 }
 
-/// Contract: requests 1; notifications 4; live 2. Answers, large uploads, event streams and live views pass unchanged, and the
-/// service sees the caller's address.
+/// Contract: requests 1; notifications 4; live 2.
 #[tokio::test]
 async fn nginx_passes_uploads_streams_websockets_and_addresses() {
     let app = App::simulated().set("server.trusted_proxies", "127.0.0.1").start().await;

@@ -21,8 +21,7 @@ const USED_LINK: &str = "This link has expired or was already used. Request anot
 const UNKNOWN_CODE: &str = "No device is waiting for this code. Compare it with the code on your device, or start \
                             again there: a code is valid for only a few minutes.";
 
-/// Contract: pages 2; sign-ins 4; devices 3, 5. The link of the verification mail signs in once, when the person presses the
-/// button. A signed-in person can connect a device, which receives a working key.
+/// Contract: pages 2; sign-ins 4; devices 3, 5.
 #[tokio::test]
 async fn verification_link_signs_in_and_connects_a_device() {
     let person = Person::start().await;
@@ -37,7 +36,6 @@ async fn verification_link_signs_in_and_connects_a_device() {
     person.sees_step("arrived").await;
     assert_eq!(person.text_of("#who").await, format!("Signed in as {EMAIL}"));
 
-    // The code is accepted in any spelling.
     let device = person.device(Some("Ada’s desk")).await;
     person.press("#next").await;
     person.sees_step("enter-code").await;
@@ -60,7 +58,6 @@ async fn verification_link_signs_in_and_connects_a_device() {
     let app = Client::new(&person.app.base_url, bound["api_key"].as_str());
     assert_eq!(app.get("/v1/account/me").await.expect(200).body["email"], EMAIL);
 
-    // A person who rejects the request connects nothing.
     let device = person.device(None).await;
     person.open(&device.browser_url).await;
     person.sees_step("enter-code").await;
@@ -78,8 +75,7 @@ async fn verification_link_signs_in_and_connects_a_device() {
     person.app.stop().await;
 }
 
-/// Contract: pages 4; identities 5, 8. A person signs in through an identity provider and returns to the device. If the address
-/// already has an account, the confirmation mail signs in.
+/// Contract: pages 4; identities 5, 8. If the address already has an account, the confirmation mail signs in.
 #[tokio::test]
 async fn sign_in_with_identity_provider_returns_to_the_device() {
     let mut provider = IdentityProvider::new();
@@ -122,7 +118,7 @@ async fn sign_in_with_identity_provider_returns_to_the_device() {
     person.app.stop().await;
 }
 
-/// Contract: pages 2, 5. Opening the invitation does not use it up. Only a person signed in with the invited address can join.
+/// Contract: pages 2, 5. The person is signed in with the invited address.
 #[tokio::test]
 async fn invitation_is_accepted_by_its_addressee_only() {
     let person = Person::start().await;
@@ -145,7 +141,6 @@ async fn invitation_is_accepted_by_its_addressee_only() {
     person.press("#sign-out").await;
     person.sees_message("You are signed out.").await;
 
-    // A link that signs in returns to the invitation.
     person.app.stranger().post("/v1/auth/magic-link/request", json!({"email": EMAIL})).await.expect(200);
     let magic_link = person.app.mail_to(EMAIL, Template::MagicLink).await.link().to_owned();
     person.open(&magic_link).await;
@@ -170,7 +165,7 @@ async fn invitation_is_accepted_by_its_addressee_only() {
     person.app.stop().await;
 }
 
-/// Contract: pages 4. The sign-in form and the activation page ask for the second factor.
+/// Contract: pages 4. The activation page asks too.
 #[tokio::test]
 async fn sign_in_asks_for_the_second_factor() {
     let person = Person::start().await;
@@ -218,8 +213,7 @@ async fn sign_in_asks_for_the_second_factor() {
     person.app.stop().await;
 }
 
-/// Contract: pages 4; sign-ins 12. A person who forgot the password sets a new one with the link of a mail, and then returns to
-/// the device.
+/// Contract: pages 4; sign-ins 12. The link of the mail returns to the device.
 #[tokio::test]
 async fn forgotten_password_is_replaced() {
     let person = Person::start().await;
@@ -255,7 +249,7 @@ async fn forgotten_password_is_replaced() {
     person.app.stop().await;
 }
 
-/// Contract: sign-ins 5; pages 2. If the signup password was removed, the page of the link asks for a new one.
+/// Contract: sign-ins 5; pages 2.
 #[tokio::test]
 async fn removed_password_is_replaced_on_the_page_of_the_link() {
     let person = Person::start().await;
@@ -281,15 +275,14 @@ async fn removed_password_is_replaced_on_the_page_of_the_link() {
     person.app.stop().await;
 }
 
-/// A person with a browser.
 struct Person {
     app: App,
-    /// The account that owns the browser session, unrelated to the person.
+    /// Owns the browser session, unrelated to the person.
     client: Client,
     session: String,
 }
 
-/// A desktop app that has started a device authorization.
+/// Has started a device authorization.
 struct Device {
     code: String,
     user_code: String,
@@ -309,13 +302,12 @@ impl Person {
         Self { app, client, session }
     }
 
-    /// Creates an account with an unverified address.
     async fn sign_up(&self) {
         let new = json!({"email": EMAIL, "password": PASSWORD, "name": "Ada"});
         self.app.stranger().post("/v1/auth/signup", new).await.expect(200);
     }
 
-    /// Creates an account that can log in, and returns the token of its first web session.
+    /// It can log in. Returns the token of its first web session.
     async fn verified(&self) -> String {
         self.sign_up().await;
         let token = self.app.mail_to(EMAIL, Template::VerifyEmail).await.token;
@@ -323,7 +315,7 @@ impl Person {
         verified.body["session"]["token"].as_str().expect("a token").to_owned()
     }
 
-    /// Creates an account with a second factor, and returns its authenticator and a recovery code.
+    /// Returns the authenticator and a recovery code.
     async fn enroll(&self) -> (Totp, String) {
         let token = self.verified().await;
         let owner = Client::new(&self.app.base_url, Some(&token));
@@ -346,7 +338,6 @@ impl Person {
         self.app.stranger().post("/v1/auth/cli-authorize/exchange", coming).await.expect(200).body
     }
 
-    /// Expires the code of a device.
     async fn expire(&self, device: &Device) {
         let expired = sqlx::query("update device_authorizations set expires_at = now() where user_code = $1")
             .bind(device.user_code.replace('-', ""))
@@ -379,7 +370,6 @@ impl Person {
         self.act(json!({"kind": "press", "key": "Enter"})).await;
     }
 
-    /// Waits until the page shows this step.
     async fn sees_step(&self, step: &str) {
         let condition = json!({"kind": "selector", "selector": format!("#{step}:not([hidden])")});
         let wait = json!({"condition": condition, "timeout_ms": 10_000, "on_timeout": "return"});
@@ -391,7 +381,6 @@ impl Person {
         text(&self.client, &self.session, selector).await
     }
 
-    /// Waits until the page shows this message.
     async fn sees_message(&self, words: &str) {
         eventually(Duration::from_secs(10), words, async || (self.text_of("#message").await == words).then_some(()))
             .await;

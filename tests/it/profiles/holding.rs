@@ -1,5 +1,5 @@
-//! Contents of profiles in clones, snapshots, exports and imports (contract: profiles). The tests run without a browser and write
-//! the contents as the end of a session would.
+//! Contents of profiles in clones, snapshots, exports and imports (contract: profiles). The tests write the contents as the end
+//! of a session would.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +22,7 @@ use crate::support::{App, Client, Role, at_once, eventually, members, raw, stora
 
 const MEDIA_TYPE: &str = "application/vnd.kitfleet.profile+json";
 const IMPORT: &str = "/v1/profiles/import";
-/// Path of a site's local storage in a browser's folder.
+/// In a browser's folder.
 const FILE: &str = "localstorage/https_shop.example_0.localstorage";
 
 impl App {
@@ -109,8 +109,7 @@ impl Client {
     }
 }
 
-/// Contract: profiles 15, 17, 18. A clone has the contents of its profile, and a restored snapshot those of its time. Later
-/// changes of one do not affect the others. The stores of purged profiles become removable.
+/// Contract: profiles 15, 17, 18. The stores of purged profiles become removable.
 #[tokio::test]
 async fn clones_and_snapshots_keep_their_own_contents() {
     // The test runs without a worker, so that only commands remove stores.
@@ -156,8 +155,7 @@ async fn clones_and_snapshots_keep_their_own_contents() {
     app.stop().await;
 }
 
-/// Contract: profiles 6, 20. A document contains everything that a profile contains and creates the same profile on another
-/// account. The audit rows of the export and of the import contain the source's ids.
+/// Contract: profiles 6, 20. The audit rows of the export and of the import contain the source's ids.
 #[tokio::test]
 async fn exported_document_recreates_the_profile() {
     let app = App::simulated().start().await;
@@ -190,7 +188,6 @@ async fn exported_document_recreates_the_profile() {
     assert_eq!((&parsed["origins"], &parsed["left_out"]), (&json!([site]), &json!([])));
     let source = json!({"source_profile_id": profile, "source_account_id": account.to_string()});
     assert_eq!(app.last_audited(account, "profile.exported", &profile).await, source);
-    // A HEAD request exports nothing and writes no audit row.
     let head = client.request(Method::HEAD, &at(&profile, "/export")).send().await.expect("an answer");
     assert_eq!((head.status().as_u16(), &head.headers()["content-type"]), (200, &headers["content-type"]));
     assert_eq!(app.audited(account, "profile.exported").await.len(), 1);
@@ -204,20 +201,18 @@ async fn exported_document_recreates_the_profile() {
     assert_eq!(app.read_contents(&id(&imported)).await.as_deref(), Some("a login"));
     assert_eq!(app.last_audited(elsewhere, "profile.imported", &id(&imported)).await, source);
     assert!(app.audited(elsewhere, "profile.created").await.is_empty());
-    // An import accepts any JSON content type and ignores unknown members.
     let more = document.replacen('{', r#"{"surprise": {"deep": [1]}, "#, 1);
     let again = other.post_raw(IMPORT, more).await.expect(201);
     assert_eq!(again.headers["x-service-unknown-fields"], "surprise");
     assert_eq!(app.read_contents(&id(&again)).await.as_deref(), Some("a login"));
 
-    // An empty profile can be exported as well.
     let empty = client.profile().await;
     let imported = other.import(client.document_of(&empty).await.1).await.expect(201).body;
     assert_eq!((&imported["size_bytes"], &imported["archetype"]), (&json!(0), &json!(LAUNCH)));
     app.stop().await;
 }
 
-/// Contract: profiles 20, 21. A malformed or invalid document creates nothing.
+/// Contract: profiles 20, 21.
 #[tokio::test]
 async fn invalid_document_creates_nothing() {
     let app = App::simulated()
@@ -301,8 +296,8 @@ async fn invalid_document_creates_nothing() {
     app.stop().await;
 }
 
-/// Documents of version 1 contained files of a browser. WebKit trusts the names in such files and opened and removed files of the
-/// worker. A document of version 1 is rejected, whatever it contains.
+/// Documents of version 1 contained files of a browser. WebKit trusts the names in such files and opened and removed files of
+/// the worker.
 #[tokio::test]
 async fn document_with_browser_files_is_rejected() {
     let app = App::simulated().start().await;
@@ -335,8 +330,7 @@ async fn document_with_browser_files_is_rejected() {
     app.stop().await;
 }
 
-/// Contract: profiles 19. The number of snapshots per profile and the bytes of all profiles of an account are limited, also with
-/// concurrent requests. A store that several of them share counts once.
+/// Contract: profiles 19. A store that several of them share counts once.
 #[tokio::test]
 async fn snapshots_and_bytes_of_an_account_are_limited() {
     let app = App::simulated()
@@ -394,8 +388,7 @@ async fn snapshots_and_bytes_of_an_account_are_limited() {
     app.stop().await;
 }
 
-/// Contract: profiles 4. Concurrent creates of every kind do not exceed the limit of profiles, and the rejected ones leave no
-/// store.
+/// Contract: profiles 4.
 #[tokio::test]
 async fn rejected_concurrent_creates_leave_no_stores() {
     // The test runs without a worker, so that only commands remove stores.
@@ -429,8 +422,7 @@ async fn rejected_concurrent_creates_leave_no_stores() {
     app.stop().await;
 }
 
-/// Contract: profiles 12. A clone, snapshot or export right after a DELETE contains the changes of the ended session, although
-/// the DELETE does not wait for them to be saved.
+/// Contract: profiles 12. The DELETE does not wait for the save.
 #[tokio::test]
 async fn clone_and_export_wait_for_the_save_of_an_ended_session() {
     let app = App::simulated().start().await;
@@ -473,8 +465,7 @@ async fn clone_and_export_wait_for_the_save_of_an_ended_session() {
     app.stop().await;
 }
 
-/// Contract: profiles 13. The contents of a session are lost with its worker. A DELETE afterwards succeeds, and the account owner
-/// receives an event.
+/// Contract: profiles 13. A DELETE afterwards succeeds, and the account owner receives an event.
 #[tokio::test]
 async fn worker_death_publishes_a_failed_save() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;

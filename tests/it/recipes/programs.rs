@@ -21,7 +21,7 @@ use super::{SECRET, StepRow, css, done, words};
 use crate::support::commands::{Ran, run};
 use crate::support::{App, Client, Site};
 
-/// A language: its name in a request, its file, and the commands that run and check it.
+/// Its name in a request, its file, and the commands that run and check it.
 struct Language {
     name: &'static str,
     file: &'static str,
@@ -55,7 +55,6 @@ const LANGUAGES: [Language; 3] = [
     },
 ];
 
-/// An exported program in its own folder.
 struct Program {
     text: String,
     language: &'static Language,
@@ -63,7 +62,6 @@ struct Program {
 }
 
 impl Program {
-    /// Exports a recipe in a language.
     async fn of(client: &Client, recipe: &str, language: &'static Language) -> Self {
         let path = format!("/v1/recipes/{recipe}?format={}", language.name);
         let answer = client.request(Method::GET, &path).send().await.expect("a response");
@@ -92,7 +90,6 @@ impl Program {
         command
     }
 
-    /// Runs the program with these values of its variables.
     async fn run(&self, url: &str, key: &str, typed: &[&str]) -> Ran {
         let runs = if self.language.name == "typescript" { "recipe.mjs" } else { self.language.file };
         let mut command = self.command(self.language.run, runs);
@@ -103,7 +100,7 @@ impl Program {
         run(command, "").await
     }
 
-    /// Checks the syntax and, for TypeScript, the types, without running the program.
+    /// For TypeScript also the types.
     async fn check(&self) {
         if self.language.name == "typescript" {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/verifiers/node_modules");
@@ -119,7 +116,6 @@ impl Program {
         }
     }
 
-    /// Names of the files that the program wrote.
     fn made(&self) -> Vec<String> {
         let files = fs::read_dir(self.folder.path()).expect("a folder").map(|file| file.expect("a file").file_name());
         let mut made: Vec<_> = files.map(|name| name.to_string_lossy().into_owned()).collect();
@@ -129,7 +125,7 @@ impl Program {
     }
 }
 
-/// Texts that try to run commands from within a program.
+/// They try to run commands from within a program.
 const HOSTILE: [&str; 16] = [
     "'; touch hacked; '",
     "\"; import os; os.system('touch hacked') #",
@@ -168,8 +164,7 @@ async fn record_request(State(received): State<Arc<ReceivedRequests>>, request: 
 
 const SESSION: &str = "ses_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5";
 
-/// Contract: recipes 14 to 16. In every language, any text of a recipe reaches the service unchanged, and no part of it is
-/// executed.
+/// Contract: recipes 14 to 16. This holds in every language.
 #[tokio::test]
 async fn hostile_text_is_sent_unchanged_and_never_executed() {
     let received = Arc::<ReceivedRequests>::default();
@@ -215,7 +210,6 @@ async fn hostile_text_is_sent_unchanged_and_never_executed() {
     }
     app.turn(&agent, "plan", &[done(json!({"Capture": {"capture": "screenshot"}}), &[])]).await;
     expected.push(("capture", json!({"kind": "screenshot"})));
-    // A label can contain hostile text as well.
     let label = "coding: utf-7\n'; touch hacked; */ \"\"\"\u{2028}touch hacked";
     let recipe = client.recipe(&agent, label).await.expect(201).body["id"].as_str().expect("an id").to_owned();
 
@@ -240,8 +234,7 @@ async fn hostile_text_is_sent_unchanged_and_never_executed() {
     app.stop().await;
 }
 
-/// Contract: recipes 13, 16. Only callers that can read the recipe can export it. An unknown format is a 400, and the program
-/// contains no typed text.
+/// Contract: recipes 13, 16. The program contains no typed text.
 #[tokio::test]
 async fn program_export_requires_read_access() {
     let app = App::with_recipes().await;
@@ -274,7 +267,7 @@ async fn program_export_requires_read_access() {
     app.stop().await;
 }
 
-/// Contract: recipes 14. A program that fails prints the problem and ends its session.
+/// Contract: recipes 14. The program prints the problem.
 #[tokio::test]
 async fn failed_program_leaves_no_session() {
     let app = App::with_recipes().await;
@@ -298,10 +291,8 @@ async fn failed_program_leaves_no_session() {
     app.stop().await;
 }
 
-/// Text that the program types into a page.
 const NAME: &str = "Zoë & \"friends\" $(touch hacked) `touch hacked` it's \\ 鍵 🦀";
 
-/// Steps that fill in, send and read a form, with hostile selectors and descriptions of the elements.
 fn filling_in(site: &Site) -> Vec<StepRow> {
     let hostile = "'; touch hacked; $(touch hacked) `touch hacked` */ \"\"\"";
     let selector = |of: &str| format!("{of}, [title=\"\\27  $(touch hacked) `touch hacked` */ ' \u{2028}\"]");
@@ -321,7 +312,7 @@ fn filling_in(site: &Site) -> Vec<StepRow> {
     ]
 }
 
-/// Contract: recipes 14 to 16. In a real browser, the page receives the values that the user of the program supplies.
+/// Contract: recipes 14 to 16.
 #[tokio::test]
 async fn program_repeats_the_steps_in_a_browser() {
     let app = App::webkit().with_second_factors().start().await;

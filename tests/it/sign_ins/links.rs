@@ -16,7 +16,7 @@ use crate::support::people::{PASSWORD, Person, challenge_of, recovery_codes};
 use crate::support::smtp::MailServer;
 use crate::support::{App, Client, assert_timestamp, at_once, eventually, members};
 
-/// Contract: sign-ins 11, 13; audit-log 12. A magic link signs in once, verifies the address and writes no audit row.
+/// Contract: sign-ins 11, 13; audit-log 12. The link verifies the address and writes no audit row.
 #[tokio::test]
 async fn magic_link_signs_in_once() {
     let app = App::simulated().set("auth.send_rate_per_minute", "100").start().await;
@@ -51,8 +51,7 @@ async fn magic_link_signs_in_once() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 5; identities 6. An unverified signup may be by a stranger. Its password stops working once the address
-/// owner signs in with a magic link, as with an identity provider.
+/// Contract: sign-ins 5; identities 6. An unverified signup may be by a stranger.
 #[tokio::test]
 async fn magic_link_removes_the_unverified_password() {
     let app = App::simulated().start().await;
@@ -64,8 +63,7 @@ async fn magic_link_removes_the_unverified_password() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 5. The same for a verification link that any caller requested again and that is used after the signup's
-/// own link has expired. A reset sets another password.
+/// Contract: sign-ins 5.
 #[tokio::test]
 async fn late_verification_link_removes_the_password() {
     let app = App::simulated().start().await;
@@ -96,9 +94,7 @@ async fn late_verification_link_removes_the_password() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 5. A verification link requested from another network than the signup removes the password at once. So
-/// does one followed after the signup's own link has expired, for any lifetime. The login result lets the owner set a new
-/// password.
+/// Contract: sign-ins 5. The login result lets the owner set a new password.
 #[tokio::test]
 async fn verification_link_from_another_network_removes_password() {
     let app = App::simulated()
@@ -141,7 +137,7 @@ async fn verification_link_from_another_network_removes_password() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 12; audit-log 12. A reset changes the password, ends all sessions on all devices and returns a session.
+/// Contract: sign-ins 12; audit-log 12. The reset returns a session.
 #[tokio::test]
 async fn password_reset_ends_every_session() {
     let app = App::simulated().set("auth.send_rate_per_minute", "100").start().await;
@@ -190,8 +186,7 @@ async fn password_reset_ends_every_session() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 18. Of concurrent uses of a reset link one changes the password. A concurrent login with the old password
-/// leaves no session.
+/// Contract: sign-ins 18. A concurrent login with the old password leaves no session.
 #[tokio::test]
 async fn concurrent_resets_change_the_password_once() {
     let app = App::simulated().start().await;
@@ -214,8 +209,7 @@ async fn concurrent_resets_change_the_password_once() {
     app.stop().await;
 }
 
-/// Contract: sign-ins 15. The three routes that send mail answer 200 with the same shape for an unverified, verified, suspended
-/// or unknown address. A missing or malformed address is 400.
+/// Contract: sign-ins 15.
 #[tokio::test]
 async fn routes_that_mail_do_not_reveal_accounts() {
     let app = App::simulated().set("auth.send_rate_per_minute", "100").start().await;
@@ -249,8 +243,7 @@ async fn routes_that_mail_do_not_reveal_accounts() {
     app.stop().await;
 }
 
-/// Contract: rate-limits 1, 3; requests 10. Each route that sends mail allows three requests per minute and address, then 429
-/// with `Retry-After`. Without a trusted proxy, `X-Forwarded-For` is ignored.
+/// Contract: rate-limits 1, 3; requests 10. Without a trusted proxy, `X-Forwarded-For` is ignored.
 #[tokio::test]
 async fn routes_that_mail_allow_three_requests_per_minute() {
     let app = App::simulated().start().await;
@@ -280,8 +273,7 @@ async fn routes_that_mail_allow_three_requests_per_minute() {
     app.stop().await;
 }
 
-/// Contract: emails 11; sign-ins; mfa. With mails from a real mail server, a person verifies the address, logs in, uses the
-/// second factor and step-up, and resets the password.
+/// Contract: emails 11; sign-ins; mfa. A real mail server delivers the mails.
 #[tokio::test]
 async fn mails_work_for_every_step_of_sign_in() {
     let server = MailServer::up();

@@ -15,8 +15,7 @@ async fn limits_of(client: &Client) -> Value {
     client.get("/v1/account/me").await.expect(200).body["limits"].clone()
 }
 
-/// Contract: staff 23; limits 11; audit-log 17. A limit of the account overrides the limit of its tier, also after a change of
-/// tier, and applies to creates.
+/// Contract: staff 23; limits 11; audit-log 17. A change of tier does not affect it.
 #[tokio::test]
 async fn own_limit_overrides_the_limit_of_the_tier() {
     let app = App::simulated().start().await;
@@ -123,7 +122,7 @@ async fn operator_lists_accounts_and_changes_limits() {
     app.stop().await;
 }
 
-/// Contract: staff 22; command-line 21. Accounts are listed by usage, highest first. A single account is shown with any usage.
+/// Contract: staff 22; command-line 21. A single account is shown with any usage.
 #[tokio::test]
 async fn accounts_are_listed_by_usage() {
     let app = App::simulated().start().await;
@@ -163,8 +162,7 @@ async fn accounts_are_listed_by_usage() {
     app.stop().await;
 }
 
-/// Contract: staff 21, 24; audit-log 5, 7; lists 3. Staff read an account's log without addresses and user agents, and the list
-/// of all incidents.
+/// Contract: staff 21, 24; audit-log 5, 7; lists 3.
 #[tokio::test]
 async fn staff_read_an_accounts_log_and_incidents() {
     let app = App::simulated().start().await;

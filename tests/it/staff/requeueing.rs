@@ -12,11 +12,10 @@ use crate::webhooks::{create, id_of};
 
 const COUNT: i32 = 100_000;
 const ALONE: usize = 300;
-/// Number of deliveries whose duration is measured.
+/// Their duration is measured.
 const DELIVERED: i64 = 20_000;
 
-/// Contract: command-line 7; staff 12. The operator's command requeues in batches of 200, one transaction each, and prints its
-/// progress, or with `--json` the ids. A running worker sends none of the deliveries twice.
+/// Contract: command-line 7; staff 12. A batch has 200 deliveries and one transaction.
 #[tokio::test]
 async fn command_requeues_in_batches() {
     let sink = Sink::start().await;
@@ -59,8 +58,7 @@ async fn command_requeues_in_batches() {
     app.stop().await;
 }
 
-/// Contract: staff 12. During a large requeue the endpoint can be changed, the delay of other operations is measured, the
-/// progress is reported, and no delivery is sent twice.
+/// Contract: staff 12. The endpoint can be changed meanwhile, and no delivery is sent twice.
 #[tokio::test]
 #[ignore = "prints figures: ./ops/test requeueing_a_hundred_thousand --run-ignored only --success-output final"]
 async fn requeueing_a_hundred_thousand_dead_letters() {

@@ -27,8 +27,7 @@ async fn ids(staff: &Client, query: &str) -> Vec<String> {
     entries.map(|entry| entry["id"].as_str().expect("an id").to_owned()).collect()
 }
 
-/// Contract: staff 17; command-line 18. The list has live sessions of all accounts, and ended ones on request. The route and
-/// the command show the same details, including the state a session waits for.
+/// Contract: staff 17; command-line 18. The list has ended sessions on request.
 #[tokio::test]
 async fn staff_lists_and_shows_sessions_of_all_accounts() {
     let app = App::simulated().start().await;
@@ -111,7 +110,7 @@ async fn staff_lists_and_shows_sessions_of_all_accounts() {
     app.stop().await;
 }
 
-/// Contract: staff 17. `waits_for` is `approval` while the agent session waits for an approval.
+/// Contract: staff 17. `waits_for` is `approval`.
 #[tokio::test]
 async fn session_waiting_for_approval_is_shown_as_such() {
     let app = App::simulated().start().await;
@@ -125,8 +124,8 @@ async fn session_waiting_for_approval_is_shown_as_such() {
     app.stop().await;
 }
 
-/// Contract: staff 5, 6, 18; sessions 27; command-line 19. Staff or a command can destroy a session once. Its operation is
-/// answered and its slot is free. The owner's log has one row of the system, and one of staff when staff did it.
+/// Contract: staff 5, 6, 18; sessions 27; command-line 19. The owner's log has one row of the system, and one of staff when
+/// staff did it.
 #[tokio::test]
 async fn session_can_be_destroyed_once_by_staff_or_command() {
     let app = App::simulated().start().await;
@@ -134,7 +133,6 @@ async fn session_can_be_destroyed_once_by_staff_or_command() {
     let staff = app.staff().await;
     let (first, second) = (client.session().await, client.session().await);
     staff.post(&format!("{}/destroy", path(&first)), json!({})).await.invalid("reason");
-    // The route does not exist for the owner, whatever the scopes of the key.
     destroy(&client, &first).await.problem(404, "not-found");
     let wait = client.waiting(&first, 60_000);
     app.busy(&first).await;
@@ -169,8 +167,7 @@ async fn session_can_be_destroyed_once_by_staff_or_command() {
     app.stop().await;
 }
 
-/// Contract: staff 17, 18; command-line 18, 19. The operation of a dead worker's session has the status `unknown`. A command can
-/// destroy the session. Its profile can then be opened on another worker.
+/// Contract: staff 17, 18; command-line 18, 19. Its profile can then be opened on another worker.
 #[tokio::test]
 async fn session_of_dead_worker_can_be_destroyed() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).start().await;

@@ -11,7 +11,7 @@ use crate::support::{App, Role, eventually, unknown_id};
 
 const DRAINING: &str = "select count(*) from workers where status = 'draining'";
 
-/// Contract: staff 19; command-line 20. A worker reports its version, its sandbox, and the free resources of its machine.
+/// Contract: staff 19; command-line 20. It also reports its sandbox.
 #[tokio::test]
 async fn worker_reports_version_and_resources() {
     let app = App::simulated().start().await;
@@ -40,8 +40,7 @@ async fn worker_reports_version_and_resources() {
     app.stop().await;
 }
 
-/// Contract: staff 5, 20; workers 28; command-line 20. Staff or a command can return a draining worker to service with all
-/// slots, and drain it again. A command that waits for the drain exits with 1.
+/// Contract: staff 5, 20; workers 28; command-line 20. A command that waits for the drain exits with 1.
 #[tokio::test]
 async fn drained_worker_returns_to_service() {
     let app = App::simulated().set("worker.max_sessions", "3").set("worker.name", "left").start().await;
@@ -98,7 +97,7 @@ async fn drained_worker_returns_to_service() {
     app.stop().await;
 }
 
-/// Contract: staff 14; workers 20. The deadline of a drain ends the remaining sessions. A later request replaces the deadline.
+/// Contract: staff 14; workers 20. A later request replaces the deadline.
 #[tokio::test]
 async fn staff_drain_deadline_ends_remaining_sessions() {
     let app = App::simulated().set("worker.max_sessions", "3").start().await;
@@ -129,7 +128,7 @@ async fn staff_drain_deadline_ends_remaining_sessions() {
     app.stop().await;
 }
 
-/// Contract: workers 10, 28. A worker that is stopping cannot return to service.
+/// Contract: workers 10, 28.
 #[tokio::test]
 async fn stopping_worker_cannot_return_to_service() {
     let mut app = App::simulated().roles(&[Role::Api, Role::Worker]).set("worker.drain_timeout", "60s").start().await;

@@ -16,8 +16,7 @@ use crate::support::{App, Role};
 const COUNT: i32 = 10_000;
 const ALONE: usize = 300;
 
-/// Contract: status 18, 19, 22. Each of 10,000 subscribers is mailed once, and those who unsubscribe in the meantime are not
-/// mailed afterwards. The delay of other requests is measured.
+/// Contract: status 18, 19, 22. A subscriber who has unsubscribed is not mailed afterwards.
 #[tokio::test]
 #[ignore = "prints figures: ./ops/test mailing_ten_thousand --run-ignored only --success-output final"]
 async fn mailing_ten_thousand_subscribers() {

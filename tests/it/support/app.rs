@@ -1,5 +1,3 @@
-//! The service under test. Each test has its own, either in the process of the test or in processes of the built binary.
-
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::fs;
@@ -27,45 +25,37 @@ use super::here::Service;
 use super::pooler::Pooler;
 use super::postgres::Postgres;
 
-/// Environment variable that the processes of a test's service inherit, so that leftover processes can be found. Processes that
-/// start browsers receive a smaller environment, but `TMPDIR` marks them as well. An embedded database is found by its working
-/// folder.
+/// Inherited by the processes of a test's service, so that leftovers can be found. Processes that start browsers receive a
+/// smaller environment, but `TMPDIR` marks them as well. An embedded database is found by its working folder.
 const MARK: &str = "KITFLEET_TEST_MARK";
 
-/// Program of the version under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_kitfleet");
 
 const NO_PROCESS: &str = "the service is no process of its own: start it `in_processes`";
 
-/// Maximum time of a shutdown, which exceeds the service's own timeouts.
+/// Exceeds the service's own timeouts.
 pub const STOPS_WITHIN: Duration = Duration::from_secs(40);
 
-/// Command that a process of the service runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// API and worker in one process.
     Up,
-    /// Only the API.
     Api,
-    /// Only a worker.
     Worker,
 }
 
-/// A running service. [`App::stop`] ends it and checks for leftovers. A test that does not call it fails.
+/// [`App::stop`] ends it and checks for leftovers; a test that does not call it fails.
 pub struct App {
     pub database: Database,
     pub base_url: String,
     pub data_dir: TempDir,
-    /// Clock of a service that runs in the process of the test.
     pub clock: Clock,
     settings: BTreeMap<String, String>,
     parts: Vec<(Role, Part)>,
-    /// The `data_dir` of each part, a folder in [`App::data_dir`].
+    /// Folders in [`App::data_dir`], one for each part.
     data_dirs: Vec<String>,
     mark: String,
     embedded: bool,
     files: Option<(u32, u32)>,
-    /// Program that is started, of the version under test or of an earlier one.
     program: PathBuf,
     stopped: bool,
     /// Dropped after the service that uses it.
@@ -73,20 +63,17 @@ pub struct App {
     postgres: Option<Postgres>,
 }
 
-/// A running part of the service.
 enum Part {
     Here(Service),
     Process(Child),
 }
 
-/// Information of the kernel about a process.
 struct Process {
     name: String,
     parent: i32,
     is_zombie: bool,
 }
 
-/// All visible processes of this machine, by id.
 fn every_process() -> BTreeMap<i32, Process> {
     let entries = fs::read_dir("/proc").expect("/proc").flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -101,56 +88,49 @@ fn every_process() -> BTreeMap<i32, Process> {
     .collect()
 }
 
-/// Options of an [`App`].
 pub struct Builder {
     settings: BTreeMap<String, String>,
     roles: Vec<Role>,
     in_processes: bool,
     kept_in: KeptIn,
     files: Option<(u32, u32)>,
-    /// Program of the version that the test starts with, if it is not the one under test.
     begins_with: Option<PathBuf>,
 }
 
-/// Database of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KeptIn {
-    /// A separate database on the server that all tests share.
     Shared,
-    /// The same, through a pooler, except for connections that listen.
+    /// Like `Shared`, through a pooler, except for connections that listen.
     Pooled,
     /// A server for this test, which counts statements.
     Counting,
-    /// The embedded server of the service.
     Embedded,
 }
 
 impl App {
-    /// A service with simulated browsers. It runs in the process of the test unless the builder says otherwise.
+    /// Runs in the process of the test unless the builder says otherwise.
     pub fn simulated() -> Builder {
         Builder::new().set("worker.driver", "simulated")
     }
 
-    /// A service with real WebKit, whose browsers can reach the test's own site. It has no warm browsers, because most tests open
-    /// one session, and the start of an unused browser would slow the tests beside it.
+    /// Browsers can reach the test's own site. There are no warm browsers: most tests open one session, and an unused browser
+    /// would slow the tests beside it.
     pub fn webkit() -> Builder {
         let builder = Builder::new().in_processes().set("worker.driver", "webkit").set("worker.warm_pool", "0");
         builder.set("sessions.allow_private_targets", "true")
     }
 
-    /// A client with a new account of this tier and a key with these scopes.
     pub async fn client_with(&self, tier: Tier, scopes: &[&str]) -> Client {
         let account = self.account(tier).await;
         self.client_of(account, scopes).await
     }
 
-    /// A new account of this tier, and a client with full access to it.
     pub async fn customer(&self, tier: Tier) -> (AccountId, Client) {
         let account = self.account(tier).await;
         (account, self.client_of(account, &["account_owner"]).await)
     }
 
-    /// A client with full access to a new account with 32 slots.
+    /// A new account with full access and 32 slots.
     pub async fn client(&self) -> Client {
         self.customer(Tier::Enterprise).await.1
     }
@@ -169,7 +149,6 @@ impl App {
         sign_ups::create(&mut conn, new).await.expect("a new account")
     }
 
-    /// A client with a new key of this account.
     pub async fn client_of(&self, account: AccountId, scopes: &[&str]) -> Client {
         let mut conn = self.database.pool.acquire().await.expect("a connection");
         let scopes = Scopes::parse(scopes).expect("known scopes");
@@ -178,13 +157,12 @@ impl App {
         Client::new(&self.base_url, Some(key.reveal()))
     }
 
-    /// A client with the key of the account that the first start of `kitfleet up` creates.
+    /// The account that the first start of `kitfleet up` creates.
     pub fn owner(&self) -> Client {
         let key = fs::read_to_string(self.data_dir.path().join("data/owner-key")).expect("the key is kept");
         Client::new(&self.base_url, Some(key.trim()))
     }
 
-    /// A client with a staff key.
     pub async fn staff(&self) -> Client {
         let minted = self.run(&["key", "mint", "--staff", "--name", "Grace", "--json"]).await.code(0).json();
         Client::new(&self.base_url, Some(minted["key"].as_str().expect("a key")))
@@ -194,7 +172,6 @@ impl App {
         Client::new(&self.base_url, None)
     }
 
-    /// A command of the binary with the database and the settings of this service.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = match self.files {
             None => Command::new(&self.program),
@@ -216,7 +193,6 @@ impl App {
         command
     }
 
-    /// The settings of the service as environment variables.
     fn variables(&self) -> Vec<(OsString, OsString)> {
         let named = |(key, value): (&String, &String)| {
             (format!("KITFLEET_{}", key.to_uppercase().replace('.', "__")).into(), value.into())
@@ -237,12 +213,10 @@ impl App {
         self.run(&["migrate"]).await.code(0);
     }
 
-    /// Starts another process of the service and returns its index.
     pub fn start(&mut self, role: Role) -> usize {
         self.start_with(role, &[])
     }
 
-    /// Starts another API process and returns its index and its base URL.
     pub async fn start_another_api(&mut self) -> (usize, String) {
         let address = format!("127.0.0.1:{}", free_port());
         let process = self.start_with(Role::Api, &[("KITFLEET_SERVER__LISTEN", &address)]);
@@ -255,7 +229,6 @@ impl App {
         (process, base_url)
     }
 
-    /// Starts another process of the service with these environment variables and returns its index.
     pub fn start_with(&mut self, role: Role, variables: &[(&str, &str)]) -> usize {
         let log = fs::File::create(self.log_file(self.parts.len())).expect("a log file");
         let name = match role {
@@ -274,7 +247,7 @@ impl App {
         self.parts.len() - 1
     }
 
-    /// The `data_dir` for a new process: the first one without a running worker if the process runs a worker.
+    /// The first folder without a running worker, if the process runs a worker.
     fn free_data_dir(&mut self, role: Role) -> String {
         const FIRST: &str = "data";
         if role == Role::Api {
@@ -297,7 +270,6 @@ impl App {
         free.expect("an unused number")
     }
 
-    /// Number of processes that were started.
     pub fn started(&self) -> usize {
         self.parts.len()
     }
@@ -327,7 +299,7 @@ impl App {
         }
     }
 
-    /// Sends a signal to a process. After SIGKILL or SIGTERM, waits for its end.
+    /// After SIGKILL or SIGTERM, waits for the end.
     pub async fn signal(&mut self, process: usize, signal: Signal) {
         kill(self.pid(process), signal).expect("the process runs");
         if matches!(signal, Signal::SIGKILL | Signal::SIGTERM) {
@@ -336,7 +308,6 @@ impl App {
         }
     }
 
-    /// True when a process has ended.
     pub fn has_ended(&mut self, process: usize) -> bool {
         self.child(process).try_wait().expect("a child").is_some()
     }
@@ -347,15 +318,14 @@ impl App {
         line.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
-    /// Processes of this service with this name, such as `kitfleet-host` or `WebKitWebProcess`.
+    /// Named such as `kitfleet-host` or `WebKitWebProcess`.
     pub fn processes(&self, name: &str) -> Vec<Pid> {
         // The kernel stores 15 characters of a name.
         let short: String = name.chars().take(15).collect();
         self.marked().into_iter().filter(|(_, comm)| *comm == short).map(|(pid, _)| pid).collect()
     }
 
-    /// All processes of this service with their names: the marked ones and their descendants. Confined processes have another
-    /// environment without the mark.
+    /// The marked processes and their descendants: confined ones have an environment without the mark.
     pub fn marked(&self) -> Vec<(Pid, String)> {
         let marks = [format!("{MARK}={}", self.mark), format!("TMPDIR={}", self.data_dir.path().display())];
         let database = self.data_dir.path().join("data/postgres");
@@ -379,7 +349,7 @@ impl App {
         living.map(|(pid, process)| (Pid::from_raw(pid), process.name)).collect()
     }
 
-    /// Waits until the service accepts requests and, if it has a worker, sessions.
+    /// Also for sessions, if the service has a worker.
     pub async fn ready(&self) {
         let path = if self.parts.iter().any(|(role, _)| *role != Role::Api) { "/readyz" } else { "/healthz" };
         let stranger = self.stranger();
@@ -393,10 +363,7 @@ impl App {
         .await;
     }
 
-    /// Shuts the service down and asserts that it leaves no process, task, busy slot or running job.
-    ///
-    /// # Panics
-    /// When the service leaves any of them.
+    /// Asserts that no process, task, busy slot or running job is left.
     pub async fn stop(mut self) {
         for (_, part) in &mut self.parts {
             match part {
@@ -426,7 +393,6 @@ impl App {
         self.database.drop().await;
     }
 
-    /// Asserts that stopped workers have no live session and no open operation, and that no process panicked.
     async fn assert_orderly(&self) {
         for process in 0..self.parts.len() {
             let log = self.log(process);
@@ -498,7 +464,7 @@ impl Builder {
         self
     }
 
-    /// Runs the service in the process of the test, with or without browsers, so that the test can advance its clock.
+    /// In the process of the test, which can advance the clock; with or without browsers.
     pub fn here(mut self) -> Self {
         self.in_processes = false;
         // The host program is not beside the test program.
@@ -507,31 +473,28 @@ impl Builder {
         self
     }
 
-    /// Runs these processes instead of one `kitfleet up`.
     pub fn roles(mut self, roles: &[Role]) -> Self {
         self.roles = roles.to_vec();
         self.in_processes()
     }
 
-    /// Runs `kitfleet up` with an embedded database instead of the test's database.
     pub fn embedded(mut self) -> Self {
         self.kept_in = KeptIn::Embedded;
         self.in_processes()
     }
 
-    /// Uses a PostgreSQL server for this test, which counts statements.
     pub fn counting_statements(mut self) -> Self {
         self.kept_in = KeptIn::Counting;
         self
     }
 
-    /// Uses a PostgreSQL server for this test, which the test can stop.
+    /// A server that the test can stop.
     pub fn on_a_server_of_its_own(self) -> Self {
         self.counting_statements()
     }
 
-    /// Starts with an earlier version of the program, which migrates an empty database itself, and with settings that both
-    /// versions know. [`App::upgrade`] switches to the version under test.
+    /// The earlier version migrates an empty database itself; the settings are known to both versions. [`App::upgrade`]
+    /// switches to the version under test.
     pub fn begun_by(mut self, program: PathBuf) -> Self {
         self.settings.remove("worker.drain_timeout");
         self.begins_with = Some(program);
@@ -544,13 +507,12 @@ impl Builder {
         self
     }
 
-    /// Sets the soft and the hard limit of open files of each process.
+    /// Soft and hard limit of each process.
     pub fn files(mut self, soft: u32, hard: u32) -> Self {
         self.files = Some((soft, hard));
         self.in_processes()
     }
 
-    /// Starts the service and waits until it is ready.
     pub async fn start(self) -> App {
         let (postgres, database) = if self.kept_in == KeptIn::Counting {
             // Durability is not needed.

@@ -1,5 +1,5 @@
-//! A card provider on loopback. It accepts the requests that Stripe's reference allows and rejects others with Stripe's errors.
-//! It remembers idempotency keys like Stripe. The test decides which events it sends, how often, and in which order.
+//! A card provider on loopback. It accepts the requests that Stripe's reference allows, rejects others with Stripe's errors,
+//! and remembers idempotency keys.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,12 +25,10 @@ pub const SECRET_KEY: &str = "sk_test_51Nq3kLJ8t2Rz0VbY";
 pub const WEBHOOK_SECRET: &str = "whsec_5WbX5kEWLlfzsGNjH64I8lOOqUB6e8FH";
 const EVENTS: &str = "/v1/billing/card-webhook";
 
-/// Parameters of a request.
 type Form = BTreeMap<String, String>;
-/// Name of a parameter, and the check of its value.
 type Parameter = (&'static str, fn(&str) -> bool);
 
-/// A running provider. Requests without a prepared reply receive Stripe's response.
+/// Requests without a prepared reply receive Stripe's response.
 pub struct CardProvider {
     pub base_url: String,
     seen: Arc<Seen>,
@@ -41,12 +39,10 @@ pub struct CardProvider {
 struct Seen {
     asked: Mutex<Vec<Asked>>,
     replies: Mutex<VecDeque<Reply>>,
-    /// Request and response for each idempotency key.
     remembered: Mutex<HashMap<String, (Form, Value)>>,
     forgets: AtomicBool,
 }
 
-/// A received request.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub path: String,
@@ -54,29 +50,24 @@ pub struct Asked {
     pub form: Form,
 }
 
-/// A reply in place of Stripe's.
 #[derive(Debug, Clone)]
 pub enum Reply {
     Json(u16, Value),
     Hang,
-    /// An endless body at full speed.
+    /// At full speed.
     Endless,
-    /// A redirect to this URL.
     Redirect(String),
 }
 
-/// Body of a Stripe error.
 fn error(kind: &str, message: &str) -> Value {
     json!({"error": {"type": kind, "message": message}})
 }
 
 impl Asked {
-    /// Value of a header, or an empty text.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map(|value| value.to_str().expect("text")).unwrap_or_default()
     }
 
-    /// Stripe's error for the request, if it is invalid.
     fn complaint(&self) -> Option<(u16, Value)> {
         let refuse = |message: String| Some((400, error("invalid_request_error", &message)));
         if self.header("authorization") != format!("Bearer {SECRET_KEY}") {
@@ -145,24 +136,22 @@ impl CardProvider {
         Self { base_url, seen, _server: server }
     }
 
-    /// Sets the reply to the next request.
     pub fn answer(&self, reply: Reply) {
         self.seen.replies.lock().expect("no panic").push_back(reply);
     }
 
-    /// Disables idempotency keys, so that a reused key is not an error.
+    /// A reused key is then not an error.
     pub fn forget_keys(&self) {
         self.seen.forgets.store(true, Ordering::Relaxed);
     }
 
-    /// Requests received so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.seen.asked.lock().expect("no panic").clone()
     }
 }
 
 impl Builder {
-    /// Configures a service to sell three tiers through this provider.
+    /// Three tiers.
     pub fn selling_at(self, base_url: &str) -> Self {
         self.set("billing.card.base_url", base_url)
             .set("billing.card.secret_key", SECRET_KEY)
@@ -174,7 +163,6 @@ impl Builder {
     }
 }
 
-/// Value of the signature header for a body at this time.
 pub fn signature(body: &str, secret: &str, at: i64) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("any key");
     mac.update(format!("{at}.{body}").as_bytes());
@@ -186,7 +174,7 @@ pub fn now() -> i64 {
     now.try_into().expect("a time")
 }
 
-/// An event in Stripe's format.
+/// In Stripe's format.
 pub fn event(id: &str, kind: &str, created: i64, object: &Value) -> Value {
     json!({
         "id": id, "object": "event", "api_version": "2024-06-20", "created": created, "livemode": false, "type": kind,
@@ -195,14 +183,13 @@ pub fn event(id: &str, kind: &str, created: i64, object: &Value) -> Value {
 }
 
 impl App {
-    /// Sends a signed event to the service.
     pub async fn told_by_card(&self, event: &Value) -> Answer {
         let body = event.to_string();
         let header = signature(&body, WEBHOOK_SECRET, now());
         self.told_by_somebody(&body, Some(&header)).await
     }
 
-    /// Sends a body with any signature, or without one, to the service.
+    /// With any signature, or without one.
     pub async fn told_by_somebody(&self, body: &str, signature: Option<&str>) -> Answer {
         let stranger = self.stranger();
         let request = stranger.request(Method::POST, EVENTS).header("content-type", "application/json");

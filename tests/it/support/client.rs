@@ -1,12 +1,10 @@
-//! An HTTP client of the API.
-
 use std::time::Duration;
 
 use reqwest::header::HeaderMap;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-/// A client that sends its key with every request.
+/// Sends its key with every request.
 #[derive(Clone)]
 pub struct Client {
     pub base_url: String,
@@ -14,7 +12,6 @@ pub struct Client {
     pub http: reqwest::Client,
 }
 
-/// A response of the service.
 #[derive(Debug)]
 pub struct Answer {
     pub status: StatusCode,
@@ -22,7 +19,7 @@ pub struct Answer {
     pub body: Value,
 }
 
-/// Builder for a client without TLS certificates of the machine, because loading them takes longer than most requests.
+/// Without TLS certificates of the machine, because loading them takes longer than most requests.
 pub fn plain_http() -> reqwest::ClientBuilder {
     reqwest::Client::builder().no_proxy().tls_built_in_root_certs(false)
 }
@@ -68,35 +65,30 @@ impl Client {
         self.send(self.request(Method::PATCH, path).json(&body)).await
     }
 
-    /// POSTs this text as JSON without encoding it.
+    /// The text is JSON.
     pub async fn post_raw(&self, path: &str, body: impl Into<reqwest::Body>) -> Answer {
         self.send(self.request(Method::POST, path).header("content-type", "application/json").body(body)).await
     }
 
-    /// Creates a session and returns its id.
     pub async fn session(&self) -> String {
         self.session_with(json!({})).await
     }
 
-    /// Creates a session with this body and returns its id.
     pub async fn session_with(&self, body: Value) -> String {
         let created = self.post("/v1/sessions", body).await;
         assert_eq!(created.status, 201, "{:?}", created.body);
         created.body["id"].as_str().expect("an id").to_owned()
     }
 
-    /// Creates a profile and returns its id.
     pub async fn profile(&self) -> String {
         let created = self.post("/v1/profiles", json!({"name": "Shop"})).await.expect(201);
         created.body["id"].as_str().expect("an id").to_owned()
     }
 
-    /// Runs an operation on a session.
     pub async fn operate(&self, session: &str, operation: &str, body: Value) -> Answer {
         self.post(&format!("/v1/sessions/{session}/{operation}"), body).await
     }
 
-    /// Navigates, and expects success.
     pub async fn navigate(&self, session: &str, url: &str) -> Answer {
         self.operate(session, "navigate", json!({"url": url})).await.expect(200)
     }
@@ -108,17 +100,12 @@ impl Client {
 }
 
 impl Answer {
-    /// # Panics
-    /// When the status differs.
     pub fn expect(self, status: u16) -> Self {
         assert_eq!(self.status.as_u16(), status, "{}", self.body);
         self
     }
 
-    /// Asserts that the response is a problem document of this type (contract: errors 1).
-    ///
-    /// # Panics
-    /// When it is not.
+    /// Contract: errors 1.
     pub fn problem(self, status: u16, slug: &str) -> Self {
         assert_eq!(self.status.as_u16(), status, "{}", self.body);
         assert_eq!(self.headers["content-type"], "application/problem+json");
@@ -132,10 +119,7 @@ impl Answer {
         self
     }
 
-    /// Asserts that the response is a `validation-failed` problem on this field.
-    ///
-    /// # Panics
-    /// When it is not.
+    /// A `validation-failed` problem on this field.
     pub fn invalid(self, field: &str) -> Self {
         let answer = self.problem(400, "validation-failed");
         assert_eq!(answer.body["title"], "ValidationFailed");

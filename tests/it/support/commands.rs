@@ -9,7 +9,6 @@ use tokio::io::AsyncWriteExt;
 
 use super::App;
 
-/// Outcome of a command.
 #[derive(Debug)]
 pub struct Ran {
     pub code: Option<i32>,
@@ -18,23 +17,16 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// # Panics
-    /// When the exit code differs.
     pub fn code(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self:?}");
         self
     }
 
-    /// # Panics
-    /// When the output is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The only line on its standard error.
-    ///
-    /// # Panics
-    /// When there is no line or more than one.
+    /// On standard error.
     pub fn complaint(&self) -> &str {
         let lines: Vec<_> = self.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
         let [line] = lines[..] else { panic!("not one line: {self:?}") };
@@ -42,7 +34,6 @@ impl Ran {
     }
 }
 
-/// Runs a command until it ends.
 pub async fn run(command: std::process::Command, input: &str) -> Ran {
     let mut command = tokio::process::Command::from(command);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
@@ -58,13 +49,13 @@ pub async fn run(command: std::process::Command, input: &str) -> Ran {
 }
 
 impl App {
-    /// Runs a command with the database and the settings of this service.
+    /// With the database and the settings of this service.
     pub async fn run(&self, args: &[&str]) -> Ran {
         run(self.command(args), "").await
     }
 }
 
-/// A command of the binary in this folder, without any configuration.
+/// In this folder, without any configuration.
 pub fn alone(folder: &Path, args: &[&str]) -> std::process::Command {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kitfleet"));
     command.args(args).env_clear().current_dir(folder);

@@ -1,4 +1,4 @@
-//! A crypto processor on loopback. It accepts the requests of `NOWPayments`' reference and signs its notices.
+//! A crypto processor on loopback, which accepts the requests of `NOWPayments`' reference and signs its notices.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,6 @@ pub const API_KEY: &str = "5JX4QG1-KN3M8ZT-PR0P9CE-8YQ7C9N";
 pub const IPN_SECRET: &str = "q9fLsoJ1mN0ZbLr7GJ2V";
 const NOTICES: &str = "/v1/billing/crypto-webhook";
 
-/// A running processor.
 pub struct CryptoProcessor {
     pub base_url: String,
     seen: Arc<Seen>,
@@ -30,11 +29,9 @@ pub struct CryptoProcessor {
 struct Seen {
     asked: Mutex<Vec<Value>>,
     replies: Mutex<VecDeque<Reply>>,
-    /// Payments by id, as it returns them.
     payments: Mutex<HashMap<String, Value>>,
 }
 
-/// A reply in place of a payment.
 #[derive(Debug, Clone)]
 pub enum Reply {
     Json(u16, Value),
@@ -49,12 +46,10 @@ impl CryptoProcessor {
         Self { base_url, seen, _server: server }
     }
 
-    /// Sets the reply to the next request.
     pub fn answer(&self, reply: Reply) {
         self.seen.replies.lock().expect("no panic").push_back(reply);
     }
 
-    /// Received payment requests.
     pub fn asked(&self) -> Vec<Value> {
         self.seen.asked.lock().expect("no panic").clone()
     }
@@ -67,7 +62,7 @@ impl CryptoProcessor {
 }
 
 impl Builder {
-    /// Configures a service to sell two tiers through this processor.
+    /// Two tiers.
     pub fn paid_in_crypto_at(self, base_url: &str) -> Self {
         self.set("billing.crypto.base_url", base_url)
             .set("billing.crypto.api_key", API_KEY)
@@ -79,7 +74,7 @@ impl Builder {
     }
 }
 
-/// The signed text: JSON with keys sorted at every depth, without white space.
+/// JSON with keys sorted at every depth, without white space.
 pub fn sorted(value: &Value) -> String {
     match value {
         Value::Object(members) => {
@@ -93,14 +88,13 @@ pub fn sorted(value: &Value) -> String {
     }
 }
 
-/// Signature of a text.
 pub fn hmac(text: &str) -> String {
     let mut mac = Hmac::<Sha512>::new_from_slice(IPN_SECRET.as_bytes()).expect("any key");
     mac.update(text.as_bytes());
     hex::encode(mac.finalize().into_bytes())
 }
 
-/// A notice of an order in the processor's format, of a correct payment with these members changed.
+/// In the processor's format, of a correct payment with these members changed.
 pub fn notice(order: &Value, status: &str, otherwise: &Value) -> Value {
     let cents = order["price_cents"].as_i64().expect("a price");
     let mut notice = json!({
@@ -124,12 +118,11 @@ pub fn notice(order: &Value, status: &str, otherwise: &Value) -> Value {
 }
 
 impl App {
-    /// Sends a signed notice to the service.
     pub async fn told_by_crypto(&self, notice: &Value) -> Answer {
         self.noticed(&notice.to_string(), Some(&hmac(&sorted(notice)))).await
     }
 
-    /// Sends a body with any signature, or without one, to the service.
+    /// With any signature, or without one.
     pub async fn noticed(&self, body: &str, signature: Option<&str>) -> Answer {
         let stranger = self.stranger();
         let request = stranger.request(Method::POST, NOTICES).header("content-type", "application/json");

@@ -8,7 +8,6 @@ use uuid::Uuid;
 
 const TEMPLATE: &str = "kitfleet_template";
 
-/// A database of a test.
 pub struct Database {
     pub pool: PgPool,
     pub name: String,
@@ -16,7 +15,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// A database on the server that all tests share.
+    /// On the server that all tests share.
     ///
     /// # Panics
     /// When `KITFLEET_TEST_DATABASE_URL` is not the URL of a server. `./ops/test` starts one and sets it.
@@ -24,7 +23,7 @@ impl Database {
         Self::create_on(shared()).await
     }
 
-    /// An empty database without a schema, on the shared server.
+    /// Without a schema, on the shared server.
     pub async fn create_empty() -> Self {
         let server = shared();
         let mut admin = server.connect().await.expect("the test database server runs");
@@ -33,7 +32,6 @@ impl Database {
         Self::open(server, name).await
     }
 
-    /// A database on this server.
     pub async fn create_on(server: PgConnectOptions) -> Self {
         let mut admin = server.connect().await.expect("the test database server runs");
         admin.execute("select pg_advisory_lock(7)").await.expect("a lock");
@@ -66,7 +64,6 @@ impl Database {
         &self.server
     }
 
-    /// URL of the test's database.
     pub fn url(&self) -> String {
         self.server.clone().database(&self.name).to_url_lossy().to_string()
     }
@@ -81,13 +78,12 @@ impl Database {
     }
 }
 
-/// The server that all tests share.
 fn shared() -> PgConnectOptions {
     let url = std::env::var("KITFLEET_TEST_DATABASE_URL").expect("./ops/test sets KITFLEET_TEST_DATABASE_URL");
     PgConnectOptions::from_str(&url).expect("a database URL")
 }
 
-/// Copies a template and returns the name of the copy. Copying files takes half of the time of copying through the log.
+/// Returns the name of the copy. Copying files takes half of the time of copying through the log.
 async fn create_from(admin: &mut PgConnection, template: &str) -> String {
     let name = format!("test_{}", Uuid::now_v7().simple());
     let create = format!("create database {name} template {template} strategy file_copy");

@@ -3,12 +3,10 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// Durations with their quantiles.
 #[derive(Debug, Default)]
 pub struct Delays(Vec<Duration>);
 
 impl Delays {
-    /// Runs a future and records its duration.
     pub async fn of<T>(&mut self, done: impl Future<Output = T>) -> T {
         let began = Instant::now();
         let answer = done.await;
@@ -16,7 +14,6 @@ impl Delays {
         answer
     }
 
-    /// Number of durations.
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -9,10 +9,8 @@ use super::App;
 
 const CONTRACT: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json"));
 
-/// Identifier of the contract for the schema compiler.
 const PLACE: &str = "https://kitfleet.test/openapi.json";
 
-/// Data of a `session.failed` event that a test inserts into the database.
 pub fn failed() -> Value {
     json!({
         "session_id": "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e", "operation": "unknown",
@@ -21,7 +19,6 @@ pub fn failed() -> Value {
 }
 
 impl App {
-    /// Asserts that every event in the database matches the contract.
     pub async fn assert_events_are_promised(&self) {
         let events: Vec<(Uuid, String, Timestamp, Value)> =
             sqlx::query_as("select id, type, created_at, data from events")
@@ -39,7 +36,6 @@ impl App {
     }
 }
 
-/// Compiled event schemas of the contract.
 pub struct Promises {
     compiler: Compiler,
     schemas: Schemas,
@@ -49,7 +45,6 @@ impl Promises {
     pub fn read() -> Self {
         let mut contract: Value = serde_json::from_str(CONTRACT).expect("JSON");
         let schemas = contract["components"]["schemas"].as_object_mut().expect("schemas");
-        // Receivers ignore unknown members, so that a member that is missing in the contract would be lost.
         for schema in schemas.values_mut().filter(|schema| schema.get("properties").is_some()) {
             schema["additionalProperties"] = json!(false);
         }

@@ -16,22 +16,20 @@ use tokio::task::JoinHandle;
 use super::app::STOPS_WITHIN;
 use super::eventually;
 
-/// Maximum time for the tasks of the service to end after it has stopped.
+/// For the tasks of the service after it has stopped.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Log lines as a process would have written them.
+/// As a process would have written them.
 static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
-/// A running service.
 pub struct Service {
-    /// A separate runtime, so that leftover tasks can be counted.
+    /// Separate, so that leftover tasks can be counted.
     runtime: Option<Runtime>,
     stop: Shutdown,
     up: JoinHandle<anyhow::Result<()>>,
 }
 
 impl Service {
-    /// Starts a service with these environment variables and this clock.
     pub fn start(variables: impl IntoIterator<Item = (OsString, OsString)>, clock: Clock) -> Self {
         kitfleet::raise_descriptors().expect("a limit of open files");
         let mut config = Config::from_variables(variables).unwrap_or_else(|error| panic!("{error}"));
@@ -49,12 +47,10 @@ impl Service {
         Self { runtime: Some(runtime), stop, up }
     }
 
-    /// Log of the services of this process.
     pub fn log() -> String {
         String::from_utf8_lossy(&log()).into_owned()
     }
 
-    /// True when the service has ended.
     pub fn has_ended(&self) -> bool {
         self.up.is_finished()
     }
@@ -64,10 +60,7 @@ impl Service {
         self.stop.drain.cancel();
     }
 
-    /// Waits until the service has stopped, and asserts that no task and no blocking call is left.
-    ///
-    /// # Panics
-    /// When the service ended with an error, or a task or blocking call is left.
+    /// No task and no blocking call is left.
     pub async fn stopped(&mut self) {
         let up = tokio::time::timeout(STOPS_WITHIN, &mut self.up).await.expect("the service stops");
         up.expect("the service does not panic").expect("the service ends well");
@@ -96,7 +89,7 @@ fn log() -> MutexGuard<'static, Vec<u8>> {
     LOG.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes panics of all threads except for the test's to the log, as a process would write them to standard error.
+/// Of all threads except for the test's, as a process would write them to standard error.
 fn log_panics() {
     static ONCE: Once = Once::new();
     let test = thread::current().id();
@@ -111,7 +104,6 @@ fn log_panics() {
     });
 }
 
-/// A writer to the log.
 struct Line;
 
 impl Write for Line {

@@ -13,17 +13,15 @@ use url::Url;
 use super::app::{Builder, free_port};
 use super::{Answer, App, Client, plain_http};
 
-/// Name of the provider in the configuration.
+/// In the configuration.
 pub const NAME: &str = "work";
 
-/// An identity provider, which may be stopped.
 pub struct IdentityProvider {
     port: u16,
     process: Option<Child>,
 }
 
 impl IdentityProvider {
-    /// A provider that is not started yet.
     pub fn new() -> Self {
         Self { port: free_port(), process: None }
     }
@@ -32,7 +30,6 @@ impl IdentityProvider {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Configures a service to use the provider.
     pub fn configure(&self, app: Builder) -> Builder {
         app.set(&format!("auth.providers.{NAME}.issuer"), &self.issuer())
             .set(&format!("auth.providers.{NAME}.client_id"), "kitfleet")
@@ -40,17 +37,17 @@ impl IdentityProvider {
             .set(&format!("auth.providers.{NAME}.display_name"), "Work")
     }
 
-    /// Starts the provider, which returns the claims of a user at its userinfo endpoint.
+    /// The userinfo endpoint returns the claims of a user.
     pub fn start(&mut self, app: &App) {
         self.start_with(app, false, &Value::Null);
     }
 
-    /// Starts the provider. Users without a login hint sign in as this person.
+    /// Users without a login hint sign in as this person.
     pub fn start_for(&mut self, app: &App, person: &Value) {
         self.start_with(app, false, person);
     }
 
-    /// Starts the provider, which puts the claims of a user into the ID token.
+    /// The ID token has the claims of a user.
     pub fn start_talkative(&mut self, app: &App) {
         self.start_with(app, true, &Value::Null);
     }
@@ -83,7 +80,6 @@ impl IdentityProvider {
         }
     }
 
-    /// True when the URL is a page of the provider.
     fn has(&self, url: &str) -> bool {
         url.starts_with(&format!("{}/", self.issuer()))
     }
@@ -95,7 +91,7 @@ impl Drop for IdentityProvider {
     }
 }
 
-/// A user's browser, which keeps cookies. The test decides which pages it opens.
+/// It keeps cookies. The test decides which pages it opens.
 pub struct Browser {
     client: Client,
 }
@@ -110,7 +106,7 @@ impl Browser {
         self.client.send(self.client.http.get(url)).await
     }
 
-    /// Starts a sign-in and returns the URL at the provider, with a login hint for a user with these claims.
+    /// Returns the URL at the provider, with a login hint for a user with these claims.
     pub async fn leave(&self, claims: &Value) -> Url {
         let start = self.client.get(&format!("/v1/auth/oauth/{NAME}/start")).await.expect(303);
         let mut url: Url = location(&start).parse().expect("a URL");
@@ -118,7 +114,7 @@ impl Browser {
         url
     }
 
-    /// Follows the redirects of the provider. Returns the URL to which it sends the user at the end.
+    /// Returns the URL to which the provider sends the user at the end.
     pub async fn through(&self, provider: &IdentityProvider, from: Url) -> String {
         let mut url = from.to_string();
         for _ in 0..10 {
@@ -133,13 +129,13 @@ impl Browser {
         panic!("the provider sends people in circles");
     }
 
-    /// Signs in at the provider and returns the callback URL.
+    /// Returns the callback URL.
     pub async fn to_callback(&self, provider: &IdentityProvider, claims: &Value) -> String {
         let away = self.leave(claims).await;
         self.through(provider, away).await
     }
 
-    /// Signs in at the provider and opens the callback URL.
+    /// Opens the callback URL.
     pub async fn sign_in(&self, provider: &IdentityProvider, claims: &Value) -> Answer {
         let callback = self.to_callback(provider, claims).await;
         self.open(&callback).await
@@ -150,7 +146,7 @@ fn location(answer: &Answer) -> String {
     answer.headers["location"].to_str().expect("a text").to_owned()
 }
 
-/// Claims of a user whose email address the provider has verified.
+/// The provider has verified the email address.
 pub fn person(subject: &str, email: &str) -> Value {
     json!({"sub": subject, "email": email, "email_verified": true, "name": "Ada Lovelace"})
 }

@@ -21,35 +21,29 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 
 use super::{App, Client, live_socket};
 
-/// Maximum time to wait for a picture or a message.
+/// For a picture or a message.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A viewer, and the messages and pictures that it has received.
 pub struct Viewer {
     socket: WebSocketStream<Box<dyn Stream>>,
-    /// The drawn picture, with one pixel for each CSS pixel.
+    /// One pixel for each CSS pixel.
     canvas: Vec<[u8; 3]>,
     size: [u16; 2],
-    /// The last picture, and its size in bytes.
     pub last: Option<(Picture, usize)>,
-    /// Number of pictures.
     pub pictures: usize,
-    /// Received messages, except for pictures.
+    /// Except for pictures.
     pub said: Vec<Value>,
-    /// True when the viewer acknowledges pictures.
     pub acknowledges: bool,
-    /// Close code of the connection.
     pub closed: Option<u16>,
 }
 
-/// Addresses of a service that runs in one process: its API and its live view.
+/// Of the API and the live view of a service in one process.
 pub async fn ports(app: &App) -> HashSet<SocketAddr> {
     let query = "select live_address from workers";
     let live: String = sqlx::query_scalar(query).fetch_one(&app.database.pool).await.expect("a worker");
     [app.base_url.trim_start_matches("http://"), &live].map(|address| address.parse().expect("an address")).into()
 }
 
-/// Live endpoint of the worker that runs a session's browser.
 pub async fn end_of(app: &App, session: &str) -> LiveEnd {
     let query = "select live_address, live_fingerprint from workers w join sessions s on s.worker_id = w.id
                  where 'ses_' || s.id = $1";
@@ -58,7 +52,6 @@ pub async fn end_of(app: &App, session: &str) -> LiveEnd {
     LiveEnd { address, fingerprint }
 }
 
-/// Creates a ticket for a session.
 pub async fn ticket(client: &Client, session: &str, role: &str, client_id: Option<&str>) -> String {
     let mut body = json!({"role": role});
     if let Some(client_id) = client_id {
@@ -68,19 +61,16 @@ pub async fn ticket(client: &Client, session: &str, role: &str, client_id: Optio
     answer.body["ticket"].as_str().expect("a ticket").to_owned()
 }
 
-/// Connects to the session's worker with a ticket.
 pub async fn show_ticket(app: &App, session: &str, ticket: &str) -> Result<Box<dyn Stream>, ConnectError> {
     let greeting = Greeting { session_id: session.parse().expect("an id"), ticket: ticket.to_owned() };
     connect(&end_of(app, session).await, &greeting).await
 }
 
 impl Viewer {
-    /// Connects as a viewer.
     pub async fn watch(app: &App, client: &Client, session: &str) -> Self {
         Self::join(app, client, session, "viewer", None).await
     }
 
-    /// Connects as a controller.
     pub async fn control(app: &App, client: &Client, session: &str, client_id: Option<&str>) -> Self {
         Self::join(app, client, session, "controller", client_id).await
     }
@@ -91,7 +81,6 @@ impl Viewer {
         Self::over(stream).await
     }
 
-    /// Connects with this ticket through the API, as client programs do.
     pub async fn through_the_api(app: &App, session: &str, ticket: &str) -> Self {
         let host = app.base_url.trim_start_matches("http://");
         let stream = TcpStream::connect(host).await.expect("a connection");
@@ -99,14 +88,13 @@ impl Viewer {
         Self::over(Box::new(stream)).await
     }
 
-    /// A viewer on an admitted connection.
     pub async fn over(stream: Box<dyn Stream>) -> Self {
         let socket = WebSocketStream::from_raw_socket(stream, Part::Client, None).await;
         let (canvas, size) = (Vec::new(), [0, 0]);
         Self { socket, canvas, size, last: None, pictures: 0, said: Vec::new(), acknowledges: true, closed: None }
     }
 
-    /// Reads a message. Returns `false` at the end of the connection.
+    /// Returns `false` at the end of the connection.
     async fn read(&mut self) -> bool {
         match self.socket.next().await {
             Some(Ok(Message::Binary(message))) => {
@@ -146,17 +134,16 @@ impl Viewer {
         }
     }
 
-    /// Colour at this position, as red, green and blue.
+    /// Red, green and blue.
     pub fn pixel(&self, x: usize, y: usize) -> [u8; 3] {
         self.canvas.get(y * usize::from(self.size[0]) + x).copied().unwrap_or_default()
     }
 
-    /// True when this position has about this colour, within the accuracy of a JPEG.
+    /// Within the accuracy of a JPEG.
     pub fn shows(&self, (x, y): (usize, usize), colour: [u8; 3]) -> bool {
         self.pixel(x, y).iter().zip(colour).all(|(seen, wanted)| seen.abs_diff(wanted) < 24)
     }
 
-    /// Reads until `seen` returns a value.
     pub async fn until<T>(&mut self, what: &str, mut seen: impl FnMut(&Self) -> Option<T>) -> T {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -168,7 +155,7 @@ impl Viewer {
         }
     }
 
-    /// Reads until a message of this type was received since the index `from`, and returns it.
+    /// Received since the index `from`.
     pub async fn hears(&mut self, kind: &str, from: usize) -> Value {
         self.until(kind, |viewer| viewer.said.iter().skip(from).find(|said| said["type"] == kind).cloned()).await
     }
@@ -178,7 +165,7 @@ impl Viewer {
         while let Ok(true) = timeout_at(deadline, self.read()).await {}
     }
 
-    /// Reads until the connection is closed, and returns the close code.
+    /// Returns the close code.
     pub async fn until_closed(&mut self) -> Option<u16> {
         let closing = async { while self.read().await {} };
         timeout(PATIENCE, closing).await.expect("closed");
@@ -189,24 +176,22 @@ impl Viewer {
         self.send_raw(&said.to_string()).await;
     }
 
-    /// Sends a text, which may be invalid.
+    /// The text may be invalid.
     pub async fn send_raw(&mut self, said: &str) {
         // Reading detects a closed connection.
         let _ = self.socket.send(Message::text(said)).await;
     }
 
-    /// Sends a text frame with bytes that may not be UTF-8.
+    /// May not be UTF-8.
     pub async fn send_bytes(&mut self, said: Vec<u8>) {
         let frame = Frame::message(said, OpCode::Data(Data::Text), true);
         let _ = self.socket.send(Message::Frame(frame)).await;
     }
 
-    /// Sends input events.
     pub async fn act(&mut self, events: Value) {
         self.send(json!({"type": "input", "events": events})).await;
     }
 
-    /// Taps at this position.
     pub async fn tap(&mut self, x: u32, y: u32) {
         let step = |phase: &str| json!({"type": "touch", "finger": 0, "phase": phase, "x": x, "y": y});
         self.act(json!([step("begin"), step("end")])).await;

@@ -5,10 +5,7 @@ use std::io;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// Sends the upgrade request to an API. The returned connection carries WebSocket frames.
-///
-/// # Errors
-/// When the connection breaks, or the response does not open a live view.
+/// The returned connection carries WebSocket frames.
 pub async fn open(mut stream: TcpStream, host: &str, session: &str, ticket: &str) -> io::Result<TcpStream> {
     let request = format!(
         "GET /v1/sessions/{session}/live HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\

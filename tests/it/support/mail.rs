@@ -8,20 +8,17 @@ use mail_parser::{Message, MessageParser};
 
 use super::{App, eventually};
 
-/// Maximum time until a mail arrives. Its job runs at once, but other tests can slow the machine.
+/// The job runs at once, but other tests can slow the machine.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(20);
 
-/// A received mail.
 #[derive(Debug, Clone)]
 pub struct Mail {
-    /// The mail as it was transmitted.
     pub raw: String,
     pub from: String,
     pub to: String,
     pub subject: String,
     pub text: String,
     pub html: String,
-    /// Token of the link in the mail, or an empty text.
     pub token: String,
 }
 
@@ -41,13 +38,12 @@ impl Mail {
         }
     }
 
-    /// Raw value of a header.
+    /// Not decoded.
     pub fn header(&self, name: &str) -> String {
         let message: Message<'_> = MessageParser::default().parse(self.raw.as_bytes()).expect("a mail");
         message.header_raw(name).unwrap_or_else(|| panic!("no {name} in {}", self.raw)).trim().to_owned()
     }
 
-    /// The line of the text that contains the link.
     pub fn link(&self) -> &str {
         self.text.lines().find(|line| line.contains("?token=")).expect("a link")
     }
@@ -64,7 +60,7 @@ impl App {
         self.mail_number(1, address, template).await
     }
 
-    /// The newest mail of this template to this address, after waiting for `count` of them.
+    /// The newest one, after waiting for `count` of them.
     pub async fn mail_number(&self, count: usize, address: &str, template: Template) -> Mail {
         let what = format!("{count} mails {template:?} to {address}");
         eventually(ARRIVES_WITHIN, &what, async || {
@@ -74,7 +70,7 @@ impl App {
         .await
     }
 
-    /// Mails of this template to this address that have arrived, oldest first.
+    /// Arrived mails, oldest first.
     pub fn mails_to(&self, address: &str, template: Template) -> Vec<Mail> {
         let infix = format!("-{}-", template.name());
         // Each worker has its own outbox.

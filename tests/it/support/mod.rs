@@ -1,4 +1,4 @@
-//! Test support: a running service with its own database, clients, and a web site to visit.
+//! A service with its own database, clients, and a web site to visit.
 
 pub mod app;
 pub mod card_provider;
@@ -48,7 +48,7 @@ pub use client::{Answer, Client, plain_http};
 pub use redis::Redis;
 pub use site::Site;
 
-/// Polls until `check` returns a value. Panics after `limit`.
+/// Panics after `limit`.
 pub async fn eventually<T>(limit: Duration, what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + limit;
     loop {
@@ -60,7 +60,7 @@ pub async fn eventually<T>(limit: Duration, what: &str, mut check: impl AsyncFnM
     }
 }
 
-/// Serves these routes on a free port. Returns the base URL, and a handle that stops the server when it is dropped.
+/// On a free port. Returns the base URL, and a handle that stops the server when it is dropped.
 pub async fn serve(router: Router) -> (String, AbortOnDropHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let base_url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -68,34 +68,29 @@ pub async fn serve(router: Router) -> (String, AbortOnDropHandle<()>) {
     (base_url, AbortOnDropHandle::new(serving))
 }
 
-/// Value of an environment variable, or the default.
 pub fn given<T: FromStr>(name: &str, otherwise: T) -> T {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Runs futures concurrently and returns their results in no particular order.
+/// In no particular order.
 pub async fn at_once<T: Send + 'static>(
     futures: impl IntoIterator<Item = impl Future<Output = T> + Send + 'static>,
 ) -> Vec<T> {
     futures.into_iter().collect::<JoinSet<_>>().join_all().await
 }
 
-/// Names of an object's members.
 pub fn members(object: &Value) -> BTreeSet<&str> {
     object.as_object().expect("an object").keys().map(String::as_str).collect()
 }
 
-/// Asserts that a value has the format of every timestamp (contract: requests 2).
-///
-/// # Panics
-/// When it has not.
+/// The format is that of every timestamp (contract: requests 2).
 pub fn assert_timestamp(value: &Value) {
     let text = value.as_str().unwrap_or_default();
     let shape: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
     assert_eq!(shape, "0000-00-00T00:00:00.000Z", "{value}");
 }
 
-/// A valid id with this prefix that no resource has.
+/// No resource has it.
 pub fn unknown_id(prefix: &str) -> String {
     format!("{prefix}_{}", uuid::Uuid::now_v7())
 }

@@ -1,4 +1,4 @@
-//! A model provider on loopback with Anthropic's Messages API and `OpenAI`'s Responses API. Its responses, valid or not, have the
+//! A model provider on loopback with Anthropic's Messages API and `OpenAI`'s Responses API. Responses, valid or not, have the
 //! form that was observed at the providers.
 
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::app::Builder;
 use super::serve;
 
-/// A running provider. Requests without a prepared reply receive the tool call `{"kind": "refuse", "reply": "No."}`.
+/// Requests without a prepared reply receive the tool call `{"kind": "refuse", "reply": "No."}`.
 pub struct ModelProvider {
     pub base_url: String,
     seen: Arc<Seen>,
@@ -29,7 +29,6 @@ struct Seen {
     answers: Mutex<VecDeque<Reply>>,
 }
 
-/// A received request.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub path: String,
@@ -37,29 +36,26 @@ pub struct Asked {
     pub body: Value,
 }
 
-/// A prepared reply.
 #[derive(Debug, Clone)]
 pub enum Reply {
     Json(u16, Value),
-    /// A body with `Retry-After`.
+    /// With `Retry-After`.
     Later(u16, &'static str, Value),
-    /// A body that is not JSON.
+    /// Not JSON.
     Text(u16, &'static str),
-    /// An endless body at full speed.
+    /// At full speed.
     Endless(u16),
-    /// A content length above every limit.
+    /// Above every limit.
     Huge,
-    /// This body, after a notification.
+    /// After a notification.
     When(Arc<Notify>, Value),
     Hang,
-    /// A body that stops.
     Stall,
-    /// A redirect to this URL.
     Redirect(String),
 }
 
 impl Asked {
-    /// Value of a header, or an empty text.
+    /// Empty if it is absent.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map(|value| value.to_str().expect("text")).unwrap_or_default()
     }
@@ -73,25 +69,23 @@ impl ModelProvider {
         Self { base_url, seen, _server: server }
     }
 
-    /// Sets the reply to the next request.
+    /// To the next request.
     pub fn answer(&self, reply: Reply) {
         self.seen.answers.lock().expect("no panic").push_back(reply);
     }
 
-    /// Requests received so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.seen.asked.lock().expect("no panic").clone()
     }
 }
 
 impl Builder {
-    /// Configures a service to send all model requests to this provider.
+    /// All model requests.
     pub fn asking(self, provider: &ModelProvider) -> Self {
         self.set("agents.anthropic.base_url", &provider.base_url).set("agents.openai.base_url", &provider.base_url)
     }
 }
 
-/// Anthropic's response with a call of the tool.
 pub fn anthropic_call(input: &Value) -> Value {
     json!({
         "id": "msg_01XFDUDYJgAACzvnptvVoYEL", "type": "message", "role": "assistant", "model": "claude-sonnet-4-6",
@@ -108,7 +102,6 @@ pub fn anthropic_call(input: &Value) -> Value {
     })
 }
 
-/// `OpenAI`'s response with a call of the tool.
 pub fn openai_call(arguments: &Value) -> Value {
     json!({
         "id": "resp_67ccd3a9da748190baa7f1570fe91ac604becb25c45c1d41", "object": "response", "created_at": 1_741_476_777,
@@ -129,12 +122,10 @@ pub fn openai_call(arguments: &Value) -> Value {
     })
 }
 
-/// Body of an Anthropic error.
 pub fn anthropic_error(kind: &str, message: &str) -> Value {
     json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_011CSHoEeqs5C35K2UUqR7Fy"})
 }
 
-/// Body of an `OpenAI` error.
 pub fn openai_error(kind: &str, code: &str, message: &str) -> Value {
     json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
 }

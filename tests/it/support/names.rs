@@ -10,15 +10,15 @@ use hickory_resolver::proto::rr::{RData, Record, RecordType};
 use tokio::net::UdpSocket;
 use tokio_util::task::AbortOnDropHandle;
 
-/// A name server that returns the next address of a name at each query, and the last one from then on. Its answers must not be
-/// cached. It counts the queries of each name.
+/// Returns the next address of a name at each query, and the last one from then on. Its answers must not be cached. It counts
+/// the queries of each name.
 pub struct NameServer {
     asked: Arc<Mutex<HashMap<String, usize>>>,
     _server: AbortOnDropHandle<()>,
 }
 
 impl NameServer {
-    /// Starts the server in a test's own network namespace, whose resolver queries it.
+    /// In a test's own network namespace, whose resolver queries the server.
     pub async fn start(addresses: &'static [(&'static str, &'static [&'static str])]) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:53").await.expect("the port of name servers");
         let asked = Arc::<Mutex<HashMap<String, usize>>>::default();

@@ -1,5 +1,3 @@
-//! Tests in separate network and mount namespaces.
-
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -11,21 +9,20 @@ use tokio::net::{TcpStream, UnixListener};
 use tokio::process::Command;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Address that routes to the loopback device of a test's network namespace. No interface has it, so that the service treats it
-/// as public.
+/// Routes to the loopback device of a test's network namespace. No interface has it, so that the service treats it as public.
 pub const PUBLIC: &str = "93.184.216.34";
-/// Address of the network namespace and an unused one in the same subnet. Both are public, but belong to the machine or to its
-/// subnet.
+/// Address of the network namespace and an unused one in the same subnet. They belong to the machine or to its subnet, although
+/// they are public.
 pub const OWN: [&str; 2] = ["198.41.0.4", "198.41.0.5"];
-/// Private addresses of the network namespace.
 const PRIVATE: [&str; 4] = ["10.11.12.13", "192.168.1.1", "169.254.169.254", "100.64.0.1"];
-/// Environment variable that skips these tests on machines that forbid namespaces.
+/// Skips these tests on machines that forbid namespaces.
 const WITHOUT_NAMESPACES: &str = "KITFLEET_TEST_WITHOUT_NAMESPACES";
 
-/// Runs an ignored test of this program in new namespaces of these kinds.
+/// In new namespaces of these kinds.
 ///
 /// # Panics
-/// When the test fails, or when this machine forbids namespaces and the variable to skip is not set.
+///
+/// When this machine forbids namespaces and the variable to skip is not set.
 pub async fn run_inside(kinds: &[&str], test: &str, environment: &[(&str, &OsStr)]) {
     let unshare = || {
         let mut command = Command::new("unshare");
@@ -52,16 +49,13 @@ pub async fn run_inside(kinds: &[&str], test: &str, environment: &[(&str, &OsStr
     eprintln!("{complained}");
 }
 
-/// Runs an ignored test in its own mount namespace, in which [`small_disk`] can replace the temporary folder.
-///
-/// # Panics
-/// Like [`run_inside`].
+/// In its own mount namespace, in which [`small_disk`] can replace the temporary folder.
 pub async fn run_on_small_disk(test: &str) {
     let folder = TempDir::new().expect("a folder");
     run_inside(&["--mount"], test, &[("TMPDIR", folder.path().as_os_str())]).await;
 }
 
-/// Mounts a disk of this many MiB as the temporary folder and returns its path.
+/// Mounted as the temporary folder, whose path is returned.
 pub fn small_disk(mib: u32) -> PathBuf {
     let disk = std::env::temp_dir();
     let mut mount = std::process::Command::new("mount");
@@ -70,10 +64,7 @@ pub fn small_disk(mib: u32) -> PathBuf {
     disk
 }
 
-/// Runs an ignored test in its own network namespace, which can reach only the database. The test configures it with [`furnish`].
-///
-/// # Panics
-/// Like [`run_inside`].
+/// The network can reach only the database. The test configures it with [`furnish`].
 pub async fn in_a_network_of_its_own(test: &str) {
     let folder = TempDir::new().expect("a folder");
     let database = std::env::var("KITFLEET_TEST_DATABASE_URL").expect("./ops/test sets KITFLEET_TEST_DATABASE_URL");
@@ -90,7 +81,6 @@ pub async fn in_a_network_of_its_own(test: &str) {
     drop(relay);
 }
 
-/// Relays connections of a socket to a database server that listens on a port.
 async fn relay_to_database(server: PgConnectOptions, sockets: UnixListener) {
     while let Ok((mut inside, _)) = sockets.accept().await {
         let address = (server.get_host().to_owned(), server.get_port());
@@ -101,8 +91,8 @@ async fn relay_to_database(server: PgConnectOptions, sockets: UnixListener) {
     }
 }
 
-/// Adds a public address, an own address and private addresses to this network namespace, and entries to the hosts file. Other
-/// names are resolved at port 53 of the loopback device. The returned folder contains the files.
+/// A public address, an own address and private addresses, and entries of the hosts file. Other names are resolved at port 53
+/// of the loopback device. The returned folder contains the files.
 pub fn furnish(names: &[(&str, &str)]) -> TempDir {
     let folder = TempDir::new().expect("a folder");
     let mut hosts = "127.0.0.1 localhost\n".to_owned();

@@ -20,32 +20,28 @@ use super::client::{Answer, Client};
 use super::records::AuditRow;
 use super::{App, members};
 
-/// Password of all users.
 pub const PASSWORD: &str = "correct horse battery";
 
-/// Encryption key for second factors: 32 bytes in base64.
+/// For second factors: 32 bytes in base64.
 pub const ENCRYPTION_KEY: &str = "S2l0ZmxlZXQga2VlcHMgc2Vjb25kIGZhY3RvcnMuLi4=";
 
 static PASSWORD_HASH: LazyLock<String> =
     LazyLock::new(|| NewPassword::parse(PASSWORD, "password", &Limits::default()).expect("a sound password").hash());
 
-/// A user with an account and the password [`PASSWORD`].
 #[derive(Clone)]
 pub struct Person {
     pub account: AccountId,
     pub email: String,
-    /// Client with a web session.
     pub client: Client,
 }
 
-/// An authenticator app and its recovery codes.
+/// With its recovery codes.
 pub struct Authenticator {
     pub totp: Totp,
     pub recovery_codes: Vec<String>,
 }
 
 impl Authenticator {
-    /// The present code of the app.
     pub fn code(&self) -> String {
         self.totp.generate_current().to_string()
     }
@@ -58,21 +54,20 @@ impl Authenticator {
 }
 
 impl Person {
-    /// Token of the web session.
     pub fn token(&self) -> &str {
         self.client.key.as_deref().expect("they are signed in")
     }
 }
 
 impl Builder {
-    /// Allows second factors, with few recovery codes, because these take long to hash.
+    /// There are few recovery codes, because these take long to hash.
     pub fn with_second_factors(self) -> Self {
         self.set("mfa.encryption_key", ENCRYPTION_KEY).set("limits.recovery_codes", "2")
     }
 }
 
 impl App {
-    /// A signed-in user without a second factor.
+    /// Without a second factor.
     pub async fn person(&self, tier: Tier) -> Person {
         let email = format!("{}@example.com", Uuid::now_v7().simple());
         let password_hash = Some(PASSWORD_HASH.clone());
@@ -90,7 +85,7 @@ impl App {
         Person { account, email, client: self.device_of(account).await }
     }
 
-    /// A client with another web session of the account, without a second-factor proof.
+    /// Another web session, without a second-factor proof.
     pub async fn device_of(&self, account: AccountId) -> Client {
         let mut conn = self.database.pool.acquire().await.expect("a connection");
         let origin = Origin { ip_address: Some("127.0.0.1".to_owned()), user_agent: None };
@@ -108,7 +103,7 @@ impl App {
         Authenticator { totp, recovery_codes: recovery_codes(&verified) }
     }
 
-    /// The present code, after deleting the record of used codes.
+    /// Deletes the record of used codes.
     pub async fn fresh_code(&self, person: &Person, authenticator: &Authenticator) -> String {
         sqlx::query("delete from totp_steps where account_id = $1")
             .bind(person.account.as_uuid())
@@ -118,13 +113,11 @@ impl App {
         authenticator.code()
     }
 
-    /// Records a second-factor proof for the web sessions of a user.
     pub async fn prove(&self, person: &Person) {
         let proven = "update web_sessions set mfa_satisfied_at = now() where account_id = $1";
         self.execute(proven, person.account.as_uuid()).await;
     }
 
-    /// Adds an account to the team of another.
     pub async fn join_team(&self, owner: AccountId, member: AccountId, role: &str) {
         sqlx::query(
             "insert into team_members (id, owner_account_id, member_account_id, role, invited_by_account_id, invited_at)
@@ -139,7 +132,7 @@ impl App {
         .expect("a membership");
     }
 
-    /// Signs up over HTTP and follows the mailed link. Returns the login result.
+    /// Over HTTP, with the mailed link. Returns the login result.
     pub async fn sign_up(&self, email: &str) -> Answer {
         let stranger = self.stranger();
         let body = json!({"email": email, "password": PASSWORD, "name": "Ada"});
@@ -148,35 +141,24 @@ impl App {
         stranger.post("/v1/auth/verify-email", json!({"token": token})).await.expect(200)
     }
 
-    /// Rows of this action in an account's audit log, oldest first.
     pub async fn audited(&self, account: AccountId, action: &str) -> Vec<AuditRow> {
         self.audit(account).await.into_iter().filter(|row| row.action == action).collect()
     }
 
-    /// Response to a login over HTTP.
     pub async fn log_in(&self, email: &str, password: &str) -> Answer {
         self.stranger().post("/v1/auth/login", json!({"email": email, "password": password})).await
     }
 
-    /// A client with the web session of a login result.
-    ///
-    /// # Panics
-    /// When the result has no web session.
     pub fn signed_in(&self, result: &Answer) -> Client {
         assert_eq!(result.status, 200, "{}", result.body);
         Client::new(&self.base_url, Some(token_of(result)))
     }
 }
 
-/// Token of the web session in a response.
 pub fn token_of(answer: &Answer) -> &str {
     answer.body["session"]["token"].as_str().unwrap_or_else(|| panic!("no session: {}", answer.body))
 }
 
-/// Token of the challenge in a login result.
-///
-/// # Panics
-/// When the result is not a challenge.
 pub fn challenge_of(result: &Answer) -> &str {
     assert_eq!(result.status, 200, "{}", result.body);
     let expected = ["challenge_expires_at", "challenge_token", "mfa_required"];
@@ -185,7 +167,6 @@ pub fn challenge_of(result: &Answer) -> &str {
     result.body["challenge_token"].as_str().expect("a token")
 }
 
-/// Recovery codes in a response.
 pub fn recovery_codes(answer: &Answer) -> Vec<String> {
     let codes = answer.body["recovery_codes"].as_array().unwrap_or_else(|| panic!("no codes: {}", answer.body));
     codes.iter().map(|code| code.as_str().expect("a code").to_owned()).collect()

@@ -13,21 +13,17 @@ use tempfile::TempDir;
 use super::app::free_port;
 use super::eventually;
 
-/// A running pooler. Dropping it ends it.
+/// Dropping it ends it.
 pub struct Pooler {
     port: u16,
     process: Child,
     _folder: TempDir,
 }
 
-/// Maximum number of connections to the server per database.
+/// To the server, per database.
 pub const CONNECTIONS: u32 = 8;
 
 impl Pooler {
-    /// Starts a pooler for this server.
-    ///
-    /// # Panics
-    /// When it does not start.
     pub async fn start(server: &PgConnectOptions) -> Self {
         let (folder, port) = (TempDir::new().expect("a folder"), free_port());
         let host = server.get_socket().map_or_else(|| server.get_host().to_owned(), |path| path.display().to_string());
@@ -62,7 +58,7 @@ max_client_conn = 500
         pooler
     }
 
-    /// URL of a database through the pooler.
+    /// Through the pooler.
     pub fn url(&self, database: &str) -> String {
         let options = PgConnectOptions::new_without_pgpass().host("127.0.0.1").port(self.port).username("kitfleet");
         options.database(database).to_url_lossy().to_string()

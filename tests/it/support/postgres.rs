@@ -55,14 +55,13 @@ impl Postgres {
         }
     }
 
-    /// Stops the server, which closes all connections.
+    /// This closes all connections.
     pub fn stop(&mut self) -> Result<()> {
         kill(self.pid(), Signal::SIGINT)?;
         self.process.wait()?;
         Ok(())
     }
 
-    /// Starts the stopped server again on the same data.
     pub async fn start_again(&mut self) -> Result<()> {
         self.process = command("postgres", &self.folder, self.user.as_ref())?.args(&self.settings).spawn()?;
         self.until_ready().await
@@ -86,7 +85,6 @@ impl Drop for Postgres {
     }
 }
 
-/// Command of a PostgreSQL program with the data folder of this cluster.
 fn command(program: &str, folder: &TempDir, user: Option<&User>) -> Result<Command> {
     // The program ends when its parent process ends.
     let mut command = Command::new("setpriv");
@@ -99,12 +97,11 @@ fn command(program: &str, folder: &TempDir, user: Option<&User>) -> Result<Comma
     Ok(command)
 }
 
-/// User that the server runs as. PostgreSQL refuses to run as root.
+/// PostgreSQL refuses to run as root.
 fn unprivileged() -> Result<Option<User>> {
     if geteuid().is_root() { Ok(User::from_name("postgres")?.or(User::from_name("nobody")?)) } else { Ok(None) }
 }
 
-/// Folder with the programs of the newest installed PostgreSQL.
 pub fn programs() -> Result<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql")?.flatten().map(|version| version.path().join("bin"));
     let version = |path: &PathBuf| path.parent().and_then(Path::file_name)?.to_str()?.parse::<u32>().ok();

@@ -20,9 +20,9 @@ pub struct Postmark {
 
 #[derive(Default)]
 struct Seen {
-    /// Received tokens and mails, whatever the response.
+    /// Tokens and mails, whatever the response.
     sent: Mutex<Vec<(String, Value)>>,
-    /// Prepared responses in order. Further mails are accepted.
+    /// In order. Further mails are accepted.
     answers: Mutex<VecDeque<(u16, i64)>>,
 }
 
@@ -37,12 +37,11 @@ impl Postmark {
         Self { base_url, seen, _server: server }
     }
 
-    /// Sets the status and the error code of the response to the next mail.
     pub fn answer(&self, status: u16, code: i64) {
         self.seen.answers.lock().expect("no panic").push_back((status, code));
     }
 
-    /// Received tokens and mails, whatever the response.
+    /// Tokens and mails, whatever the response.
     pub fn sent(&self) -> Vec<(String, Value)> {
         self.seen.sent.lock().expect("no panic").clone()
     }

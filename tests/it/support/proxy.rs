@@ -14,23 +14,21 @@ use tokio::task::JoinSet;
 
 pub const USER: &str = "kit";
 pub const PASSWORD: &str = "sesame-never-seen";
-/// Source address of the proxy's connections, which distinguishes them from others of this machine.
+/// Distinguishes the proxy's connections from others of this machine.
 pub const LEAVES_FROM: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
 
-/// Behaviour of the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
     Good,
     Mute,
-    /// Speaks another protocol.
     Garbage,
-    /// Closes the connection at once.
+    /// At once.
     HangsUp,
-    /// Closes the connection after the authentication.
+    /// After the authentication.
     HangsUpLater,
 }
 
-/// A running proxy. Dropping it ends it, with all its connections.
+/// Dropping it ends it, with all its connections.
 pub struct Proxy {
     scheme: &'static str,
     pub port: u16,
@@ -40,16 +38,15 @@ pub struct Proxy {
 
 struct Shared {
     manner: Manner,
-    /// Target of every connection, whatever the client requests.
+    /// Whatever the client requests.
     site: SocketAddr,
-    /// True when the proxy relays datagrams.
+    /// Relays datagrams.
     relays: AtomicBool,
     visits: AtomicUsize,
     connects: AtomicUsize,
 }
 
 impl Proxy {
-    /// Starts a proxy that connects every request to this site.
     pub async fn start(scheme: &'static str, manner: Manner, site: SocketAddr) -> Self {
         Self::start_at(Ipv4Addr::LOCALHOST, scheme, manner, site).await
     }
@@ -78,7 +75,6 @@ impl Proxy {
         Self { scheme, port, shared, _running: running }
     }
 
-    /// Request body to save this proxy.
     pub fn body(&self) -> Value {
         json!({
             "label": "Office", "scheme": self.scheme, "host": "127.0.0.1", "port": self.port, "username": USER,
@@ -96,8 +92,7 @@ impl Proxy {
         self.shared.connects.load(Ordering::SeqCst)
     }
 
-    /// Enables or disables the relay of datagrams. The relay responds to each datagram like a QUIC server that does not support
-    /// its version.
+    /// The relay responds to each datagram like a QUIC server that does not support its version.
     pub fn relay(&self, relays: bool) {
         self.shared.relays.store(relays, Ordering::SeqCst);
     }
@@ -193,7 +188,7 @@ async fn text(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Responds to each packet with a version negotiation packet (RFC 9000, 17.2.1).
+/// RFC 9000, 17.2.1.
 async fn answer(relay: &UdpSocket) -> io::Result<()> {
     let mut datagram = [0; 2048];
     loop {

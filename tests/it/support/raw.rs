@@ -12,7 +12,7 @@ pub async fn connect(base_url: &str) -> (OwnedReadHalf, OwnedWriteHalf) {
     TcpStream::connect(address).await.expect("the service listens").into_split()
 }
 
-/// A complete response, or the part that was received when the service closed the connection.
+/// A part of the response if the service closed the connection.
 ///
 /// # Panics
 /// When the service sends nothing for longer than `limit` and leaves the connection open.
@@ -32,7 +32,7 @@ pub async fn answer(reader: &mut OwnedReadHalf, limit: Duration) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// True when a response has the number of bytes of its content length.
+/// The number of bytes is that of the content length.
 fn is_whole(answer: &str) -> bool {
     let Some((head, body)) = answer.split_once("\r\n\r\n") else { return false };
     let length = head.lines().filter_map(|line| line.split_once(": "));
@@ -41,7 +41,7 @@ fn is_whole(answer: &str) -> bool {
     length.is_some_and(|length: usize| body.len() >= length)
 }
 
-/// Sends a complete request with `connection: close` and returns the response.
+/// With `connection: close`.
 pub async fn exchange(base_url: &str, request: &[u8]) -> String {
     let (mut reader, mut writer) = connect(base_url).await;
     // The service may respond and close the connection before it has read the whole request.
@@ -50,7 +50,7 @@ pub async fn exchange(base_url: &str, request: &[u8]) -> String {
     answered
 }
 
-/// Status of a response, or `None` when the connection was closed without one.
+/// `None` when the connection was closed without a response.
 pub fn status(answer: &str) -> Option<u16> {
     answer.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()
 }

@@ -21,21 +21,19 @@ pub struct AuditRow {
     pub user_agent: Option<String>,
 }
 
-/// An operation of a session.
 #[derive(Debug, Clone, PartialEq, Eq, FromRow)]
 pub struct IntentRow {
     pub kind: String,
     pub status: String,
 }
 
-/// UUID of an id with a prefix.
 pub fn uuid_of(id: &str) -> Uuid {
     let (_, uuid) = id.split_once('_').expect("a prefix");
     uuid.parse().expect("a UUID")
 }
 
 impl App {
-    /// Events of a session, oldest first.
+    /// Oldest first.
     pub async fn events(&self, session: &str) -> Vec<(String, Value)> {
         sqlx::query_as("select type, data from events where data->>'session_id' = $1 order by created_at, id")
             .bind(session)
@@ -44,7 +42,7 @@ impl App {
             .expect("the events")
     }
 
-    /// Audit log of an account, oldest row first.
+    /// Oldest row first.
     pub async fn audit(&self, account: AccountId) -> Vec<AuditRow> {
         sqlx::query_as(
             "select actor_type, actor_account_id, actor_key_id, action, target_resource_id, payload, ip_address, user_agent
@@ -56,7 +54,7 @@ impl App {
         .expect("the audit log")
     }
 
-    /// Intents of a session, oldest first. The first one opens its browser.
+    /// Oldest first. The first one opens the session's browser.
     pub async fn intents(&self, session: &str) -> Vec<IntentRow> {
         sqlx::query_as("select kind, status from intents where session_id = $1 order by id")
             .bind(uuid_of(session))
@@ -65,7 +63,6 @@ impl App {
             .expect("the intents")
     }
 
-    /// Status of a session of any account.
     pub async fn status_of(&self, session: &str) -> String {
         sqlx::query_scalar("select status from sessions where id = $1")
             .bind(uuid_of(session))
@@ -74,7 +71,6 @@ impl App {
             .expect("the session")
     }
 
-    /// Waits until an operation has claimed the session.
     pub async fn busy(&self, session: &str) {
         eventually(Duration::from_secs(10), "the session is busy", async || {
             (self.status_of(session).await == "busy").then_some(())
@@ -82,7 +78,6 @@ impl App {
         .await;
     }
 
-    /// Id of the worker that runs a session's browser.
     pub async fn worker_of(&self, session: &str) -> String {
         sqlx::query_scalar("select 'wrk_' || worker_id from sessions where id = $1")
             .bind(uuid_of(session))
@@ -91,24 +86,22 @@ impl App {
             .expect("the session")
     }
 
-    /// Email address of an account.
     pub async fn address_of(&self, account: AccountId) -> String {
         let email = sqlx::query_scalar("select email from accounts where id = $1").bind(account.as_uuid());
         email.fetch_one(&self.database.pool).await.expect("the account")
     }
 
-    /// Result of a counting query without parameters.
+    /// Without parameters.
     pub async fn count(&self, query: &'static str) -> i64 {
         sqlx::query_scalar(query).fetch_one(&self.database.pool).await.expect("a count")
     }
 
-    /// Executes a statement, which must change at least one row.
     pub async fn execute(&self, statement: &'static str, id: Uuid) {
         let done = sqlx::query(statement).bind(id).execute(&self.database.pool).await.expect("a statement");
         assert_ne!(done.rows_affected(), 0, "{statement} touched nothing");
     }
 
-    /// Tables that contain a text anywhere, as text or as bytes.
+    /// As text or as bytes.
     pub async fn tables_with(&self, needle: &str) -> Vec<String> {
         let tables: Vec<String> = sqlx::query_scalar(
             "select format('%I.%I', table_schema, table_name) from information_schema.tables

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::app::free_port;
 
-/// A running server without persistence. Dropping it ends it.
+/// Without persistence. Dropping it ends it.
 pub struct Redis {
     port: u16,
     folder: TempDir,
@@ -26,7 +26,7 @@ impl Redis {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Sends a signal: SIGSTOP freezes the server, and SIGCONT continues it.
+    /// SIGSTOP freezes the server, and SIGCONT continues it.
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.process.id()).expect("a process id"));
         kill(pid, signal).expect("Redis runs");
@@ -37,7 +37,7 @@ impl Redis {
         self.process.wait().expect("Redis is ours");
     }
 
-    /// Reduces the memory limit, so that the server cannot store anything.
+    /// The server cannot store anything then.
     pub fn fill(&self) {
         self.limit_memory("1");
     }
@@ -51,7 +51,7 @@ impl Redis {
         self.tell(&["CONFIG", "SET", "maxmemory", bytes, "maxmemory-policy", "noeviction"]);
     }
 
-    /// URL with a user who has every permission except for channels.
+    /// The user has every permission except for channels.
     pub fn url_without_channels(&self) -> String {
         self.tell(&["ACL", "SETUSER", "deaf", "on", ">password", "~*", "+@all", "resetchannels"]);
         format!("redis://deaf:password@127.0.0.1:{}", self.port)
@@ -63,7 +63,7 @@ impl Redis {
         redis::cmd(command[0]).arg(&command[1..]).exec(&mut connection).expect("Redis takes it");
     }
 
-    /// Starts the server again on the same port.
+    /// On the same port.
     pub fn restart(&mut self) {
         self.process = spawn(self.port, &self.folder);
     }

@@ -7,7 +7,6 @@ use tokio::task::JoinHandle;
 use super::client::{Answer, Client};
 use super::unknown_id;
 
-/// A request to a route.
 #[derive(Debug, Clone)]
 pub struct Route {
     pub method: Method,
@@ -33,10 +32,7 @@ impl Route {
     }
 }
 
-/// A sample request that changes nothing for any caller, because its resource does not exist or its body is invalid.
-///
-/// # Panics
-/// When there is no sample for this route yet.
+/// It changes nothing for any caller, because its resource does not exist or its body is invalid.
 #[expect(clippy::match_same_arms, reason = "an arm tells of an area")]
 pub fn sample(method: &Method, template: &str) -> Route {
     let with = |path: String, body: Value| {
@@ -116,7 +112,7 @@ pub fn sample(method: &Method, template: &str) -> Route {
     }
 }
 
-/// Operations that every deployment supports.
+/// Supported by every deployment.
 pub fn operations(session: &str) -> Vec<Route> {
     let at = |operation: &str| format!("/v1/sessions/{session}/{operation}");
     let extraction = json!({"name": "title", "selector": "h1", "type": "text"});
@@ -170,7 +166,7 @@ impl Client {
         self.send(self.request_of(route)).await
     }
 
-    /// Starts a wait for this time in the background.
+    /// In the background.
     pub fn waiting(&self, session: &str, ms: u64) -> JoinHandle<Answer> {
         let (client, session) = (self.clone(), session.to_owned());
         let body = json!({"condition": {"kind": "time", "ms": ms}});

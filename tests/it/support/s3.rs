@@ -15,7 +15,7 @@ use url::Url;
 
 pub const KEY_ID: &str = "kitfleet";
 pub const SECRET: &str = "a secret that is long enough";
-/// URL of the stores in the configuration.
+/// In the configuration.
 pub const URL: &str = "s3://profiles/of/tests";
 
 /// A server with a bucket. Dropping it stops it.
@@ -47,7 +47,6 @@ impl S3 {
         Self { endpoint, folder, server }
     }
 
-    /// Access to the bucket with this secret.
     pub fn objects(&self, secret: &str) -> Objects {
         let url = Url::parse(URL).expect("a URL");
         let credentials = Some((KEY_ID, secret));
@@ -55,7 +54,6 @@ impl S3 {
         Objects::in_bucket(bucket).expect("a bucket")
     }
 
-    /// Files of the stored objects.
     pub fn files(&self) -> Vec<PathBuf> {
         let found = std::fs::read_dir(self.folder.path().join("profiles/of/tests"));
         found.into_iter().flatten().flatten().map(|entry| entry.path()).collect()

@@ -1,4 +1,4 @@
-//! A receiver of webhooks: a TLS server on loopback whose responses depend on the path.
+//! A TLS server on loopback whose responses depend on the path.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -23,7 +23,7 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use super::app::Builder;
 use super::eventually;
 
-/// A running server. Dropping it ends it. The path selects the response:
+/// Dropping it ends it. The path selects the response:
 ///
 /// `/ok`, `/status/<code>`, `/hang` (no response), `/stall/<code>` (a body that stops; 200 without a code),
 /// `/silent/<code>` (a body that does not begin), `/cut/<code>` (a body that breaks off), `/endless` (an endless body at full speed),
@@ -40,21 +40,20 @@ pub struct Sink {
     _server: JoinSet<()>,
 }
 
-/// Received requests, and the number of requests per path and event and per path.
+/// Also the number of requests per path and event, and per path.
 #[derive(Default)]
 struct Log {
     received: Vec<Received>,
     times: HashMap<(String, String), usize>,
 }
 
-/// A received request.
 #[derive(Debug, Clone)]
 pub struct Received {
     pub at: Instant,
     /// Address of the client, which is the same for requests over one connection.
     pub from: SocketAddr,
     pub path: String,
-    /// Headers in the received order, with names in lower case.
+    /// In the received order, with names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
@@ -69,7 +68,7 @@ impl Received {
         serde_json::from_slice(&self.body).expect("a JSON body")
     }
 
-    /// The expected `v1` signature for one secret: the reference verifier of the contract.
+    /// The reference verifier of the contract.
     pub fn signature_with(&self, secret: &str) -> String {
         let signed = self.header("x-service-signature");
         let time = signed.split(',').next().and_then(|part| part.strip_prefix("t=")).expect("a time");
@@ -85,7 +84,7 @@ impl Sink {
         Self::start_at("127.0.0.1", &["localhost", "127.0.0.1"]).await
     }
 
-    /// Starts a server on a free port of this address, with a certificate for these names.
+    /// On a free port, with a certificate for these names.
     pub async fn start_at(address: &str, names: &[&str]) -> Self {
         let own = rcgen::generate_simple_self_signed(names.iter().copied().map(ToOwned::to_owned).collect::<Vec<_>>());
         let own = own.expect("a certificate");
@@ -106,28 +105,23 @@ impl Sink {
         self.url_under("localhost", path)
     }
 
-    /// URL of a path under another host name.
     pub fn url_under(&self, name: &str, path: &str) -> String {
         format!("https://{name}:{}{path}", self.address.port())
     }
 
-    /// Path of the certificate to trust.
     pub fn ca_file(&self) -> PathBuf {
         self.folder.path().join("ca.pem")
     }
 
-    /// Requests to this path so far.
     pub fn received(&self, path: &str) -> Vec<Received> {
         let log = self.log.lock().expect("no panic");
         log.received.iter().filter(|one| one.path == path).cloned().collect()
     }
 
-    /// All requests so far.
     pub fn all(&self) -> Vec<Received> {
         self.log.lock().expect("no panic").received.clone()
     }
 
-    /// Waits until this path has received this number of requests.
     pub async fn receives(&self, path: &str, count: usize) -> Vec<Received> {
         eventually(Duration::from_secs(20), "the deliveries come", async || {
             let received = self.received(path);
@@ -137,7 +131,7 @@ impl Sink {
     }
 }
 
-/// An address that accepts no connections: they wait in the backlog.
+/// Accepts no connections: they wait in the backlog.
 pub struct Silence(std::net::TcpListener);
 
 impl Silence {
@@ -151,7 +145,6 @@ impl Silence {
 }
 
 impl Builder {
-    /// Allows a service to deliver webhooks to a sink.
     pub fn delivering_to(self, sink: &Sink) -> Self {
         self.set("webhooks.allow_private_targets", "true")
             .set("webhooks.extra_ca_file", &sink.ca_file().display().to_string())
@@ -207,7 +200,7 @@ async fn converse(stream: TcpStream, acceptor: TlsAcceptor, log: Arc<Mutex<Log>>
     }
 }
 
-/// 10 MiB of zeros in about 10 KiB.
+/// In about 10 KiB.
 static GZIP_BOMB: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(&vec![0; 10 << 20]).expect("memory");

@@ -1,4 +1,4 @@
-//! A web site for browsers in tests, with ordinary pages, hostile pages and misbehaving servers.
+//! Ordinary pages, hostile pages and misbehaving servers, for browsers in tests.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -26,7 +26,7 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use super::walk;
 
-/// A running site on loopback. Dropping it ends it.
+/// Dropping it ends it.
 pub struct Site {
     pub base_url: String,
     seen: Arc<Seen>,
@@ -35,13 +35,11 @@ pub struct Site {
     tls_port: u16,
 }
 
-/// Requests that the site has received.
 #[derive(Default)]
 struct Seen {
     hits: AtomicUsize,
     posts: AtomicUsize,
     user_agents: Mutex<Vec<String>>,
-    /// Keys with which `/then` was requested.
     keys: Mutex<HashSet<String>>,
 }
 
@@ -50,12 +48,11 @@ impl Site {
         Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0))).await
     }
 
-    /// Starts a site at this address.
     pub async fn start_at(address: SocketAddr) -> Self {
         Self::start_on(TcpListener::bind(address).await.expect("a port")).await
     }
 
-    /// Starts a site on this listener, which may be in another network namespace.
+    /// The listener may be in another network namespace.
     pub async fn start_on(listener: TcpListener) -> Self {
         let seen = Arc::<Seen>::default();
         let router = Router::new()
@@ -131,38 +128,32 @@ impl Site {
         format!("{}{path}", self.base_url)
     }
 
-    /// URL whose server resets every connection.
     pub fn resetting(&self) -> String {
         format!("http://127.0.0.1:{}/", self.reset_port)
     }
 
-    /// URL whose server has an untrusted certificate.
     pub fn untrusted(&self) -> String {
         format!("https://127.0.0.1:{}/", self.tls_port)
     }
 
-    /// URL of a page with this HTML.
     pub fn written(&self, html: &str) -> String {
         reqwest::Url::parse_with_params(&self.url("/written"), [("html", html)]).expect("an address").into()
     }
 
-    /// URL of the site under another host name, such as `localhost`.
     pub fn url_under(&self, host: &str, path: &str) -> String {
         let port = self.base_url.rsplit(':').next().expect("a port");
         format!("http://{host}:{port}{path}")
     }
 
-    /// Number of requests for `/hit`.
     pub fn hits(&self) -> usize {
         self.seen.hits.load(Ordering::SeqCst)
     }
 
-    /// Number of POST requests for any path.
+    /// For any path.
     pub fn posts(&self) -> usize {
         self.seen.posts.load(Ordering::SeqCst)
     }
 
-    /// The `User-Agent` of every request so far.
     pub fn user_agents(&self) -> Vec<String> {
         self.seen.user_agents.lock().expect("no panic").clone()
     }
@@ -191,7 +182,6 @@ const FORM: &str = "<title>Form</title><form action=/submitted><input id=name na
 <textarea id=text name=text></textarea><input id=check name=check type=checkbox><button id=send>send</button></form>
 <p id=keys></p><script>addEventListener('keydown', e => { document.querySelector('#keys').textContent += (e.isTrusted ? '' : '!') + e.key + ' ' })</script>";
 
-/// Requests `/hit` and then enters an endless loop.
 const SPIN: &str = "<title>spin</title><h1>spin</h1><script>setTimeout(() => { const request = new XMLHttpRequest();
 request.open('GET', '/hit', false); request.send(); while (true) {} }, 100)</script>";
 
@@ -213,7 +203,7 @@ const SCROLLING: &str = "<title>Scrolling</title><style>body{margin:0}#at,#in{po
 addEventListener('scroll', () => { document.querySelector('#at').textContent = `${Math.round(scrollX)},${Math.round(scrollY)}` });
 box.addEventListener('scroll', () => { document.querySelector('#in').textContent = `${Math.round(box.scrollLeft)},${Math.round(box.scrollTop)}` })</script>";
 
-/// At a device pixel ratio of 2 the page is taller than 32,767 pixels, the limit of one picture of WebKit.
+/// At a device pixel ratio of 2 taller than 32,767 pixels, the limit of one picture of WebKit.
 const VERY_TALL: &str = "<title>Very tall</title><style>body{margin:0}div{height:8500px}</style>
 <div style='background:rgb(255,0,0)'></div><div style='background:rgb(0,0,255)'></div>";
 
@@ -267,8 +257,7 @@ struct Written {
     html: String,
 }
 
-/// A page with the HTML of the query.
-/// Shows the request header `X-Test`.
+/// The page has the HTML of the query and the request header `X-Test`.
 async fn sent_header(request: Request) -> Html<String> {
     let value = request.headers().get("x-test").and_then(|value| value.to_str().ok()).unwrap_or_default();
     Html(format!("<!doctype html><title>Header</title><p id=header>{value}</p>"))
@@ -308,12 +297,12 @@ async fn cookies() -> Response {
 #[derive(Deserialize)]
 struct Person {
     name: String,
-    /// True when the page enters an endless loop after it has stored the name.
+    /// Endless loop after the name is stored.
     #[serde(default)]
     stuck: bool,
 }
 
-/// Stores a name in cookies, local storage and `IndexedDB`, and once more in local storage when the page is unloaded.
+/// In cookies, local storage and `IndexedDB`, and once more in local storage when the page is unloaded.
 async fn sign_in(Query(Person { name, stuck }): Query<Person>) -> Response {
     let cookies = [
         (header::SET_COOKIE, format!("visit={name}; Path=/; HttpOnly")),
@@ -359,7 +348,7 @@ struct Target {
     url: String,
 }
 
-/// A page that requests another URL with `fetch` and shows the outcome.
+/// Shows the outcome.
 async fn fetch(Query(Target { url }): Query<Target>) -> Html<String> {
     let url = serde_json::to_string(&url).expect("a string");
     Html(format!(
@@ -368,7 +357,7 @@ async fn fetch(Query(Target { url }): Query<Target>) -> Html<String> {
     ))
 }
 
-/// A page that requests another URL in all ways except for `fetch`.
+/// All ways except for `fetch`.
 async fn embed(Query(Target { url }): Query<Target>) -> Html<String> {
     let (attribute, url) = (url.replace('\'', "&#39;"), serde_json::to_string(&url).expect("a string"));
     Html(format!(
@@ -395,11 +384,11 @@ async fn never() -> Response {
 #[derive(Deserialize)]
 struct StreamType {
     r#type: String,
-    /// Present when the body ends.
+    /// The body ends if it is present.
     ends: Option<String>,
 }
 
-/// A body that begins and, without `ends`, never ends.
+/// Never ends without `ends`.
 async fn stream(Query(StreamType { r#type, ends }): Query<StreamType>) -> Response {
     let start = futures_util::stream::once(ready(Ok::<_, Infallible>("retry: 50\ndata: hello\n\n")));
     let body = if ends.is_some() {
@@ -455,16 +444,15 @@ async fn download() -> Response {
 struct Attachment {
     disposition: Option<String>,
     r#type: Option<String>,
-    /// Bytes of the body.
     #[serde(default)]
     bytes: usize,
     /// `Content-Length`. A body that has fewer bytes does not end.
     announced: Option<u64>,
-    /// Present when the body does not end.
+    /// The body does not end if it is present.
     endless: Option<String>,
 }
 
-/// A file to download. Its bytes are `x`.
+/// The bytes are `x`.
 async fn attachment(Query(query): Query<Attachment>) -> Response {
     const PIECE: usize = 64 * 1024;
     let Attachment { disposition, r#type, bytes, announced, endless } = query;
@@ -517,7 +505,7 @@ async fn many(Query(Amount { n }): Query<Amount>) -> Html<String> {
 #[derive(Deserialize)]
 struct Length {
     n: usize,
-    /// Present when the text consists of control characters.
+    /// The text consists of control characters if it is present.
     control: Option<String>,
 }
 
@@ -542,7 +530,6 @@ async fn many_cookies(Query(Cookies { n, from }): Query<Cookies>) -> Response {
     response
 }
 
-/// Reads a few bytes of each connection and resets it.
 async fn reset_everybody(listener: TcpListener) {
     while let Ok((mut stream, _)) = listener.accept().await {
         let _ = stream.read(&mut [0; 16]).await;
@@ -550,7 +537,6 @@ async fn reset_everybody(listener: TcpListener) {
     }
 }
 
-/// Accepts connections with a self-signed certificate.
 async fn greet_with_a_certificate_of_our_own(listener: TcpListener) {
     let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
     let own = rcgen::generate_simple_self_signed(names).expect("a certificate");

@@ -13,17 +13,15 @@ use tokio_util::sync::CancellationToken;
 use super::app::free_port;
 use super::mail::Mail;
 
-/// Behaviour of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mood {
     Takes,
-    /// Rejects every recipient with this response.
     Refuses(u16, &'static str),
     /// Accepts a mail, but does not confirm it.
     FallsSilent,
 }
 
-/// A mail server, which is up or down.
+/// Up or down.
 pub struct MailServer {
     address: SocketAddr,
     seen: Arc<Seen>,
@@ -33,19 +31,18 @@ pub struct MailServer {
 struct Seen {
     mood: Mutex<Mood>,
     taken: Mutex<Vec<Mail>>,
-    /// Number of mails that were not confirmed.
+    /// Mails that were not confirmed.
     silences: Mutex<usize>,
 }
 
 impl MailServer {
-    /// A server that is down, and accepts mails after `come_up`.
+    /// It accepts mails after `come_up`.
     pub fn down() -> Self {
         let seen = Seen { mood: Mutex::new(Mood::Takes), taken: Mutex::default(), silences: Mutex::default() };
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         Self { address, seen: Arc::new(seen), running: None }
     }
 
-    /// A server that accepts mails.
     pub fn up() -> Self {
         let mut server = Self::down();
         server.come_up();
@@ -65,7 +62,7 @@ impl MailServer {
         self.running = Some((stop, thread));
     }
 
-    /// Closes all connections and stops listening.
+    /// Closes all connections.
     pub fn go_down(&mut self) {
         if let Some((stop, thread)) = self.running.take() {
             stop.cancel();
@@ -81,12 +78,12 @@ impl MailServer {
         *self.seen.mood.lock().expect("no panic") = mood;
     }
 
-    /// Accepted mails, oldest first.
+    /// Oldest first.
     pub fn taken(&self) -> Vec<Mail> {
         self.seen.taken.lock().expect("no panic").clone()
     }
 
-    /// Number of mails that were not confirmed.
+    /// Mails that were not confirmed.
     pub fn silences(&self) -> usize {
         *self.seen.silences.lock().expect("no panic")
     }
@@ -134,7 +131,6 @@ async fn converse(stream: TcpStream, seen: Arc<Seen>) -> std::io::Result<()> {
     }
 }
 
-/// State of one connection.
 struct Taker {
     seen: Arc<Seen>,
     message: Vec<u8>,

@@ -10,7 +10,7 @@ use super::App;
 pub struct Statement {
     pub query: String,
     pub calls: i64,
-    /// Average number of 8 KiB pages read per call, or per ten returned rows if there are more of these.
+    /// 8 KiB pages per call, or per ten returned rows if there are more of these.
     pub pages: f64,
 }
 
@@ -26,7 +26,6 @@ pub fn list<'a>(statements: impl IntoIterator<Item = &'a Statement>) -> String {
 
 /// Requires a service that was started with [`counting_statements`](super::Builder::counting_statements).
 impl App {
-    /// Resets the counts.
     pub async fn count_statements(&self) {
         self.execute_all("create extension if not exists pg_stat_statements").await;
         let reset =
@@ -34,7 +33,7 @@ impl App {
         sqlx::query(reset).execute(&self.database.pool).await.expect("counts begin anew");
     }
 
-    /// Statements since the reset, ordered by pages, except for those of this module.
+    /// Since the reset, ordered by pages, without those of this module.
     pub async fn statements(&self) -> Vec<Statement> {
         sqlx::query_as(
             "select query, calls, (shared_blks_hit + shared_blks_read)::float8 / greatest(calls, rows / 10) as pages

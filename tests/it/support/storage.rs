@@ -5,7 +5,6 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-/// Writes these items to a local storage file.
 pub fn write(file: &Path, items: impl IntoIterator<Item = (String, String)>) {
     fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
     let mut storage = Connection::open(file).expect("a database");
@@ -19,7 +18,7 @@ pub fn write(file: &Path, items: impl IntoIterator<Item = (String, String)>) {
     change.commit().expect("a commit");
 }
 
-/// Reads the items of a local storage file, ordered by key.
+/// Ordered by key.
 pub fn read(file: &Path) -> Vec<(String, String)> {
     let storage = Connection::open(file).expect("a database");
     let mut items = storage.prepare("select key, value from ItemTable order by key").expect("the table");

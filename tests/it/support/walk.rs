@@ -1,6 +1,5 @@
-//! Pages of one walk: a sign-in through a popup, an upload, a confirmation and a download.
+//! A sign-in through a popup, an upload, a confirmation and a download.
 
-/// Page that takes a receipt from a person who is signed in.
 pub const EXPENSES: &str =
     "<!doctype html><title>Expenses</title><h1>Expenses</h1><p id=account>Nobody is signed in.</p>
 <button id=start>Sign in with Example ID</button>

@@ -25,8 +25,7 @@ const INVITE: [&str; 8] = [
     "created_at",
 ];
 
-/// Contract: teams 3 to 7; accounts 3; audit-log 16. The invitee needs no account at first, and the address is compared without
-/// case.
+/// Contract: teams 3 to 7; accounts 3; audit-log 16. The invitee needs no account at first.
 #[tokio::test]
 async fn invitee_joins_the_team() {
     let app = App::simulated().start().await;
@@ -107,7 +106,6 @@ async fn invites_and_members_are_listed_newest_first() {
     for email in ["grace@example.com", "joan@example.com", "annie@example.com"] {
         ada.client.invite(email, "member").await.expect(202);
     }
-    // Inviting an address again creates a new invitation.
     ada.client.invite("grace@example.com", "admin").await.expect(202);
     let listed = async |path: &str, member: &str| -> Vec<Value> {
         ada.client.list(path).await.into_iter().map(|entry| entry[member].clone()).collect()
@@ -157,8 +155,7 @@ async fn invalid_invite_is_rejected() {
     app.stop().await;
 }
 
-/// Contract: teams 3. A second invitation of an address invalidates the first one's token. Invitations of other owners stay
-/// valid.
+/// Contract: teams 3. Invitations of other owners stay valid.
 #[tokio::test]
 async fn new_invite_replaces_the_earlier_one() {
     let app = App::simulated().start().await;
@@ -187,8 +184,7 @@ async fn new_invite_replaces_the_earlier_one() {
     app.stop().await;
 }
 
-/// Contract: teams 5, 6. The token is valid once, for the invited address, until it expires. A rejected attempt does not use it
-/// up.
+/// Contract: teams 5, 6. A rejected attempt does not use it up.
 #[tokio::test]
 async fn invite_is_valid_once_for_its_address_until_expiry() {
     let app = App::simulated().start().await;
@@ -221,7 +217,6 @@ async fn invite_is_valid_once_for_its_address_until_expiry() {
     }
     assert_eq!(ada.client.list(MEMBERS).await, [accepted["membership"].clone()]);
 
-    // An existing member cannot become a member twice.
     let again = app.invited(&ada, &eve.email, "admin").await;
     let made =
         "insert into team_members (id, owner_account_id, member_account_id, role, invited_by_account_id, invited_at)
@@ -260,7 +255,7 @@ async fn concurrent_acceptances_succeed_once() {
     app.stop().await;
 }
 
-/// Contract: teams 6; emails 1, 2. An invitation that has become invalid before its mail is sent is not mailed.
+/// Contract: teams 6; emails 1, 2. The invitation becomes invalid before its mail is sent.
 #[tokio::test]
 async fn invalid_invite_is_not_mailed() {
     let mut app = App::simulated().roles(&[Role::Api]).set("teams.invite_ttl", "3h").start().await;
@@ -296,7 +291,7 @@ async fn invalid_invite_is_not_mailed() {
     app.stop().await;
 }
 
-/// Invitations are unsolicited mails, so they are limited per inviting account and per invited address.
+/// Invitations are unsolicited mails: the limits are per inviting account and per invited address.
 #[tokio::test]
 async fn invitations_are_rate_limited() {
     let app = App::simulated().set("rate_limits.team_invites_per_hour", "2").start().await;
@@ -310,7 +305,7 @@ async fn invitations_are_rate_limited() {
     app.stop().await;
 }
 
-/// Contract: retention 7. Unaccepted invitations are purged one day after they expire.
+/// Contract: retention 7.
 #[tokio::test]
 async fn expired_invite_is_purged_after_a_day() {
     let app = App::simulated().start().await;

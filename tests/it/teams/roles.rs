@@ -1,4 +1,4 @@
-//! Rights of a team member on the owner's account (contract: authorization 9 to 13).
+//! Contract: authorization 9 to 13.
 
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::ids::AccountId;
@@ -9,8 +9,7 @@ use super::{INVITES, ME, MEMBERS, OWNERS, PREFERENCES, TEAMS};
 use crate::api_keys::{KEYS, mint};
 use crate::support::{Answer, App, Client, unknown_id};
 
-/// Contract: authorization 9, 11, 12. On a route that honors the header, a malformed value is 400, the caller's own id has no
-/// effect, and any other account is 403. Other routes ignore the header.
+/// Contract: authorization 9, 11, 12.
 #[tokio::test]
 async fn account_header_applies_on_honoring_routes_only() {
     let app = App::simulated().start().await;
@@ -56,8 +55,8 @@ async fn account_header_applies_on_honoring_routes_only() {
     app.stop().await;
 }
 
-/// Contract: authorization 9, 10, 13. `member` and `admin` may read. Changes and the session state require `admin`. The scopes
-/// are those of the caller's own credential. Resources belong to the owner, and the audit log names the member.
+/// Contract: authorization 9, 10, 13. Changes and the session state require `admin`. The scopes are those of the caller's own
+/// credential.
 #[tokio::test]
 async fn member_may_read_and_admin_may_change() {
     let app = App::simulated().start().await;
@@ -114,7 +113,6 @@ async fn member_may_read_and_admin_may_change() {
     admin.delete(&minted.path()).await.expect(204);
     admin.delete(&at).await.expect(204);
 
-    // The caller's own credential determines the scopes.
     let on_ada = async |scopes: &[&str]| app.client_of(eve.account, scopes).await.on(ada.account);
     let at = format!("/v1/sessions/{theirs}");
     let (reads, writes) = (on_ada(&["read"]).await, on_ada(&["write:sessions"]).await);
@@ -130,7 +128,6 @@ async fn member_may_read_and_admin_may_change() {
     let keyed = ada.client.get(&format!("/v1/sessions/{}", all.session().await)).await.expect(200).body;
     assert!(keyed["api_key_id"].is_string());
 
-    // The audit rows of a member name the account, and no address.
     let log = app.audit(ada.account).await;
     let by = |account: AccountId| log.iter().filter(move |row| row.actor_account_id == Some(account.as_uuid()));
     assert_eq!(by(bob.account).map(|row| row.action.as_str()).collect::<Vec<_>>(), ["team.invite_accepted"]);
@@ -161,8 +158,7 @@ async fn member_may_read_and_admin_may_change() {
     app.stop().await;
 }
 
-/// Contract: authorization 13. A member of two teams acts on each account separately. A session uses the limit of the owner,
-/// not of the member.
+/// Contract: authorization 13. A session uses the limit of the owner, not of the member.
 #[tokio::test]
 async fn member_of_two_teams_acts_on_each_separately() {
     let app = App::simulated().start().await;
@@ -190,8 +186,7 @@ async fn member_of_two_teams_acts_on_each_separately() {
     app.stop().await;
 }
 
-/// Contract: accounts 6; authorization 13. While the owner or the member is suspended, the member is 403 on the owner's
-/// account. The membership stays.
+/// Contract: accounts 6; authorization 13.
 #[tokio::test]
 async fn suspension_blocks_team_access() {
     let app = App::simulated().start().await;

@@ -1,5 +1,3 @@
-//! Delivery attempts: their schedule and their outcomes.
-
 use std::time::Duration;
 
 use kitfleet_domain::accounts::Tier;
@@ -10,8 +8,7 @@ use super::{create, deliveries, flood, get, id_of, send_test, send_test_until, t
 use crate::support::sink::Sink;
 use crate::support::{App, Role, eventually};
 
-/// Contract: webhooks 17, 19. Any answer except a 2xx within the timeout is a failed attempt. After six attempts by the
-/// schedule the delivery is a dead letter.
+/// Contract: webhooks 17, 19. Any answer except a 2xx within the timeout is a failed attempt.
 #[tokio::test]
 async fn failing_delivery_has_six_attempts_by_schedule() {
     let sink = Sink::start().await;
@@ -44,7 +41,6 @@ async fn failing_delivery_has_six_attempts_by_schedule() {
     for (gap, planned) in gaps.iter().zip([1.0, 2.0, 1.0, 1.0, 1.0]) {
         assert!((planned - 0.1..planned + 1.5).contains(gap), "{gaps:?}");
     }
-    // Every attempt sends the same body with the same event.
     assert!(received.iter().all(|one| one.body == received[0].body));
     assert_eq!(get(&client, &failing).await["consecutive_failures"], 1);
 
@@ -60,8 +56,7 @@ async fn failing_delivery_has_six_attempts_by_schedule() {
     app.stop().await;
 }
 
-/// Contract: webhooks 29; command-line 7, 10. If no key opens the secret, the delivery fails with that reason. The failure does
-/// not count against the endpoint, and `doctor` reports it. With the key back, the dead letters can be requeued.
+/// Contract: webhooks 29; command-line 7, 10. The failure does not count against the endpoint.
 #[tokio::test]
 async fn delivery_without_its_key_fails_until_the_key_is_back() {
     let sink = Sink::start().await;
@@ -105,8 +100,7 @@ async fn delivery_without_its_key_fails_until_the_key_is_back() {
     app.stop().await;
 }
 
-/// Contract: webhooks 17, 18. At most 4,096 bytes of a body are kept, bodies are not decompressed, and redirects are not
-/// followed. Aborted and unreachable connections are failed attempts with a reason.
+/// Contract: webhooks 17, 18.
 #[tokio::test]
 async fn hostile_targets_cause_only_failed_attempts() {
     let sink = Sink::start().await;
@@ -179,8 +173,7 @@ async fn hostile_targets_cause_only_failed_attempts() {
     app.stop().await;
 }
 
-/// Contract: webhooks 8. An attempt in flight when its endpoint is deleted may still be delivered. If it fails, the delivery
-/// fails without a retry.
+/// Contract: webhooks 8. If the attempt fails, there is no retry.
 #[tokio::test]
 async fn attempt_in_flight_survives_the_endpoints_deletion() {
     let sink = Sink::start().await;
@@ -225,8 +218,7 @@ async fn answer_after_the_timeout_is_a_failed_attempt() {
     app.stop().await;
 }
 
-/// Contract: webhooks 17, 18. The status decides, whatever happens to the body: a body that is slow, never ends or breaks off changes
-/// neither the outcome nor `duration_ms`, and the part that arrived is the excerpt.
+/// Contract: webhooks 17, 18.
 #[tokio::test]
 async fn status_decides_although_the_body_is_slow_or_incomplete() {
     let sink = Sink::start().await;
@@ -264,8 +256,7 @@ async fn status_decides_although_the_body_is_slow_or_incomplete() {
     app.stop().await;
 }
 
-/// Contract: webhooks 22. If a success races with the failure that would disable the endpoint, the first one written decides.
-/// Both are recorded, also when different workers made the attempts.
+/// Contract: webhooks 22. The first one written decides, also when different workers made the attempts.
 #[tokio::test]
 async fn racing_failure_and_success_are_both_recorded() {
     let sink = Sink::start().await;
@@ -300,8 +291,7 @@ async fn racing_failure_and_success_are_both_recorded() {
     app.stop().await;
 }
 
-/// Contract: webhooks 27. The result of a worker that stalled beyond its claim is ignored, because another worker has ended the
-/// delivery.
+/// Contract: webhooks 27. Another worker has ended the delivery.
 #[tokio::test]
 async fn late_result_of_stalled_worker_is_ignored() {
     let sink = Sink::start().await;
@@ -327,7 +317,7 @@ async fn late_result_of_stalled_worker_is_ignored() {
     app.stop().await;
 }
 
-/// Contract: webhooks 27. A worker that stops waits for its attempts in flight and records their outcomes.
+/// Contract: webhooks 27.
 #[tokio::test]
 async fn stopping_worker_finishes_its_attempts() {
     let sink = Sink::start().await;
@@ -345,7 +335,7 @@ async fn stopping_worker_finishes_its_attempts() {
     app.stop().await;
 }
 
-/// Contract: webhooks 18. Endless headers and bodies of concurrent answers use bounded memory.
+/// Contract: webhooks 18.
 #[tokio::test]
 async fn endless_answers_use_bounded_memory() {
     let sink = Sink::start().await;

@@ -1,5 +1,3 @@
-//! Fairness between accounts and endpoints.
-
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
@@ -14,7 +12,7 @@ use crate::support::events;
 use crate::support::sink::{Silence, Sink};
 use crate::support::{App, eventually};
 
-/// Sorted times from commit to receipt of 200 events of an account, created one every 10 ms.
+/// Sorted, of 200 events of an account that are created one every 10 ms.
 async fn times_to(app: &App, sink: &Sink, account: AccountId, path: &str) -> Vec<Duration> {
     const EVENTS: usize = 200;
     let (mut ticks, mut committed) = (tokio::time::interval(Duration::from_millis(10)), Vec::new());
@@ -42,9 +40,8 @@ async fn times_to(app: &App, sink: &Sink, account: AccountId, path: &str) -> Vec
     times
 }
 
-/// Contract: webhooks 25. Accounts with hanging endpoints, more than a worker can serve concurrently, do not delay other
-/// accounts or use all slots. The p99 may rise by 10 % plus 250 ms, because tests share the machine (the bench measures it
-/// exactly). A delivery that waited for a hanging endpoint would take seconds.
+/// Contract: webhooks 25. The endpoints are more than a worker can serve concurrently. The p99 may rise by 10 % plus 250 ms,
+/// because tests share the machine. A delivery that waited for a hanging endpoint would take seconds.
 #[tokio::test]
 async fn accounts_whose_endpoints_hang_delay_no_other_account() {
     let (sink, silence) = (Sink::start().await, Silence::start());
@@ -85,8 +82,7 @@ async fn accounts_whose_endpoints_hang_delay_no_other_account() {
     app.stop().await;
 }
 
-/// Contract: webhooks 25, 26. Endpoints known to hang are attempted a few at a time in turn. A working endpoint of the account
-/// does not wait for them.
+/// Contract: webhooks 25, 26. A working endpoint of the account does not wait for them.
 #[tokio::test]
 async fn hanging_endpoints_are_attempted_a_few_at_a_time() {
     let (sink, silence) = (Sink::start().await, Silence::start());
@@ -130,7 +126,7 @@ async fn hanging_endpoints_are_attempted_a_few_at_a_time() {
     app.stop().await;
 }
 
-/// Contract: webhooks 25. Fifty accounts with long queues take turns with an account whose delivery was created later.
+/// Contract: webhooks 25. The other account's delivery was created later.
 #[tokio::test]
 async fn long_queues_do_not_delay_other_accounts() {
     let sink = Sink::start().await;
@@ -156,8 +152,7 @@ async fn long_queues_do_not_delay_other_accounts() {
     app.stop().await;
 }
 
-/// Contract: webhooks 26. An endpoint that answered its last attempt does not wait for hanging endpoints of the same account,
-/// however many deliveries are due for those.
+/// Contract: webhooks 26.
 #[tokio::test]
 async fn working_endpoint_does_not_wait_for_hanging_ones() {
     let (sink, silence) = (Sink::start().await, Silence::start());
@@ -187,8 +182,7 @@ async fn working_endpoint_does_not_wait_for_hanging_ones() {
     app.stop().await;
 }
 
-/// Contract: webhooks 26. A hanging endpoint does not close the kept connection of another endpoint on the same host, because
-/// its attempts do not use that connection.
+/// Contract: webhooks 26. The connection belongs to another endpoint on the same host.
 #[tokio::test]
 async fn hanging_endpoint_does_not_close_kept_connections() {
     let sink = Sink::start().await;

@@ -11,7 +11,6 @@ use super::{create, flood, id_of, send_test, wait_for_delivery};
 use crate::support::sink::Sink;
 use crate::support::{App, Role, eventually, unknown_id};
 
-/// Statistics of the queue `webhooks`.
 async fn stats(app: &App) -> Value {
     let stats = app.run(&["jobs", "stats", "--json"]).await.code(0).json();
     let of_queue = stats.as_array().and_then(|all| all.iter().find(|stats| stats["queue"] == "webhooks"));
@@ -23,7 +22,7 @@ async fn listed(app: &App, args: &[&str]) -> Vec<Value> {
     listed.as_array().expect("a list").clone()
 }
 
-/// Contract: command-line 6, 7. A delivery is shown as a job, and a dead letter can be retried like a failed job.
+/// Contract: command-line 6, 7. A dead letter can be retried like a failed job.
 #[tokio::test]
 async fn delivery_is_shown_and_retried_as_a_job() {
     let sink = Sink::start().await;
@@ -63,7 +62,7 @@ async fn delivery_is_shown_and_retried_as_a_job() {
     app.stop().await;
 }
 
-/// Contract: command-line 6. Deliveries are listed with the other jobs, newest first, and counted.
+/// Contract: command-line 6.
 #[tokio::test]
 async fn deliveries_are_listed_and_counted_as_jobs() {
     let sink = Sink::start().await;
@@ -106,8 +105,7 @@ async fn deliveries_are_listed_and_counted_as_jobs() {
     app.stop().await;
 }
 
-/// Contract: webhooks 27. A delivery that a stopping worker claimed and did not start is due again at once, unless another
-/// worker has claimed it.
+/// Contract: webhooks 27. Another worker may have claimed it.
 #[tokio::test]
 async fn released_claim_is_due_again_at_once() {
     let sink = Sink::start().await;

@@ -6,13 +6,12 @@ use crate::support::names::NameServer;
 use crate::support::namespaces::{OWN, PUBLIC, furnish, in_a_network_of_its_own};
 use crate::support::sink::Sink;
 
-/// Contract: webhooks 24; egress 3, 6. The check applies to the address that is dialled, not to an earlier answer for the name.
+/// Contract: webhooks 24; egress 3, 6. The check applies to the dialled address.
 #[tokio::test]
 async fn name_that_becomes_private_is_not_dialled() {
     in_a_network_of_its_own("webhooks::rebinding::inside_a_network_of_its_own").await;
 }
 
-/// Started by [`name_that_becomes_private_is_not_dialled`].
 #[tokio::test]
 #[ignore = "another test starts it in its own network namespace"]
 async fn inside_a_network_of_its_own() {

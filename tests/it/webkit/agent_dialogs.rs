@@ -14,7 +14,7 @@ const ASKS: &str = "<title>Asks</title><p id=log></p><form id=f action=/hit meth
     <button onclick='alert(`hello`); log.textContent += 1'>Greet</button>
     <button onclick='log.textContent += prompt(`name?`)'>Name</button>";
 
-/// Contract: agents 48, 49, 52. A confirmation waits for the next message. To accept it needs approval, to dismiss it does not.
+/// Contract: agents 48, 49, 52. To dismiss it needs no approval.
 #[tokio::test]
 async fn confirmation_is_accepted_after_approval() {
     let agent = Agent::start().await;
@@ -47,7 +47,7 @@ async fn confirmation_is_accepted_after_approval() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 20, 49. An approval of an answer covers what the page sends after it, and no other dialog.
+/// Contract: agents 20, 49. It covers no other dialog.
 #[tokio::test]
 async fn approval_of_an_answer_covers_one_form() {
     let agent = Agent::start().await;
@@ -82,7 +82,7 @@ async fn approval_of_an_answer_covers_one_form() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 48, 50. An alert closes by itself. The answer to a prompt is hidden as typed text is.
+/// Contract: agents 48, 50. The answer is hidden as typed text is.
 #[tokio::test]
 async fn alerts_close_and_prompts_are_answered() {
     let agent = Agent::start().await;
@@ -103,7 +103,7 @@ async fn alerts_close_and_prompts_are_answered() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 51; agent-grammar 17. Pages are named by title, by address, or as the other one.
+/// Contract: agents 51; agent-grammar 17.
 #[tokio::test]
 async fn pages_are_switched_and_closed() {
     let agent = Agent::start().await;
@@ -134,7 +134,7 @@ async fn pages_are_switched_and_closed() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 52. A turn lists the downloads that began in it, and no earlier ones.
+/// Contract: agents 52. Earlier downloads are not listed.
 #[tokio::test]
 async fn turn_lists_its_downloads() {
     let agent = Agent::start().await;
@@ -168,7 +168,7 @@ const FIELDS: &str = "<meta name=viewport content='width=device-width'><style>#b
     box.ontouchend = event => { const to = event.changedTouches[0]; say([to.clientX - from.clientX, to.clientY - from.clientY].map(Math.round)) };
     </script>";
 
-/// Contract: agents 53; agent-grammar 5, 7, 15, 16. Fields and gestures of messages have the effects of a person's.
+/// Contract: agents 53; agent-grammar 5, 7, 15, 16.
 #[tokio::test]
 async fn messages_fill_fields_and_make_gestures() {
     let agent = Agent::start().await;

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use crate::support::{App, Site, eventually};
 use crate::webkit::Scene;
 
-/// An agent session whose driver session is that of the scene.
 pub struct Agent {
     pub scene: Scene,
     pub id: String,
@@ -34,7 +33,7 @@ impl Agent {
         self.tell(json!({"message": "approved", "approvals": [asked["intents"][step]["id"]]})).await
     }
 
-    /// Waits while scripts of the page run.
+    /// Scripts of the page run meanwhile.
     pub async fn wait_ms(&self, ms: u64) {
         self.scene.operate("wait", json!({"condition": {"kind": "time", "ms": ms}})).await.expect(200);
     }
@@ -56,8 +55,7 @@ pub fn assert_reply_contains(turn: &Value, words: &str) {
 const COUNTER: &str = "<span id=n>0</span><button onclick='n.textContent = +n.textContent + 1'>Add one</button>
     <label>Note <input></label>";
 
-/// Contract: agents 19, 34. A form that a page submits by itself is held and reported. It is not attributed to a step, and no
-/// step is repeated.
+/// Contract: agents 19, 34. The form is held and reported. No step is repeated.
 #[tokio::test]
 async fn form_submitted_by_the_page_is_not_attributed_to_a_step() {
     let agent = Agent::start().await;
@@ -85,8 +83,7 @@ async fn form_submitted_by_the_page_is_not_attributed_to_a_step() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 20, 31, 35; workers 2. Approving a held form submits only that form, as long as it exists. The step that
-/// caused it is not repeated.
+/// Contract: agents 20, 31, 35; workers 2. The step that caused it is not repeated.
 #[tokio::test]
 async fn approval_submits_only_the_held_form() {
     let agent = Agent::start().await;
@@ -121,8 +118,7 @@ async fn approval_submits_only_the_held_form() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 26, 36; recipes 12, 17. Text that was typed is hidden when a page repeats it in its elements or its URL, in
-/// this turn and in later ones.
+/// Contract: agents 26, 36; recipes 12, 17.
 #[tokio::test]
 async fn typed_text_repeated_by_the_page_is_hidden() {
     let agent = Agent::start().await;
@@ -159,8 +155,7 @@ async fn typed_text_repeated_by_the_page_is_hidden() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 19, 44. A control whose text names an action requires approval, in any language, and whatever role and name
-/// the page gives it.
+/// Contract: agents 19, 44. Its text names the action.
 #[tokio::test]
 async fn action_controls_need_approval_in_any_language_and_role() {
     let agent = Agent::start().await;

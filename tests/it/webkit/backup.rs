@@ -23,8 +23,7 @@ use crate::support::routes::sample;
 use crate::support::sink::Sink;
 use crate::support::{App, Client, Role, postgres};
 
-/// Routes whose response differs at each read: counts, measurements and generated values. Reading an export also writes an audit
-/// row.
+/// Their response differs at each read. Reading an export also writes an audit row.
 const VOLATILE_ROUTES: [&str; 12] = [
     "/healthz",
     "/metrics",
@@ -40,10 +39,10 @@ const VOLATILE_ROUTES: [&str; 12] = [
     "/v1/status",
 ];
 
-/// Members that change when they are read.
+/// They change when they are read.
 const VOLATILE_MEMBERS: [&str; 3] = ["last_used_at", "last_seen_at", "request_id"];
 
-/// A program of the newest installed PostgreSQL. Debian does not put it on the `PATH`.
+/// The newest installed one. Debian does not put it on the `PATH`.
 fn postgres_program(name: &str) -> Command {
     Command::new(postgres::programs().expect("a PostgreSQL").join(name))
 }
@@ -53,7 +52,6 @@ fn succeed(mut command: Command) {
     assert!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// Collects every string that is an id.
 fn ids(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::String(text) => {
@@ -77,7 +75,7 @@ fn remove_volatile_members(value: &mut Value) {
     }
 }
 
-/// All resources that the client can read, by path: all lists, and all resources whose ids these contain.
+/// By path: all lists, and all resources whose ids these contain.
 async fn read_everything(client: &Client) -> BTreeMap<String, Value> {
     let routes = ROUTES.iter().filter(|route| route.method == Method::GET && !VOLATILE_ROUTES.contains(&&*route.path));
     let (single, lists): (Vec<_>, Vec<_>) = routes.partition(|route| route.path.contains("{id}"));
@@ -109,8 +107,8 @@ async fn read_everything(client: &Client) -> BTreeMap<String, Value> {
     read
 }
 
-/// Creates one of every durable resource in an account, and resources that the account does not need itself in others. Returns
-/// its webhook endpoint and the client of an account with purchases.
+/// One of every durable resource in an account, and further resources in other accounts. Returns its webhook endpoint and the
+/// client of an account with purchases.
 async fn create_everything(app: &App, client: &Client, sink: &Sink) -> (Value, Client) {
     let hook = json!({"url": sink.url("/kept"), "events": ["session.failed"]});
     let hook = client.post("/v1/webhooks", hook).await.expect(201).body;
@@ -147,7 +145,6 @@ async fn create_everything(app: &App, client: &Client, sink: &Sink) -> (Value, C
     (hook, paying)
 }
 
-/// Row count and checksum of every table of a database.
 async fn contents(database: &Database) -> BTreeMap<String, (i64, Option<String>)> {
     let tables: Vec<String> = sqlx::query_scalar(
         "select table_schema || '.' || table_name from information_schema.tables
@@ -165,7 +162,7 @@ async fn contents(database: &Database) -> BTreeMap<String, (i64, Option<String>)
     contents
 }
 
-/// Durable tables, which must have rows for this test to be meaningful.
+/// They must have rows for this test to be meaningful.
 const DURABLE_TABLES: [&str; 22] = [
     "accounts",
     "agent_sessions",
@@ -191,8 +188,8 @@ const DURABLE_TABLES: [&str; 22] = [
     "webhook_endpoints",
 ];
 
-/// Contract: operators 9. A dump of the database and the deployment key restore a whole deployment. On an empty machine, every
-/// resource reads as before, credentials are valid, and encrypted data, including profiles, can be decrypted.
+/// Contract: operators 9. On an empty machine, every resource reads as before, and encrypted data, including profiles, can be
+/// decrypted.
 #[tokio::test]
 async fn dump_and_deployment_key_restore_everything() {
     let (sink, card, crypto) = (Sink::start().await, CardProvider::start().await, CryptoProcessor::start().await);
@@ -236,7 +233,6 @@ async fn dump_and_deployment_key_restore_everything() {
     for table in DURABLE_TABLES {
         assert!(there[&format!("public.{table}")].0 > 0, "nothing in {table}");
     }
-    // From here on the service uses the restored database.
     let first = std::mem::replace(&mut scene.app.database, restored);
     first.drop().await;
     scene.app.start(Role::Up);

@@ -1,18 +1,17 @@
-//! `extract`: boxes of elements and values of fields.
+//! Boxes of elements and values of fields.
 
 use serde_json::{Value, json};
 
 use crate::webkit::Scene;
 
 impl Scene {
-    /// Reads an element by an extraction of this type.
     async fn read(&self, kind: &str, selector: &str) -> Value {
         let body = json!({"extractions": [{"name": "it", "selector": selector, "type": kind}]});
         self.operate("extract", body).await.expect(200).body["value"]["it"].clone()
     }
 }
 
-/// Contract: operations 20. A box is in CSS pixels of the viewport, through frames of any origin, transforms, zoom and scrolling.
+/// Contract: operations 20. This holds through frames of any origin, transforms, zoom and scrolling.
 #[tokio::test]
 async fn box_is_in_pixels_of_the_viewport() {
     let scene = Scene::start().await;
@@ -54,7 +53,7 @@ async fn box_is_in_pixels_of_the_viewport() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 20, 21. A value is what a field holds now. A password is never read, also when the page shows it.
+/// Contract: operations 20, 21. A password is never read, also when the page shows it.
 #[tokio::test]
 async fn value_is_what_a_field_holds_now() {
     let scene = Scene::start().await;

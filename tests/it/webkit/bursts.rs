@@ -13,15 +13,15 @@ use tempfile::TempDir;
 use crate::support::{App, Builder, Client, at_once, eventually};
 use crate::webkit::processes::below;
 
-/// Time for which a burst counts.
+/// For a burst.
 const REMEMBERED: Duration = Duration::from_mins(5);
 
-/// A service in this process with automatic warm browsers and metrics.
+/// In this process, with metrics.
 fn warm_pool_app() -> Builder {
     App::webkit().here().set("worker.warm_pool", "auto").set("metrics.scrape_token", "scrape")
 }
 
-/// Waits until this number of browsers is warm, and no other browser runs except those of this number of sessions.
+/// No other browser runs except those of this number of sessions.
 async fn until_hot(app: &App, hot: usize, sessions: usize) {
     let scraper = Client::new(&app.base_url, Some("scrape"));
     let told = format!("service_browsers_hot {hot}");
@@ -33,7 +33,7 @@ async fn until_hot(app: &App, hot: usize, sessions: usize) {
     .await;
 }
 
-/// Creates this number of sessions concurrently.
+/// Concurrently.
 async fn burst(client: &Client, size: usize) -> Vec<String> {
     at_once((0..size).map(|_| {
         let client = client.clone();
@@ -48,7 +48,7 @@ async fn end_all(client: &Client, sessions: Vec<String>) {
     }
 }
 
-/// Contract: workers 28; staff 19. A draining worker has no warm browsers. It starts them again when it returns to service.
+/// Contract: workers 28; staff 19. A draining worker has none.
 #[tokio::test]
 async fn warm_browsers_return_after_a_drain() {
     let app = warm_pool_app().start().await;
@@ -66,8 +66,7 @@ async fn warm_browsers_return_after_a_drain() {
     app.stop().await;
 }
 
-/// The number of warm browsers is the size of the largest recent burst, at most the number of free slots. A warm browser that
-/// dies is replaced. After some minutes without a burst, the extra browsers are closed.
+/// After some minutes without a burst, the extra browsers are closed.
 #[tokio::test]
 async fn number_of_warm_browsers_follows_recent_bursts() {
     let app = warm_pool_app().set("worker.max_sessions", "4").start().await;
@@ -86,7 +85,6 @@ async fn number_of_warm_browsers_follows_recent_bursts() {
     .await;
     until_hot(&app, 3, 0).await;
 
-    // Sessions have precedence over warm browsers and can take all slots.
     let sessions = burst(&client, 4).await;
     client.post("/v1/sessions", json!({})).await.problem(503, "capacity-exhausted");
     until_hot(&app, 0, 4).await;
@@ -102,7 +100,7 @@ async fn number_of_warm_browsers_follows_recent_bursts() {
     app.stop().await;
 }
 
-/// When browsers do not start for a while, creates during that time fail, and later ones succeed.
+/// Creates during the failure fail, and later ones succeed.
 #[tokio::test]
 async fn failed_browser_starts_are_retried() {
     let programs = TempDir::new().expect("a folder");

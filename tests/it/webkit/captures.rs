@@ -10,11 +10,10 @@ use serde_json::{Value, json};
 use crate::support::App;
 use crate::webkit::Scene;
 
-/// A decoded PNG.
 struct Picture {
     width: u32,
     height: u32,
-    /// The middle pixel of each row.
+    /// Middle pixel of each row.
     column: Vec<[u8; 3]>,
     colours: HashSet<[u8; 3]>,
 }
@@ -41,7 +40,6 @@ fn decode(png: &[u8]) -> Picture {
 }
 
 impl Scene {
-    /// Bytes of a capture, decoded by its `encoding`.
     pub(super) async fn capture(&self, body: Value) -> Vec<u8> {
         let url = self.state().await["url"].clone();
         let answer = self.operate("capture", body.clone()).await.expect(200).body;
@@ -67,7 +65,7 @@ impl Scene {
     }
 }
 
-/// Contract: operations 23. A screenshot is a PNG of the viewport or of the whole page, in physical pixels.
+/// Contract: operations 23. Sizes are in physical pixels.
 #[tokio::test]
 async fn screenshot_shows_viewport_or_whole_page() {
     let scene = Scene::start().await;
@@ -90,7 +88,7 @@ async fn screenshot_shows_viewport_or_whole_page() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 23. A screenshot of a page that is taller than WebKit's largest picture is complete.
+/// Contract: operations 23. The page is taller than WebKit's largest picture.
 #[tokio::test]
 async fn screenshot_of_a_very_tall_page_is_complete() {
     let mut scene = Scene::start().await;
@@ -107,8 +105,7 @@ async fn screenshot_of_a_very_tall_page_is_complete() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 23. A page with a height of 30,000 points has forty screens of pixels, of which only a few are in memory
-/// at once.
+/// Contract: operations 23.
 #[tokio::test]
 async fn screenshot_of_thirty_thousand_points_is_complete() {
     let mut scene = Scene::of(App::webkit().set("worker.session_memory_bytes", "1000000000").start().await).await;
@@ -133,7 +130,7 @@ for (let section = 0; section < 18; section++) { let html = '<h2></h2>'; for (le
 </script></div><div id=footer></div><script>new MutationObserver(() => { document.title = 'Changed' })
 .observe(document.body, { subtree: true, childList: true, attributes: true })</script>";
 
-/// The colours of [`FRAMED`] from top to bottom at a device pixel ratio of 2, with the number of rows of each.
+/// From top to bottom at a device pixel ratio of 2, with the number of rows of each colour.
 fn framed_rows() -> Vec<([u8; 3], usize)> {
     let mut rows = vec![([255, 0, 0], 120)];
     for section in 0..18 {
@@ -144,14 +141,13 @@ fn framed_rows() -> Vec<([u8; 3], usize)> {
     rows
 }
 
-/// Colours from top to bottom, with the number of rows of each.
+/// From top to bottom, with the number of rows of each.
 fn runs(column: &[[u8; 3]]) -> Vec<([u8; 3], usize)> {
     let same = column.chunk_by(|one, other| one == other);
     same.map(|run| (run[0], run.len())).collect()
 }
 
-/// Contract: operations 23. In a picture that is put together from parts, elements that are fixed to the viewport or sticky appear
-/// once, and each row is visible. Afterwards the page is as before.
+/// Contract: operations 23. Each row is visible. Afterwards the page is as before.
 #[tokio::test]
 async fn fixed_and_sticky_elements_appear_once_in_a_very_tall_picture() {
     let mut scene = Scene::start().await;
@@ -169,8 +165,7 @@ async fn fixed_and_sticky_elements_appear_once_in_a_very_tall_picture() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 23. A page may hide its header or attach elements while it is scrolled, and may become longer. An element
-/// that an ancestor or an inner scrolling area holds is at its place.
+/// Contract: operations 23. The page may hide its header, attach elements or become longer.
 #[tokio::test]
 async fn page_that_changes_as_it_scrolls_has_each_row_in_a_very_tall_picture() {
     let mut scene = Scene::start().await;
@@ -206,7 +201,7 @@ async fn page_that_changes_as_it_scrolls_has_each_row_in_a_very_tall_picture() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 23. With `reveal`, content that loads as the page is scrolled is in the picture, and the scroll position stays.
+/// Contract: operations 23. The scroll position stays.
 #[tokio::test]
 async fn revealed_screenshot_has_lazy_content() {
     let scene = Scene::start().await;
@@ -235,7 +230,7 @@ async fn revealed_screenshot_has_lazy_content() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 23. A page above the maximum number of pixels is a 502, and the session stays `ready`.
+/// Contract: operations 23. The session stays `ready`.
 #[tokio::test]
 async fn screenshot_above_the_pixel_limit_is_502() {
     let scene = Scene::start().await;
@@ -250,7 +245,7 @@ async fn screenshot_above_the_pixel_limit_is_502() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 22. Captures of the present DOM, and PDFs.
+/// Contract: operations 22.
 #[tokio::test]
 async fn dom_snapshot_and_pdf_are_captured() {
     let scene = Scene::start().await;
@@ -273,8 +268,7 @@ async fn dom_snapshot_and_pdf_are_captured() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 24. A capture above its size limit is a 502 with `bytes` and `limit_bytes`, and the session stays
-/// `ready`.
+/// Contract: operations 24. The error has `bytes` and `limit_bytes`, and the session stays `ready`.
 #[tokio::test]
 async fn capture_above_its_size_limit_is_502() {
     let limits = App::webkit().set("limits.screenshot_bytes", "300000").set("limits.pdf_bytes", "2000000");
@@ -294,7 +288,7 @@ async fn capture_above_its_size_limit_is_502() {
     scene.app.stop().await;
 }
 
-/// The welcome page loads on a machine without internet access, and the worker itself serves it.
+/// The worker itself serves the page.
 #[tokio::test]
 async fn welcome_page_loads_without_network() {
     let scene = Scene::start().await;

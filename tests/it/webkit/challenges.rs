@@ -8,12 +8,12 @@ use super::Scene;
 use crate::challenges::{challenge_events, paused, resolution, until_resumed};
 use crate::support::eventually;
 
-/// A script element that the browser does not fetch.
+/// The browser does not fetch the script.
 fn script(address: &str) -> String {
     format!("<script type='text/plain' src='{address}'></script>")
 }
 
-/// A frame whose address is set after the page has loaded. No server responds at that address.
+/// The address is set after the page has loaded. No server responds there.
 fn frame(address: &str) -> String {
     format!(
         "<iframe class=late data-src='{address}' width=304 height=78></iframe>
@@ -21,7 +21,6 @@ fn frame(address: &str) -> String {
     )
 }
 
-/// A script that sets the title of the page.
 fn titled(title: &str) -> String {
     format!("<script>document.title = '{title}'</script>")
 }
@@ -29,7 +28,6 @@ fn titled(title: &str) -> String {
 const TURNSTILE: &str = "https://challenges.cloudflare.com/turnstile/v0/api.js";
 const ANCHOR: &str = "https://www.google.com/recaptcha/api2/anchor?ar=1&k=key";
 
-/// Pages with a challenge, with its type.
 fn pages_with_challenges() -> Vec<(&'static str, String)> {
     let kasada = "/149e9513-01fa-4fb0-aad4-566afd725d1b/2d206a39-8ed7-437e-a3be-862e0f06eea3/ips.js?tkrm_alpekz_s1.3=x";
     vec![
@@ -111,8 +109,7 @@ fn pages_without_challenges() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Contract: challenges 1 to 4. Challenges of the known systems are detected with their type and a fixed description. Pages that
-/// only refer to such systems do not pause the session.
+/// Contract: challenges 1 to 4.
 #[tokio::test]
 async fn challenges_are_distinguished_from_harmless_pages() {
     let scene = Scene::start().await;
@@ -145,8 +142,7 @@ async fn challenges_are_distinguished_from_harmless_pages() {
     scene.app.stop().await;
 }
 
-/// Contract: challenges 5, 8, 9. A pause ends when the challenge is answered or removed. A resolved challenge is not reported
-/// again before the next page load.
+/// Contract: challenges 5, 8, 9. A resolved challenge is not reported again before the next page load.
 #[tokio::test]
 async fn pause_ends_when_the_challenge_is_answered_or_removed() {
     let scene = Scene::start().await;
@@ -157,7 +153,6 @@ async fn pause_ends_when_the_challenge_is_answered_or_removed() {
     let answered =
         widget.clone() + "<script>setTimeout(() => document.querySelector('input').value = 'token', 2500)</script>";
     let removed = widget.clone() + "<script>setTimeout(() => w.remove(), 2500)</script>";
-    // Element names that shadow properties of the document do not prevent detection.
     let clobbered =
         widget.clone() + "<img name=scripts><img name=title><img name=cookie><form name=getElementById></form>";
     for page in [answered, removed] {
@@ -178,7 +173,7 @@ async fn pause_ends_when_the_challenge_is_answered_or_removed() {
     scene.app.stop().await;
 }
 
-/// Contract: challenges 2. A hanging page does not respond to checks, and its session still ends quickly.
+/// Contract: challenges 2.
 #[tokio::test]
 async fn hanging_page_does_not_delay_the_end_of_its_session() {
     let scene = Scene::start().await;

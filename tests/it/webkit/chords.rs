@@ -1,10 +1,10 @@
-//! `press`: keys with modifiers.
+//! Keys with modifiers.
 
 use serde_json::{Value, json};
 
 use crate::webkit::Scene;
 
-/// A field, two areas and a list of the events of keys with their modifiers. All of them are trusted.
+/// All events are trusted.
 const PAGE: &str = "<title>chords</title>
 <input id=field value='one two three'><textarea id=area>one two\nthree four</textarea><textarea id=last></textarea>
 <output id=now></output><output id=log></output><output id=caught></output>
@@ -31,12 +31,12 @@ async fn press(scene: &Scene, chord: &str) {
     assert_eq!((&pressed["ok"], &pressed["kind"]), (&json!(true), &json!("press")), "{chord}");
 }
 
-/// Text of the focused field, with the selection in brackets.
+/// With the selection in brackets.
 async fn selection(scene: &Scene) -> Value {
     scene.text("#now").await
 }
 
-/// Contract: operations 13. The keys of a chord go down in the order in which they are written, and up in the reverse order.
+/// Contract: operations 13. They go down as written, and up in the reverse order.
 #[tokio::test]
 async fn chord_presses_its_modifiers_around_the_key() {
     let scene = Scene::start().await;
@@ -59,7 +59,6 @@ async fn chord_presses_its_modifiers_around_the_key() {
     assert!(log.ends_with("keyup F5 AM, keyup Meta A, keyup Alt ,"), "{log}");
     assert!(!log.contains('!'), "{log}");
 
-    // Shift moves the focus back, and types a capital.
     press(&scene, "Tab").await;
     press(&scene, "Shift+Tab").await;
     press(&scene, "End").await;
@@ -68,8 +67,8 @@ async fn chord_presses_its_modifiers_around_the_key() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 13. Shortcuts for editing text have the effect that they have on iOS. Those that the browser does not have
-/// type nothing, and a page can handle them.
+/// Contract: operations 13. The phone is one with iOS. Those that the browser does not have type nothing, and a page can handle
+/// them.
 #[tokio::test]
 async fn shortcut_has_the_effect_of_a_phone() {
     let scene = Scene::start().await;
@@ -91,7 +90,6 @@ async fn shortcut_has_the_effect_of_a_phone() {
         ("Meta+k", "one two/[]"),
         ("Meta+z", "one two/[]"),
         ("Meta+Delete", "one two/[]"),
-        // A plain key is not a shortcut.
         ("a", "one two/a[]"),
         ("x", "one two/ax[]"),
         ("Meta+a", "[one two/ax]"),
@@ -106,7 +104,7 @@ async fn shortcut_has_the_effect_of_a_phone() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 13. A chord that no keyboard can press, or that has an unknown key, is a 400.
+/// Contract: operations 13. A chord with an unknown key is rejected too.
 #[tokio::test]
 async fn impossible_chord_is_400() {
     let scene = Scene::start().await;

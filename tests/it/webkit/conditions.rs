@@ -1,4 +1,4 @@
-//! `wait`: texts, scripts, responses and loads.
+//! Texts, scripts, responses and loads.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ impl Scene {
         waited
     }
 
-    /// Waits briefly for a condition that does not become true, and returns the result.
+    /// It does not become true within a short time. Returns the result.
     async fn not_met(&self, condition: Value) -> Value {
         let body = json!({"condition": condition, "timeout_ms": 500, "on_timeout": "return"});
         let waited = self.operate("wait", body).await.expect(200).body;
@@ -40,7 +40,7 @@ fn load_state(state: &str) -> Value {
     json!({"kind": "load_state", "state": state})
 }
 
-/// Contract: operations 16, 30. A text is found in any frame, by the rules of targets, once it is visible.
+/// Contract: operations 16, 30. It must be visible.
 #[tokio::test]
 async fn text_is_waited_for_in_all_frames() {
     let scene = Scene::start().await;
@@ -66,7 +66,7 @@ async fn text_is_waited_for_in_all_frames() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 16. A script runs in the page's own world until its value is truthy, on each page that is loaded meanwhile.
+/// Contract: operations 16.
 #[tokio::test]
 async fn script_is_repeated_until_it_returns_something_truthy() {
     let scene = Scene::start().await;
@@ -95,7 +95,7 @@ async fn script_is_repeated_until_it_returns_something_truthy() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 3, 16. A script that throws is never met, and the timeout names its last exception. A syntax error is a
+/// Contract: operations 3, 16. A syntax error is a
 /// 400. No part of the script is stored or logged.
 #[tokio::test]
 async fn exception_of_a_script_is_named_by_the_timeout() {
@@ -131,7 +131,7 @@ async fn exception_of_a_script_is_named_by_the_timeout() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 16. A response is found if it has arrived since the previous operation began, or arrives during the wait.
+/// Contract: operations 16. It may also arrive during the wait.
 #[tokio::test]
 async fn response_is_found_since_the_previous_operation() {
     let scene = Scene::start().await;
@@ -171,7 +171,6 @@ async fn response_is_found_since_the_previous_operation() {
     scene.not_met(response("^(blob|data):")).await;
     tap("#frame").await;
     scene.met(response(r"^http://localhost:\d+/list\?inner$")).await;
-    // The document of a navigation is a response too.
     scene.visit("/status?code=404").await;
     assert_eq!(scene.met(response("/status")).await["response"]["status"], 404);
     scene.wait(response("(")).await.invalid("condition.url_pattern");
@@ -179,7 +178,7 @@ async fn response_is_found_since_the_previous_operation() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 6, 16. A load is waited for, also one that the page begins. One that failed is not met.
+/// Contract: operations 6, 16. A load that failed is not met.
 #[tokio::test]
 async fn load_of_the_page_is_waited_for() {
     let scene = Scene::start().await;
@@ -193,7 +192,6 @@ async fn load_of_the_page_is_waited_for() {
     let idle = scene.met(load_state("networkidle")).await;
     assert_eq!(idle["url"], heavy);
 
-    // A tap on a link begins a load.
     scene.show("<a id=slow href='/slow?ms=700'>slow</a>").await;
     scene.act(json!({"kind": "tap", "selector": "#slow"})).await.expect(200);
     assert_eq!(scene.met(load_state("load")).await["url"], scene.site.url("/slow?ms=700"));
@@ -215,7 +213,7 @@ async fn load_of_the_page_is_waited_for() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 46. A dialog that is held open ends each wait.
+/// Contract: operations 46.
 #[tokio::test]
 async fn held_dialog_ends_a_wait() {
     let mut scene = Scene::start().await;
@@ -240,7 +238,7 @@ async fn held_dialog_ends_a_wait() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 3. A script that never ends is a timeout, after which another page can be loaded.
+/// Contract: operations 3. Another page can be loaded afterwards.
 #[tokio::test]
 async fn script_without_an_end_times_out() {
     let mut scene = Scene::start().await;

@@ -1,5 +1,3 @@
-//! Isolation of browsers from the machine and from each other.
-
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -20,15 +18,14 @@ use crate::support::{App, Builder, Client, Role, eventually};
 use crate::webkit::processes::namespace;
 use crate::webkit::{Scene, assert_failed, text};
 
-/// Processes of browsers: all that have another mount namespace than the service.
+/// They have another mount namespace than the service.
 fn confined(app: &App) -> Vec<(Pid, String)> {
     let outside = namespace(app.pid(0), "mnt");
     let all = app.marked().into_iter();
     all.filter(|(pid, _)| namespace(*pid, "mnt").is_some_and(|own| Some(own) != outside)).collect()
 }
 
-/// The processes of a browser have access to their folder, programs, libraries, fonts and certificates, and to no other file of
-/// the machine.
+/// A browser's folder, programs, libraries, fonts and certificates are accessible.
 #[tokio::test]
 async fn browser_processes_see_only_their_own_files() {
     let scene = Scene::start().await;
@@ -87,7 +84,6 @@ async fn browser_processes_see_only_their_own_files() {
             assert!(!loaded.contains("libflite_cmu_time_awb.so"), "{name} has loaded an unused voice");
         }
     }
-    // Each browser has its own folder.
     let hosts = scene.app.processes("kitfleet-host");
     for host in &hosts {
         let mounts = fs::read_to_string(format!("/proc/{host}/mountinfo")).expect("it runs");
@@ -97,7 +93,6 @@ async fn browser_processes_see_only_their_own_files() {
     scene.app.stop().await;
 }
 
-/// No browser process runs as root or has capabilities.
 #[tokio::test]
 async fn browser_processes_have_no_capabilities() {
     let scene = Scene::start().await;
@@ -116,13 +111,12 @@ async fn browser_processes_have_no_capabilities() {
     scene.app.stop().await;
 }
 
-/// A field of `/proc/<pid>/status`, or `None` when the process has ended.
+/// Of `/proc/<pid>/status`. `None` when the process has ended.
 fn status_field(pid: Pid, name: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     Some(status.lines().find_map(|line| line.strip_prefix(name)).expect("a field").trim().to_owned())
 }
 
-/// True when a process with this user id can list the `/session` folder of a browser process.
 fn can_read_session(user: u32, process: Pid) -> bool {
     let ids = [format!("--reuid={user}"), format!("--regid={user}")];
     let folder = format!("/proc/{process}/root/session");
@@ -188,7 +182,6 @@ async fn worker_with_browsers_does_not_start_as_user_nobody() {
     app.stop().await;
 }
 
-/// Text that is copied in one session cannot be pasted in another.
 #[tokio::test]
 async fn clipboard_is_not_shared_between_sessions() {
     let scene = Scene::start().await;
@@ -227,7 +220,6 @@ async fn clipboard_is_not_shared_between_sessions() {
     scene.app.stop().await;
 }
 
-/// A page that exceeds the memory limit of its session ends only its own session.
 #[tokio::test]
 async fn page_above_the_memory_limit_fails_only_its_session() {
     let bounded = scraped(App::webkit().set("worker.session_memory_bytes", "500000000"));
@@ -248,7 +240,6 @@ async fn page_above_the_memory_limit_fails_only_its_session() {
     scene.app.stop().await;
 }
 
-/// A page that exceeds the disk limit of its session ends only its own session.
 #[tokio::test]
 async fn page_above_the_disk_limit_fails_only_its_session() {
     let bounded = scraped(App::webkit().set("worker.session_disk_bytes", "40000000"));
@@ -259,8 +250,7 @@ async fn page_above_the_disk_limit_fails_only_its_session() {
     scene.app.stop().await;
 }
 
-/// When browsers cannot be confined, here because bubblewrap is missing, a worker warns and starts, or refuses to start,
-/// depending on `worker.sandbox`.
+/// Depends on `worker.sandbox`. Bubblewrap is missing here.
 #[tokio::test]
 async fn worker_without_sandbox_warns_or_does_not_start() {
     let mut app = scraped(App::simulated()).start().await;
@@ -311,13 +301,11 @@ async fn worker_without_sandbox_warns_or_does_not_start() {
     app.stop().await;
 }
 
-/// When the disk is nearly full, the session that wrote most ends, and no other.
 #[tokio::test]
 async fn nearly_full_disk_ends_the_session_that_wrote_most() {
     run_on_small_disk("webkit::confinement::on_a_small_disk").await;
 }
 
-/// Started by [`nearly_full_disk_ends_the_session_that_wrote_most`].
 #[tokio::test]
 #[ignore = "runs on a separate disk that another test mounts"]
 async fn on_a_small_disk() {
@@ -334,7 +322,7 @@ async fn on_a_small_disk() {
     scene.app.stop().await;
 }
 
-/// A scene with a loaded page, beside another session that has failed because its page exceeded a limit.
+/// The page of the other session has exceeded a limit.
 async fn beside_a_page_above_its_limit(app: Builder, eater: &str) -> Scene {
     let scene = Scene::of(app.start().await).await;
     scene.visit("/").await;
@@ -345,12 +333,12 @@ async fn beside_a_page_above_its_limit(app: Builder, eater: &str) -> Scene {
     scene
 }
 
-/// Metric of browsers that died of this cause (contract: operators 7).
+/// Contract: operators 7.
 fn deaths_of(cause: &str) -> String {
     format!("service_browser_death_total{{cause=\"{cause}\"}}")
 }
 
-/// Waits until the session fails. A page needs a while to exceed a limit.
+/// A page needs a while to exceed a limit.
 async fn until_errored(client: &Client, session: &str) {
     eventually(Duration::from_secs(90), "the session fails", async || {
         (client.status(session).await == "errored").then_some(())

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::cookies::{cookies, names, set};
 use crate::webkit::Scene;
 
-/// Contract: cookies 1, 3. Cookies of pages are read in full, and can be set in another session. Pages and servers see them.
+/// Contract: cookies 1, 3. They can be set in another session. Pages and servers see them.
 #[tokio::test]
 async fn cookies_go_from_one_session_to_another() {
     let mut scene = Scene::start().await;
@@ -32,7 +32,7 @@ async fn cookies_go_from_one_session_to_another() {
     scene.app.stop().await;
 }
 
-/// Contract: cookies 3, 6. A cookie is replaced whatever its value is, and deleted by what matches.
+/// Contract: cookies 3, 6. The value makes no difference to a replacement.
 #[tokio::test]
 async fn cookies_are_replaced_and_deleted() {
     let scene = Scene::start().await;
@@ -59,7 +59,7 @@ async fn cookies_are_replaced_and_deleted() {
     scene.app.stop().await;
 }
 
-/// Contract: cookies 4, 5. A cookie that the browser would not keep is a 400, and no cookie is set.
+/// Contract: cookies 4, 5. No cookie is set.
 #[tokio::test]
 async fn cookies_that_a_browser_would_drop_are_400() {
     let scene = Scene::start().await;

@@ -1,4 +1,4 @@
-//! Browsers that end unexpectedly (contract: operators 7).
+//! Contract: operators 7.
 
 use std::time::Duration;
 
@@ -10,14 +10,12 @@ use crate::metrics::{TOKEN, value};
 use crate::support::namespaces::{run_on_small_disk, small_disk};
 use crate::support::{App, eventually};
 
-/// Contract: workers 17. On a worker with a nearly full disk every create would fail. It receives no session until it has free
-/// space.
+/// Contract: workers 17. A create would fail there.
 #[tokio::test]
 async fn worker_with_a_full_disk_receives_no_sessions() {
     run_on_small_disk("webkit::deaths::full_disk_inside_mount_namespace").await;
 }
 
-/// Started by [`worker_with_a_full_disk_receives_no_sessions`].
 #[tokio::test]
 #[ignore = "runs with separate mounts that another test creates"]
 async fn full_disk_inside_mount_namespace() {
@@ -40,8 +38,7 @@ async fn full_disk_inside_mount_namespace() {
     app.stop().await;
 }
 
-/// Contract: operators 7. The death of a browser is counted by its cause, and closing one is not counted. A metric reports the
-/// memory of browsers. (`confinement` tests browsers that exceed their limits.)
+/// Contract: operators 7. A closed browser is not counted. A metric reports the memory of browsers.
 #[tokio::test]
 async fn browser_deaths_are_counted_by_cause() {
     let app = App::webkit().set("metrics.scrape_token", TOKEN).start().await;

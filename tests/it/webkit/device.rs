@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 
 use crate::webkit::{Scene, text};
 
-/// Contract: archetypes 4. Properties that a page can read match the catalogue's entry. Without an archetype they are those of
-/// the default one (contract: archetypes 2).
+/// Contract: archetypes 4. Without an archetype they are those of the default one (contract: archetypes 2).
 #[tokio::test]
 async fn page_sees_the_device_of_the_catalogue() {
     let Scene { app, site, client, session } = Scene::start().await;
@@ -39,7 +38,6 @@ async fn page_sees_the_device_of_the_catalogue() {
         });
         assert_eq!(seen, expected, "{id}");
 
-        // Every request has the same user agent.
         let agents = site.user_agents().split_off(seen_before);
         assert!(!agents.is_empty());
         assert!(agents.iter().all(|agent| *agent == device.user_agent), "{id}: {agents:?}");
@@ -61,7 +59,7 @@ fn facts() -> Vec<(String, String)> {
     page.lines().filter_map(row).collect()
 }
 
-/// Contract: archetypes 4. Each row of the table of device facts holds on each kind of device.
+/// Contract: archetypes 4. This holds for each kind of device.
 #[tokio::test]
 async fn page_sees_the_facts_of_the_contract() {
     let facts = facts();

@@ -7,16 +7,13 @@ use serde_json::{Value, json};
 use crate::support::eventually;
 use crate::webkit::Scene;
 
-/// Page whose button asks twice.
 const ASKS: &str = "<title>Asks</title><button id=ask onclick='answers.textContent = JSON.stringify([confirm(\"sure?\"),
     prompt(\"name?\", \"Ada\")])'>ask</button><p id=answers></p><script>localStorage.setItem('colour', 'green')</script>";
 
-/// Page that asks before it is left.
 const STAYS: &str = "<title>Stays</title><button id=touch>touch</button>
     <script>addEventListener('beforeunload', event => { event.preventDefault(); event.returnValue = 'stay' })</script>";
 
 impl Scene {
-    /// The same setup with another session, which has this policy.
     async fn with_dialogs(mut self, policy: &str) -> Self {
         self.session = self.client.session_with(json!({"dialogs": policy})).await;
         self
@@ -36,7 +33,6 @@ impl Scene {
         self.client.get(&format!("/v1/sessions/{}", self.session)).await.expect(200).body["dialog"].clone()
     }
 
-    /// Waits until the session shows a dialog.
     async fn shown_dialog(&self) -> Value {
         eventually(Duration::from_secs(8), "a dialog", async || {
             Some(self.dialog().await).filter(|dialog| !dialog.is_null())
@@ -45,7 +41,7 @@ impl Scene {
     }
 }
 
-/// Contract: operations 45. The page gets the answers of the policy, and the result names the dialogs.
+/// Contract: operations 45. The result names the dialogs.
 #[tokio::test]
 async fn policy_answers_the_dialogs_of_a_page() {
     for (policy, answers, accepted) in [("dismiss", "[false,null]", false), ("accept", r#"[true,"Ada"]"#, true)] {
@@ -59,7 +55,6 @@ async fn policy_answers_the_dialogs_of_a_page() {
         assert_eq!((&asked["ok"], &asked["dialogs"]), (&json!(true), &expected));
         assert!(asked.get("dialog").is_none(), "{asked}");
         assert_eq!(scene.text("#answers").await, answers);
-        // A page can always be left.
         scene.show(STAYS).await;
         scene.act(json!({"kind": "tap", "selector": "#touch"})).await.expect(200);
         assert_eq!(scene.visit("/").await.body["status"], 200);
@@ -68,7 +63,7 @@ async fn policy_answers_the_dialogs_of_a_page() {
     }
 }
 
-/// Contract: operations 46, 47, 48. A held dialog ends the tap early and blocks the session. Its answer returns with the next dialog.
+/// Contract: operations 46, 47, 48. Its answer returns with the next dialog.
 #[tokio::test]
 async fn held_dialogs_are_answered_one_after_another() {
     let scene = Scene::start().await.with_dialogs("hold").await;
@@ -102,7 +97,7 @@ async fn held_dialogs_are_answered_one_after_another() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 46, 48. Dismissed dialogs, and an accepted prompt without a text, have the answers of a browser.
+/// Contract: operations 46, 48. An accepted prompt without a text has the answer of a browser.
 #[tokio::test]
 async fn held_dialogs_can_be_dismissed() {
     let scene = Scene::start().await.with_dialogs("hold").await;
@@ -118,7 +113,7 @@ async fn held_dialogs_can_be_dismissed() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 46. With `hold`, a page that asks before it is left can be kept.
+/// Contract: operations 46.
 #[tokio::test]
 async fn held_question_before_leaving_decides_whether_the_page_stays() {
     let scene = Scene::start().await.with_dialogs("hold").await;
@@ -139,7 +134,7 @@ async fn held_question_before_leaving_decides_whether_the_page_stays() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 46, 47. A dialog that a page opens by a timer ends the wait under way. Between operations, the session shows it.
+/// Contract: operations 46, 47. It ends the wait under way.
 #[tokio::test]
 async fn dialog_of_a_timer_is_shown_by_the_session() {
     let scene = Scene::start().await.with_dialogs("hold").await;
@@ -161,7 +156,7 @@ async fn dialog_of_a_timer_is_shown_by_the_session() {
     scene.app.stop().await;
 }
 
-/// Contract: sessions 17; operations 47. A session with an open dialog is destroyed at once.
+/// Contract: sessions 17; operations 47.
 #[tokio::test]
 async fn session_with_an_open_dialog_is_destroyed() {
     let scene = Scene::start().await.with_dialogs("hold").await;
@@ -174,7 +169,7 @@ async fn session_with_an_open_dialog_is_destroyed() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 47. While a dialog is open, a capture of the viewport is its last picture.
+/// Contract: operations 47.
 #[tokio::test]
 async fn capture_with_an_open_dialog_has_the_last_picture() {
     let scene = Scene::start().await.with_dialogs("hold").await;
@@ -204,7 +199,7 @@ async fn capture_with_an_open_dialog_has_the_last_picture() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 46, 47. A dialog that opens during a drag of a mouse ends it early. After the answer the mouse is released.
+/// Contract: operations 46, 47. The mouse is released after the answer.
 #[tokio::test]
 async fn dialog_during_a_drag_of_a_mouse_ends_it_early() {
     let scene = Scene::start().await.with_dialogs("hold").await;
@@ -233,7 +228,7 @@ async fn dialog_during_a_drag_of_a_mouse_ends_it_early() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 46, 47. A dialog that opens as files are selected ends the upload early. The page has the files.
+/// Contract: operations 46, 47. The page has the files.
 #[tokio::test]
 async fn dialog_during_an_upload_ends_it_early() {
     let scene = Scene::start().await.with_dialogs("hold").await;

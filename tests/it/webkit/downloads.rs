@@ -1,4 +1,4 @@
-//! Downloads of real pages (contract: files 8 to 16).
+//! Contract: files 8 to 16.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use crate::support::eventually;
 use crate::webkit::Scene;
 
-/// Links and buttons that start downloads of every kind.
 const PAGE: &str = "<!doctype html><title>Files</title><h1 id=title>files</h1>
 <a id=attachment href='/attachment?bytes=5'>attachment</a>
 <a id=named href='/attachment?bytes=5&disposition=inline&type=text/plain' download='named.txt'>named</a>
@@ -19,18 +18,15 @@ blob.href = URL.createObjectURL(new Blob(['hello'], {type: 'text/plain'}));
 made.onclick = () => { const link = document.createElement('a'); link.href = blob.href; link.download = 'made.txt'; link.click() }</script>";
 
 impl Scene {
-    /// URL of a file on the site.
     fn attachment(&self, query: &[(&str, &str)]) -> String {
         Url::parse_with_params(&self.site.url("/attachment"), query).expect("an address").into()
     }
 
-    /// All downloads of the session.
     async fn downloads(&self) -> Vec<Value> {
         let listed = self.client.get(&format!("/v1/sessions/{}/downloads", self.session)).await.expect(200);
         listed.body["data"].as_array().expect("a list").clone()
     }
 
-    /// Waits until the newest download has ended.
     async fn ended_download(&self) -> Value {
         eventually(Duration::from_secs(10), "a download has ended", async || {
             self.downloads().await.pop().filter(|download| download["status"] != "in_progress")
@@ -47,7 +43,7 @@ impl Scene {
     }
 }
 
-/// Contract: files 8, 9, 15. Each kind of download is kept, and the page stays.
+/// Contract: files 8, 9, 15. The page stays.
 #[tokio::test]
 async fn every_kind_of_download_is_kept() {
     let scene = Scene::start().await;
@@ -78,7 +74,7 @@ async fn every_kind_of_download_is_kept() {
     scene.app.stop().await;
 }
 
-/// Contract: files 9, 14. A navigation to a download succeeds, and its name is safe.
+/// Contract: files 9, 14.
 #[tokio::test]
 async fn navigation_to_a_download_has_a_safe_name() {
     let scene = Scene::start().await;
@@ -115,12 +111,12 @@ async fn navigation_to_a_download_has_a_safe_name() {
     scene.app.stop().await;
 }
 
-/// Contract: files 8, 10, 15. Downloads that are too large fail, and one that does not end is in progress.
+/// Contract: files 8, 10, 15. Downloads that are too large fail.
 #[tokio::test]
 async fn download_without_an_end_does_not_harm_the_session() {
     let scene = Scene::start().await;
     let large = (65 * 1024 * 1024).to_string();
-    // A browser reads the first 512 bytes before it decides what a response is.
+    // A browser reads the first 512 bytes before it decides how to handle a response.
     for size in [[("announced", "10000000000"), ("bytes", "1024")], [("bytes", large.as_str()), ("unused", "")]] {
         let query = [size[0], size[1], ("type", "application/zip")];
         scene.client.navigate(&scene.session, &scene.attachment(&query)).await;
@@ -149,7 +145,7 @@ async fn download_without_an_end_does_not_harm_the_session() {
     scene.app.stop().await;
 }
 
-/// Contract: files 8. A page that starts downloads all the time fills at most the session's share.
+/// Contract: files 8. It fills at most the session's share.
 #[tokio::test]
 async fn page_cannot_start_downloads_without_limit() {
     let scene = Scene::start().await;
@@ -167,7 +163,7 @@ async fn page_cannot_start_downloads_without_limit() {
     scene.app.stop().await;
 }
 
-/// Contract: files 10. The content is the same bytes, whatever their number.
+/// Contract: files 10.
 #[tokio::test]
 async fn large_download_is_complete() {
     const BYTES: usize = 50 * 1024 * 1024;

@@ -1,4 +1,4 @@
-//! The drag and drop of HTML (contract: operations 41).
+//! Contract: operations 41.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::eventually;
 use crate::webkit::Scene;
 
-/// A box that can be dragged, a zone that takes it, and one that does not. Each event is recorded once in a row.
+/// One zone takes the box, and one does not. Each event is recorded once in a row.
 const ZONES: &str = "<style>body { margin: 0 } div { position: absolute; width: 100px; height: 60px; background: #ccc }</style>
     <div id=source draggable=true style='left: 20px; top: 20px'>box</div>
     <div id=zone style='left: 150px; top: 200px'>zone</div><div id=other style='left: 150px; top: 400px'>other</div>
@@ -32,7 +32,7 @@ const ZONES: &str = "<style>body { margin: 0 } div { position: absolute; width: 
     });
     source.addEventListener('dragend', (event) => { result.textContent += event.dataTransfer.dropEffect });</script>";
 
-/// A list whose items are sorted by dragging.
+/// The items are sorted by dragging.
 const LIST: &str = "<style>body, ul { margin: 0; padding: 0 } li { height: 60px; display: block }</style>
     <ul id=list><li draggable=true id=a>a</li><li draggable=true id=b>b</li><li draggable=true id=c>c</li></ul>
     <script>let dragged = null;
@@ -62,8 +62,7 @@ fn position(events: &[String], event: &str) -> usize {
     events.iter().position(|one| one == event).unwrap_or_else(|| panic!("no {event} in {events:?}"))
 }
 
-/// Contract: operations 41. A zone receives what the drag carries, by trusted events in the order of a browser, with a finger and with
-/// a mouse.
+/// Contract: operations 41.
 #[tokio::test]
 async fn drop_zone_receives_what_the_drag_carries() {
     let scene = Scene::start().await;
@@ -96,7 +95,7 @@ async fn drop_zone_receives_what_the_drag_carries() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 41. A zone that does not take the drag receives no drop, and the source learns it.
+/// Contract: operations 41. The source learns of the refusal.
 #[tokio::test]
 async fn zone_that_refuses_receives_no_drop() {
     let scene = Scene::start().await;
@@ -113,7 +112,7 @@ async fn zone_that_refuses_receives_no_drop() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 41. Items of a list are sorted by dragging, again and again, and in a frame of another origin.
+/// Contract: operations 41. The list is also in a frame of another origin.
 #[tokio::test]
 async fn list_is_sorted_by_dragging() {
     let scene = Scene::start().await;
@@ -143,7 +142,7 @@ async fn list_is_sorted_by_dragging() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 41. A page that prevents the touch, or the start of the drag, receives an ordinary drag of a finger.
+/// Contract: operations 41. It prevents the touch, or the start of the drag.
 #[tokio::test]
 async fn page_that_prevents_a_drag_receives_the_finger() {
     let scene = Scene::start().await;

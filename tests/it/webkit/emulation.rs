@@ -24,8 +24,7 @@ async fn seen(client: &Client, site: &Site, session: &str) -> Value {
     serde_json::from_str(seen.as_str().expect("text")).expect("JSON")
 }
 
-/// Contract: sessions 29, 30, 32. A page sees the language, the time zone and the orientation of its session, and a change of the
-/// orientation.
+/// Contract: sessions 29, 30, 32. It sees a change of the orientation too.
 #[tokio::test]
 async fn page_sees_language_time_zone_and_orientation() {
     let app = App::webkit().start().await;
@@ -50,7 +49,7 @@ async fn page_sees_language_time_zone_and_orientation() {
     app.stop().await;
 }
 
-/// Contract: sessions 35. A browser that is offline loads nothing, and loads again when it is online.
+/// Contract: sessions 35. It loads again when it is online.
 #[tokio::test]
 async fn offline_browser_loads_nothing() {
     let app = App::webkit().start().await;
@@ -68,7 +67,7 @@ async fn offline_browser_loads_nothing() {
     app.stop().await;
 }
 
-/// Contract: sessions 37; operations 43. A change of the emulation also applies to a page in the background.
+/// Contract: sessions 37; operations 43.
 #[tokio::test]
 async fn change_reaches_a_page_in_the_background() {
     let app = App::webkit().start().await;

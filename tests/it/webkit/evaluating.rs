@@ -7,7 +7,6 @@ use crate::webkit::agents::Agent;
 use crate::webkit::{Scene, assert_failed};
 
 impl Scene {
-    /// Runs a script.
     pub async fn evaluate(&self, script: &str) -> Answer {
         self.operate("evaluate", json!({"script": script})).await
     }
@@ -25,7 +24,7 @@ impl Scene {
     }
 }
 
-/// Contract: evaluate 2, 3, 5. A script runs in the page's own world, and its value is what `JSON.stringify` makes of it.
+/// Contract: evaluate 2, 3, 5. `JSON.stringify` makes the value.
 #[tokio::test]
 async fn value_is_the_json_of_the_returned_value() {
     let scene = Scene::start().await;
@@ -56,14 +55,14 @@ async fn value_is_the_json_of_the_returned_value() {
     let evaluated = scene.operate("evaluate", json!({"script": script, "args": args})).await.expect(200).body;
     assert_eq!(evaluated["value"], json!([true, 2, true, args]));
     assert!(evaluated["url"].as_str().is_some_and(|url| url.starts_with("http")), "{evaluated}");
-    // What a script leaves is there for the page and the next script.
+    // Changes by a script are visible to the page and the next script.
     scene.value_of("window.left = 1; it.textContent = 'changed'").await;
     assert_eq!((scene.value_of("return left").await, scene.text("#it").await), (json!(1), json!("changed")));
     scene.assert_ready().await;
     scene.app.stop().await;
 }
 
-/// Contract: evaluate 6. An exception has a name, a message and the line of the script, and the session stays `ready`.
+/// Contract: evaluate 6. It has a name, a message and the line of the script.
 #[tokio::test]
 async fn exception_is_a_result() {
     let scene = Scene::start().await;
@@ -100,7 +99,7 @@ async fn exception_is_a_result() {
     scene.app.stop().await;
 }
 
-/// Contract: evaluate 4. A script that is no function body does not run, and the answer does not quote it.
+/// Contract: evaluate 4. The answer does not quote the script.
 #[tokio::test]
 async fn syntax_error_is_400_on_the_script() {
     let scene = Scene::start().await;
@@ -124,7 +123,7 @@ async fn syntax_error_is_400_on_the_script() {
     scene.app.stop().await;
 }
 
-/// Contract: evaluate 3, 8. A page that replaces what its scripts share cannot change how a result is read.
+/// Contract: evaluate 3, 8. The page replaces what its scripts share.
 #[tokio::test]
 async fn hostile_page_does_not_change_results() {
     let scene = Scene::start().await;
@@ -160,7 +159,7 @@ async fn hostile_page_does_not_change_results() {
     scene.app.stop().await;
 }
 
-/// Contract: evaluate 7. A value that is too large is withheld, and the session stays `ready`.
+/// Contract: evaluate 7. The session stays `ready`.
 #[tokio::test]
 async fn large_value_is_withheld() {
     let scene = Scene::start().await;
@@ -178,7 +177,7 @@ async fn large_value_is_withheld() {
     scene.app.stop().await;
 }
 
-/// Contract: evaluate 9. A script that waits for ever leaves the session `ready` with `on_timeout: return`. An endless loop errors it.
+/// Contract: evaluate 9. With `on_timeout: return` the session stays `ready`. An endless loop errors it.
 #[tokio::test]
 async fn script_that_never_ends_runs_out_of_time() {
     let mut scene = Scene::start().await;
@@ -203,7 +202,7 @@ async fn script_that_never_ends_runs_out_of_time() {
     scene.app.stop().await;
 }
 
-/// Contract: evaluate 11. A dialog of a script has the answer of the policy, or ends the operation early.
+/// Contract: evaluate 11.
 #[tokio::test]
 async fn dialog_of_a_script_is_answered_or_held() {
     let mut scene = Scene::start().await;
@@ -225,7 +224,7 @@ async fn dialog_of_a_script_is_answered_or_held() {
     scene.app.stop().await;
 }
 
-/// Contract: evaluate 12. A script does not run while an agent session holds back submissions.
+/// Contract: evaluate 12. An agent session holds them back.
 #[tokio::test]
 async fn script_does_not_run_while_submissions_are_held() {
     let agent = Agent::start().await;

@@ -1,4 +1,4 @@
-//! `interact`: `type` and `fill` in fields of every kind.
+//! `type` and `fill` in fields of every kind.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ impl Scene {
     }
 }
 
-/// Contract: operations 11. Fields with a picker take values of the form that HTML defines, by `type` and by `fill`.
+/// Contract: operations 11. HTML defines the form of these values.
 #[tokio::test]
 async fn fields_with_a_picker_take_values() {
     let scene = Scene::start().await;
@@ -57,7 +57,7 @@ async fn fields_with_a_picker_take_values() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 11. The caret is where a tap puts it, and the page has the last word.
+/// Contract: operations 11. The page has the last word.
 #[tokio::test]
 async fn type_leaves_the_caret_where_the_page_puts_it() {
     let scene = Scene::start().await;
@@ -104,7 +104,7 @@ async fn type_leaves_the_caret_where_the_page_puts_it() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 11. Editors in frames take text, as a body that is editable or a document in design mode.
+/// Contract: operations 11. The body is editable, or the document is in design mode.
 #[tokio::test]
 async fn editors_in_frames_take_text() {
     let scene = Scene::start().await;
@@ -119,7 +119,7 @@ async fn editors_in_frames_take_text() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 9. `fill` replaces what is there, and fires `input` and `change`.
+/// Contract: operations 9. It fires `input` and `change`.
 #[tokio::test]
 async fn fill_replaces_the_content_of_a_field() {
     let scene = Scene::start().await;
@@ -149,7 +149,7 @@ async fn fill_replaces_the_content_of_a_field() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 12. A long text takes the pauses of the behavioural profile for its first characters only.
+/// Contract: operations 12. Only the first characters have the pauses of the behavioural profile.
 #[tokio::test]
 async fn long_text_is_typed_fast() {
     let scene = Scene::start().await;

@@ -13,7 +13,7 @@ async fn scene_with_a_real_direct_driver() -> Scene {
     Scene::of(App::webkit().set("sessions.direct_driver", "real").start().await).await
 }
 
-/// Contract: operations 26. A search types the query and submits the form.
+/// Contract: operations 26.
 #[tokio::test]
 async fn search_types_and_submits_the_query() {
     let scene = scene_with_a_real_direct_driver().await;
@@ -29,7 +29,6 @@ async fn search_types_and_submits_the_query() {
     assert_eq!(found, json!({"submitted": true, "query_truncated": false, "results_visible": true}));
     assert_eq!(scene.text("#q").await, query);
 
-    // A missing results element is not an error.
     let chosen = json!({"query": "x", "search_selector": "input[name=q]", "wait_for_results_selector": "#nowhere", "timeout_seconds": 1});
     let found = search(chosen).await;
     assert_eq!(found, json!({"submitted": true, "query_truncated": false, "results_visible": false}));
@@ -83,7 +82,7 @@ async fn login_reports_whether_it_succeeded() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 28. Typing that exceeds its time limit submits nothing, reports that, and leaves the session `ready`.
+/// Contract: operations 28. The result reports that, and the session stays `ready`.
 #[tokio::test]
 async fn typing_beyond_its_time_limit_submits_nothing() {
     let app = App::webkit().set("sessions.direct_driver", "real").set("limits.form_work", "700ms");
@@ -113,8 +112,7 @@ async fn typing_beyond_its_time_limit_submits_nothing() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 28. When the browser does not respond within the time of a form and the margin after it, the operation is
-/// a 504 and the session is `errored`.
+/// Contract: operations 28. The time is that of a form and the margin after it.
 #[tokio::test]
 async fn search_in_a_hanging_browser_is_504() {
     let app = App::webkit().set("sessions.direct_driver", "real").set("limits.form_work", "300ms");

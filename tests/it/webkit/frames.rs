@@ -9,14 +9,13 @@ use crate::webkit::Scene;
 use crate::webkit::agents::{Agent, assert_reply_contains, step_statuses};
 
 impl Scene {
-    /// Shows a page with a frame of another origin that has this HTML, and waits until the frame has loaded.
+    /// Waits until the frame has loaded.
     async fn show_with_foreign_frame(&self, page: &str, inner: &str) {
         let frame = self.foreign(&format!("{inner}<p id=loaded>loaded</p>"));
         self.show(&format!("{page}<iframe id=f title=Other src=\"{frame}\" width=360 height=300></iframe>")).await;
         self.wait(json!({"kind": "selector", "selector": "#f >>> #loaded"})).await.expect(200);
     }
 
-    /// URL of a page of another origin with this HTML.
     fn foreign(&self, html: &str) -> String {
         self.written(html).replace("127.0.0.1", "localhost")
     }
@@ -24,8 +23,7 @@ impl Scene {
 
 const CARD: &str = "<label>Card <input id=card></label><button id=pay onclick=\"log.textContent = card.value\">Pay</button><p id=log></p>";
 
-/// Contract: operations 30, 32, 35. Selectors, targets, snapshots, waits and extractions reach a frame of another origin, and
-/// frames in it.
+/// Contract: operations 30, 32, 35. The operations are selectors, targets, snapshots, waits and extractions.
 #[tokio::test]
 async fn operations_reach_frames_of_other_origins() {
     let scene = Scene::start().await;
@@ -48,7 +46,7 @@ async fn operations_reach_frames_of_other_origins() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 31, 33. A frame that loads another page, or is removed, takes its elements with it.
+/// Contract: operations 31, 33. The frame loads another page, or is removed.
 #[tokio::test]
 async fn elements_of_a_replaced_frame_are_gone() {
     let scene = Scene::start().await;
@@ -72,8 +70,7 @@ async fn elements_of_a_replaced_frame_are_gone() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 29. An element is scrolled into view in a frame of another origin that is larger than the viewport, and
-/// in a scrolled part of that frame.
+/// Contract: operations 29.
 #[tokio::test]
 async fn element_in_a_tall_frame_is_scrolled_into_view() {
     let scene = Scene::start().await;
@@ -89,7 +86,7 @@ async fn element_in_a_tall_frame_is_scrolled_into_view() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 30, 35. A page with 500 frames of another origin is read in time.
+/// Contract: operations 30, 35. It has 500 frames.
 #[tokio::test]
 async fn page_with_many_foreign_frames_is_read() {
     let scene = Scene::start().await;
@@ -108,7 +105,7 @@ async fn page_with_many_foreign_frames_is_read() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 35. A page cannot see or shadow what the scripts use, whatever names it gives to its frames and elements.
+/// Contract: operations 35. The names are those of its frames and elements.
 #[tokio::test]
 async fn page_cannot_interfere_by_names() {
     let scene = Scene::start().await;
@@ -130,7 +127,7 @@ async fn page_cannot_interfere_by_names() {
     scene.app.stop().await;
 }
 
-/// Contract: agents 19, 35. A form in a frame of another origin is held, and the approval submits it.
+/// Contract: agents 19, 35. The approval submits the form.
 #[tokio::test]
 async fn form_in_a_foreign_frame_is_held_and_released() {
     let agent = Agent::start().await;

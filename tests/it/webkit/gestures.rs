@@ -1,4 +1,4 @@
-//! `interact`: gestures of a finger and of a mouse, and controls with a state.
+//! Gestures of a finger and of a mouse, and controls with a state.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use crate::support::eventually;
 use crate::webkit::Scene;
 
-/// End of each page: `say` records in `#o`.
+/// `say` records in `#o`.
 const SAY: &str = "<pre id=o></pre><script>function say(x) { o.textContent += x + ' ' }</script>";
 
 const EVENTS: &str = "for (const type of ['pointerdown', 'pointerup', 'touchstart', 'touchend', 'mousedown', 'mouseup', 'mouseover', 'click', 'dblclick', 'contextmenu'])
   b.addEventListener(type, (event) => say(type + (event.pointerType ? ':' + event.pointerType : '') + (event.isTrusted ? '' : '!')));";
 
-/// A box that follows the pointer, by the events `down`, `move` and `up`.
+/// It follows the pointer.
 fn draggable(down: &str, moved: &str, up: &str) -> String {
     format!(
         "<div id=b style='position:absolute;left:20px;top:20px;width:50px;height:50px;background:red;touch-action:none'></div><script>
@@ -50,7 +50,7 @@ impl Scene {
     }
 }
 
-/// Contract: operations 10. Several taps in a row, and a long press.
+/// Contract: operations 10.
 #[tokio::test]
 async fn taps_can_be_double_and_long() {
     let scene = Scene::start().await;
@@ -76,7 +76,7 @@ async fn taps_can_be_double_and_long() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 39. A mouse hovers, and pages see a mouse.
+/// Contract: operations 39. Pages see a mouse.
 #[tokio::test]
 async fn hover_moves_a_mouse() {
     let scene = Scene::start().await;
@@ -87,7 +87,7 @@ async fn hover_moves_a_mouse() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 40. A swipe scrolls what is under the finger.
+/// Contract: operations 40.
 #[tokio::test]
 async fn swipe_scrolls() {
     let scene = Scene::start().await;
@@ -110,7 +110,7 @@ async fn swipe_scrolls() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 41. A drag moves along a path or to an element, with a finger or a mouse.
+/// Contract: operations 41.
 #[tokio::test]
 async fn drag_moves_elements() {
     let scene = Scene::start().await;
@@ -151,7 +151,7 @@ async fn drag_moves_elements() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 42. `check` sets the state of a control and taps it only if it has another one.
+/// Contract: operations 42. The control is tapped only if it has another state.
 #[tokio::test]
 async fn check_sets_the_state_of_a_control() {
     let scene = Scene::start().await;
@@ -178,7 +178,7 @@ async fn check_sets_the_state_of_a_control() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 29, 36. Several options replace the selection, and exact words match a whole text only.
+/// Contract: operations 29, 36.
 #[tokio::test]
 async fn options_and_exact_words() {
     let scene = Scene::start().await;

@@ -1,10 +1,8 @@
-//! The actions `back`, `forward` and `reload`.
-
 use serde_json::{Value, json};
 
 use crate::webkit::{Scene, assert_failed};
 
-/// Contract: operations 37. `back` and `reload` work like the buttons of a browser. Without a page they are 400.
+/// Contract: operations 37. Without a page they are 400.
 #[tokio::test]
 async fn back_and_reload_work_like_browser_buttons() {
     let scene = Scene::start().await;
@@ -49,7 +47,7 @@ async fn back_and_reload_work_like_browser_buttons() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 37. `back` also undoes navigations within a page and navigations that the page started.
+/// Contract: operations 37. The page may have started the navigation.
 #[tokio::test]
 async fn back_undoes_navigation_within_a_page() {
     let scene = Scene::start().await;
@@ -65,7 +63,6 @@ async fn back_undoes_navigation_within_a_page() {
     scene.wait(json!({"kind": "url_matches", "pattern": "/pushed$"})).await.expect(200);
     assert_eq!(back().await, here);
     scene.wait(json!({"kind": "selector", "target": {"text": "popped"}})).await.expect(200);
-    // Navigations of a frame are part of the history as well.
     scene.act(json!({"kind": "tap", "selector": "#inner"})).await.expect(200);
     scene.wait(json!({"kind": "selector", "selector": "iframe >>> #title"})).await.expect(200);
     assert_eq!(back().await, here);
@@ -76,7 +73,7 @@ async fn back_undoes_navigation_within_a_page() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 37; usage 4; events 3. `back` and `reload` count as navigations and fail like navigations.
+/// Contract: operations 37; usage 4; events 3.
 #[tokio::test]
 async fn back_and_reload_count_and_fail_as_navigations() {
     let scene = Scene::start().await;
@@ -104,7 +101,7 @@ async fn back_and_reload_count_and_fail_as_navigations() {
     scene.app.stop().await;
 }
 
-/// A page cannot prevent `back` by further loads or by a `beforeunload` handler.
+/// Nor by a `beforeunload` handler.
 #[tokio::test]
 async fn page_cannot_prevent_back() {
     let scene = Scene::start().await;

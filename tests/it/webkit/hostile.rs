@@ -1,5 +1,4 @@
-//! Hostile pages: a page can harm only its own session. The worker and other sessions are unaffected, and the session can be
-//! destroyed.
+//! A page can harm only its own session.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +15,7 @@ use crate::support::{Answer, App, Builder, eventually};
 use crate::webkit::Scene;
 use crate::webkit::processes::open_files;
 
-/// Hostile pages by name, with the script that each runs shortly after it has loaded.
+/// By name, with the script that each runs shortly after it has loaded.
 const PAGES: &[(&str, &str)] = &[
     ("alerts", "while (true) alert('again')"),
     ("windows", "for (let i = 0; i < 10_000; i++) window.open('/page/nothing'); document.querySelector('#done').textContent = 'done'"),
@@ -39,7 +38,7 @@ const PAGES: &[(&str, &str)] = &[
     ("nothing", ""),
 ];
 
-/// A site with the hostile pages. Dropping this value stops it.
+/// Dropping this value stops it.
 struct Hostile {
     base_url: String,
     _server: JoinSet<()>,
@@ -67,7 +66,6 @@ impl Hostile {
     }
 }
 
-/// Last segment of a path.
 fn last_of(uri: &Uri) -> &str {
     uri.path().rsplit('/').next().unwrap_or_default()
 }
@@ -83,7 +81,7 @@ async fn page(uri: Uri) -> Response {
     Html(html).into_response()
 }
 
-/// A page that redirects to the next one, endlessly.
+/// Endlessly.
 async fn away(uri: Uri) -> Html<String> {
     let step: u64 = last_of(&uri).parse().expect("a number");
     Html(format!("<!doctype html><h1>{step}</h1><script>location.replace('/away/{}')</script>", step + 1))
@@ -103,12 +101,12 @@ async fn worker() -> Response {
     ([(header::CONTENT_TYPE, "text/javascript")], loops).into_response()
 }
 
-/// A WebSocket that stays open until the page closes it.
+/// Open until the page closes it.
 async fn socket(upgrade: WebSocketUpgrade) -> Response {
     upgrade.on_upgrade(async |mut socket| while socket.recv().await.is_some() {})
 }
 
-/// A service with two sessions: the target of the attack, and an unaffected one.
+/// The target of the attack, and an unaffected session.
 struct Attack {
     scene: Scene,
     hostile: Hostile,
@@ -131,14 +129,13 @@ impl Attack {
         self.scene.operate("navigate", json!({"url": url})).await
     }
 
-    /// Waits until the page's script has finished.
     async fn done(&self) {
         let shown = json!({"kind": "selector", "selector": "#done:not(:empty)"});
         let body = json!({"condition": shown, "timeout_ms": 30_000});
         self.scene.operate("wait", body).await.expect(200);
     }
 
-    /// Asserts that the other session works, destroys the attacked session, and creates another.
+    /// The other session works, the attacked one can be destroyed, and another one created.
     async fn survive(&mut self) {
         let Self { scene, bystander, .. } = self;
         let (client, url) = (&scene.client, scene.site.url("/"));
@@ -182,7 +179,7 @@ async fn hostile_page_affects_only_its_own_session() {
     attack.end().await;
 }
 
-/// A page cannot prevent a navigation by repeated loads, downloads or `stop()`.
+/// By repeated loads, downloads or `stop()`.
 #[tokio::test]
 async fn page_cannot_prevent_navigation() {
     let mut attack = Attack::start().await;
@@ -193,7 +190,6 @@ async fn page_cannot_prevent_navigation() {
         let arrived = attack.scene.visit("/redirect?to=/list").await.body;
         assert_eq!((&arrived["status"], &arrived["final_url"]), (&json!(200), &json!(attack.scene.site.url("/list"))));
         assert_eq!(attack.scene.text("#price").await, "Price: $1,234.50", "the navigation away from {page} failed");
-        // The interrupted loads do not affect the next pages.
         assert_eq!(attack.scene.visit("/").await.body["status"], 200);
         attack.scene.act(json!({"kind": "tap", "selector": "#button"})).await.expect(200);
         assert_eq!(attack.scene.text("#button").await, "trusted");
@@ -203,8 +199,7 @@ async fn page_cannot_prevent_navigation() {
     attack.end().await;
 }
 
-/// Contract: operations 8. A page that keeps changing its fragment cannot prevent a navigation, and the load that it interrupts
-/// is not taken for a download.
+/// Contract: operations 8. The load that it interrupts is not taken for a download.
 #[tokio::test]
 async fn changing_fragment_does_not_prevent_navigation() {
     let attack = Attack::start().await;
@@ -220,8 +215,7 @@ async fn changing_fragment_does_not_prevent_navigation() {
     attack.end().await;
 }
 
-/// The number of a session's connections is limited by `worker.session_connections`, also when the process may open few files.
-/// Further connections wait and do not affect other sessions.
+/// The limit is `worker.session_connections`, also when the process may open few files. Further connections wait.
 #[tokio::test]
 async fn sockets_of_a_page_are_limited_by_its_session() {
     let app = App::webkit().files(1_024, 2_048).set("worker.max_sessions", "40");
@@ -245,7 +239,7 @@ async fn sockets_of_a_page_are_limited_by_its_session() {
     attack.end().await;
 }
 
-/// Contract: operations 19. The URL and title of a page are truncated, and the state reports that.
+/// Contract: operations 19. The state reports the truncation.
 #[tokio::test]
 async fn url_of_thirty_megabytes_is_truncated() {
     let mut attack = Attack::start().await;

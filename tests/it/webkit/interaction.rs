@@ -1,5 +1,3 @@
-//! `interact`: touches, keys and scrolling.
-
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -7,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::eventually;
 use crate::webkit::{Scene, assert_failed};
 
-/// Contract: operations 10. A tap is a trusted touch with its effects.
+/// Contract: operations 10.
 #[tokio::test]
 async fn tap_sends_trusted_touch_events() {
     let scene = Scene::start().await;
@@ -39,7 +37,7 @@ async fn tap_sends_trusted_touch_events() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 4, 11. The text arrives unchanged, whatever it contains, and no part of it is executed.
+/// Contract: operations 4, 11. No part of the text is executed.
 #[tokio::test]
 async fn typed_text_arrives_unchanged() {
     let scene = Scene::start().await;
@@ -47,7 +45,6 @@ async fn typed_text_arrives_unchanged() {
     let text = "first line\nsecond: 日本語 한국어 Ελλάδα\nthird: 🙂 👩‍🚀 \u{1F1E9}\u{1F1EA}";
     let secret = "correct-horse-battery-staple-§5";
 
-    // Keys are trusted as well, with the requested delay.
     scene.visit("/form").await;
     let slow = json!({"kind": "type", "selector": "#name", "text": "abcdef", "delay_ms": 100, "sensitive": true});
     let typed = scene.act(slow).await.expect(200).body;
@@ -73,7 +70,6 @@ async fn typed_text_arrives_unchanged() {
     scene.app.stop().await;
 }
 
-/// Asserts that sensitive text is neither logged nor stored in clear text.
 pub async fn assert_nowhere_in_clear(scene: &Scene, secrets: &[&str]) {
     let rows: Vec<String> = sqlx::query_scalar(
         "select i::text from intents i union all select convert_from(job, 'UTF8') from apalis.jobs
@@ -92,7 +88,7 @@ pub async fn assert_nowhere_in_clear(scene: &Scene, secrets: &[&str]) {
     }
 }
 
-/// Contract: operations 13. A key goes to the focused element. An unknown key is 400, and the session stays `ready`.
+/// Contract: operations 13. An unknown key is 400, and the session stays `ready`.
 #[tokio::test]
 async fn press_sends_a_key_to_the_focused_element() {
     let scene = Scene::start().await;
@@ -116,7 +112,7 @@ async fn press_sends_a_key_to_the_focused_element() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 14. The page or an element scrolls by CSS pixels. Positive values are down and right.
+/// Contract: operations 14. Deltas are in CSS pixels. Positive values are down and right.
 #[tokio::test]
 async fn page_and_elements_scroll_by_deltas() {
     let scene = Scene::start().await;
@@ -139,8 +135,7 @@ async fn page_and_elements_scroll_by_deltas() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 1, 4. An invalid selector is a 400 on its field, and the session stays `ready`. No part of it is
-/// executed.
+/// Contract: operations 1, 4. The session stays `ready`. No part of it is executed.
 #[tokio::test]
 async fn invalid_selector_is_400() {
     let scene = Scene::start().await;
@@ -164,8 +159,7 @@ async fn invalid_selector_is_400() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 15. An element that does not appear is a timeout, which errors the session unless the caller set
-/// `on_timeout` to `return`.
+/// Contract: operations 15. The session errors unless the caller set `on_timeout` to `return`.
 #[tokio::test]
 async fn missing_element_is_a_timeout() {
     let mut scene = Scene::start().await;

@@ -19,12 +19,11 @@ const WHITE: [u8; 3] = [255, 255, 255];
 const GREEN: [u8; 3] = [0, 128, 0];
 const RED: [u8; 3] = [255, 0, 0];
 
-/// A white page with a box whose class sets its colour.
+/// The box's class sets its colour.
 const BOX: &str = "<style>body { margin: 0; background: white } #box { position: absolute; left: 40px; top: 60px;
     width: 80px; height: 80px; background: green } #box.red { background: red }</style><div id=box></div>";
 
-/// Contract: live 1, 2, 4, 17, 18. The first picture is the whole view, and later ones are changed parts. When the page stops
-/// changing, a sharp picture follows, and then none.
+/// Contract: live 1, 2, 4, 17, 18. The first picture is the whole view.
 #[tokio::test]
 async fn view_sends_changes_and_then_a_sharp_picture() {
     let scene = Scene::start().await;
@@ -69,7 +68,7 @@ async fn view_sends_changes_and_then_a_sharp_picture() {
     scene.app.stop().await;
 }
 
-/// Contract: live 1. Captures of a browser do not change while it is watched, nor afterwards.
+/// Contract: live 1.
 #[tokio::test]
 async fn captures_do_not_change_while_watched() {
     let scene = Scene::start().await;
@@ -85,13 +84,12 @@ async fn captures_do_not_change_while_watched() {
     assert!(before.is_string() && capture().await == before);
     drop(viewer);
     assert!(capture().await == before);
-    // A later viewer sees the same picture.
     let mut viewer = Viewer::watch(&scene.app, &scene.client, &scene.session).await;
     viewer.until("green", |viewer| viewer.shows((80, 100), GREEN).then_some(())).await;
     scene.app.stop().await;
 }
 
-/// Contract: live 3. A viewer that acknowledges nothing receives two pictures, and other viewers receive all of them.
+/// Contract: live 3. It receives two pictures.
 #[tokio::test]
 async fn stalled_viewer_does_not_slow_others() {
     let scene = Scene::start().await;
@@ -107,7 +105,6 @@ async fn stalled_viewer_does_not_slow_others() {
     viewer.until("twenty pictures", |viewer| (viewer.pictures >= 20).then_some(())).await;
     stalled.read_for(Duration::from_millis(200)).await;
     assert_eq!(stalled.pictures, 2);
-    // The next picture after an acknowledgement is a new one.
     stalled.acknowledges = true;
     let last = stalled.last.expect("a picture").0.seq;
     stalled.send(json!({"type": "ack", "seq": last})).await;
@@ -117,7 +114,7 @@ async fn stalled_viewer_does_not_slow_others() {
     scene.app.stop().await;
 }
 
-/// Contract: live 6, 20. A view ends with its session.
+/// Contract: live 6, 20.
 #[tokio::test]
 async fn view_ends_with_its_session() {
     let mut scene = Scene::start().await;
@@ -127,7 +124,6 @@ async fn view_ends_with_its_session() {
     scene.client.delete(&format!("/v1/sessions/{}", scene.session)).await.expect(204);
     assert_eq!(viewer.until_closed().await, Some(4000));
 
-    // A view also ends when its browser is killed.
     scene.session = scene.client.session().await;
     scene.show(BOX).await;
     let mut viewer = Viewer::watch(&scene.app, &scene.client, &scene.session).await;
@@ -146,15 +142,13 @@ async fn view_ends_with_its_session() {
     scene.app.stop().await;
 }
 
-/// Kills all web processes.
 pub fn kill_page(app: &App) {
     for pid in app.processes("WebKitWebProces") {
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).expect("a process");
     }
 }
 
-/// Contract: live 1, 3. A hanging page stays visible with its last picture. Viewers stay connected, and input is rejected as
-/// `unresponsive`.
+/// Contract: live 1, 3. The last picture stays. Input is rejected as `unresponsive`.
 #[tokio::test]
 async fn hanging_page_stays_visible() {
     let scene = Scene::start().await;
@@ -184,8 +178,7 @@ async fn hanging_page_stays_visible() {
     scene.app.stop().await;
 }
 
-/// Contract: live 5, 20, 27. The limit of viewers does not block a controller. A view counts as a connection of its address, and
-/// a viewer that floods the connection is disconnected.
+/// Contract: live 5, 20, 27. A view counts as a connection of its address, and a viewer that floods it is disconnected.
 #[tokio::test]
 async fn viewers_leave_capacity_for_controllers() {
     let app = App::webkit().set("server.max_connections", "64").set("server.max_connections_per_address", "8");

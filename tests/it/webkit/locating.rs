@@ -1,5 +1,4 @@
-//! Operations of agents that have no route: locating elements by a description, and holding form submissions until the account
-//! owner approves them.
+//! Operations without a route: locating elements by a description, and holding form submissions for approval.
 
 use std::time::Duration;
 
@@ -16,10 +15,10 @@ use crate::support::eventually;
 use crate::support::records::uuid_of;
 use crate::webkit::Scene;
 
-/// An agent that acts for a customer.
+/// Acts for a customer.
 struct AgentScene {
     scene: Scene,
-    /// A second session. Its operations wake the worker, which then also runs the operations that wait.
+    /// Its operations wake the worker, which then also runs the operations that wait.
     other: String,
 }
 
@@ -66,7 +65,6 @@ impl AgentScene {
         self.locate(LocateBy::Described { role: role.map(ToOwned::to_owned), words: words.to_owned() }).await
     }
 
-    /// Runs an action with or without holding form submissions.
     async fn act_holding(&self, action: Action, hold: bool) -> Interacted {
         let interact = Interact::parse(action, Some(10_000), OnTimeout::Return, &Limits::default()).expect("an action");
         let operation = Operation::Interact(Interact { hold_submissions: hold, ..interact });
@@ -82,7 +80,7 @@ fn names(located: &Located) -> Vec<&str> {
     located.matches.iter().map(|found| found.description.as_str()).collect()
 }
 
-/// An exact name has precedence over a partial one, a control over a text, and the described role over others.
+/// The name can be partial, a control precedes a text, and the described role precedes others.
 #[tokio::test]
 async fn description_locates_the_expected_element() {
     let acting = AgentScene::start().await;
@@ -137,8 +135,7 @@ async fn description_locates_the_expected_element() {
     acting.scene.app.stop().await;
 }
 
-/// However a page submits a form while submissions are held, the form is not sent and the result reports it. Afterwards forms can
-/// be submitted again.
+/// The page submits the form in several ways. Afterwards forms can be submitted again.
 #[tokio::test]
 async fn forms_are_not_submitted_while_held() {
     let acting = AgentScene::start().await;

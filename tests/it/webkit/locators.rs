@@ -1,10 +1,10 @@
-//! Targets: elements located by role, name, label, text and placeholder.
+//! Elements located by role, name, label, text and placeholder.
 
 use serde_json::{Value, json};
 
 use crate::webkit::Scene;
 
-/// Controls that log the tapped element.
+/// They log the tapped element.
 const CONTROLS: &str = "<p id=log></p><button>Sign   In</button><button hidden>Sign in</button><a href='#x'>Sign in later</a>
     <label for=mail>E-mail   address</label><input id=mail><input aria-label='Second field'><span id=l>Third</span><input aria-labelledby=l>
     <input placeholder='Find shoes'><div><p>Some <b>bold words</b> here</p></div><input type=button value='Push me'>
@@ -12,7 +12,7 @@ const CONTROLS: &str = "<p id=log></p><button>Sign   In</button><button hidden>S
     document.querySelector('#log').textContent = event.target.value || event.target.id || event.target.getAttribute('aria-label') || event.target.getAttribute('aria-labelledby')
     || event.target.placeholder || event.target.textContent })</script>";
 
-/// Contract: operations 29, 30. The text of a target matches a part of the compared text, ignoring case and white space.
+/// Contract: operations 29, 30. A part of the text matches, ignoring case and white space.
 #[tokio::test]
 async fn target_matches_role_name_label_and_text() {
     let scene = Scene::start().await;
@@ -47,7 +47,7 @@ async fn target_matches_role_name_label_and_text() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 30. Words are compared without case, compatibility forms and characters that are not shown.
+/// Contract: operations 30.
 #[tokio::test]
 async fn words_match_in_every_unicode_form() {
     let scene = Scene::start().await;
@@ -100,7 +100,7 @@ async fn words_match_in_every_unicode_form() {
     scene.app.stop().await;
 }
 
-/// Elements that are shown without a box of their own, the target that each of them matches, and whether a selector finds it visible.
+/// With the target that each matches, and whether a selector finds it visible.
 const BOXLESS: [(&str, &str, bool); 14] = [
     ("<button id=it style='display:contents'><span>Go</span></button>", "button", true),
     ("<a id=it href='#x' style='display:contents'>Go</a>", "link", true),
@@ -148,8 +148,7 @@ const BOXLESS: [(&str, &str, bool); 14] = [
     ),
 ];
 
-/// Contract: operations 16, 30, 34. Elements without a box of their own match targets and waits, and are in the snapshot with their
-/// state. A hidden toggle is visible for targets, and for selectors it is not.
+/// Contract: operations 16, 30, 34. A hidden toggle is visible for targets, and for selectors it is not.
 #[tokio::test]
 async fn elements_without_a_box_match_and_are_shown() {
     let scene = Scene::start().await;
@@ -174,7 +173,7 @@ async fn elements_without_a_box_match_and_are_shown() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 16, 30. Content that no user sees does not make its element visible.
+/// Contract: operations 16, 30.
 #[tokio::test]
 async fn hidden_elements_without_a_box_do_not_match() {
     let scene = Scene::start().await;
@@ -200,8 +199,7 @@ async fn hidden_elements_without_a_box_do_not_match() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 31. When several elements match, no action is performed. The 400 lists up to five candidates, each with a
-/// selector that matches only it.
+/// Contract: operations 31. The 400 lists up to five candidates, each with a selector that matches only it.
 #[tokio::test]
 async fn ambiguous_target_is_400_with_candidates() {
     let scene = Scene::start().await;
@@ -244,7 +242,7 @@ async fn ambiguous_target_is_400_with_candidates() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 31. The service waits for an element that does not match yet, as with a selector.
+/// Contract: operations 31.
 #[tokio::test]
 async fn target_without_match_is_waited_for() {
     let scene = Scene::start().await;
@@ -263,7 +261,7 @@ async fn target_without_match_is_waited_for() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 31. An extraction uses the first match, and a list uses all matches.
+/// Contract: operations 31. A list uses all matches.
 #[tokio::test]
 async fn extraction_by_target_uses_matches() {
     let scene = Scene::start().await;
@@ -286,7 +284,6 @@ async fn extraction_by_target_uses_matches() {
     scene.app.stop().await;
 }
 
-/// Locating a target on an extremely large page ends in time.
 #[tokio::test]
 async fn target_is_found_on_a_huge_page() {
     let scene = Scene::start().await;

@@ -9,7 +9,7 @@ const MENU: &str = "<label>Size <select id=size><option value=''>Choose<option v
     <select id=off disabled><option>x</select><p id=log></p><script>for (const type of ['input', 'change']) addEventListener(type, event => {
     document.querySelector('#log').textContent += `${event.type}:${[...event.target.selectedOptions].map(o => o.value)}${event.bubbles ? '' : '!'} ` })</script>";
 
-/// Contract: operations 36. An option is selected by its value or its label, and the page receives the events of a user's choice.
+/// Contract: operations 36. The events are those of a user's choice.
 #[tokio::test]
 async fn option_is_selected_by_value_or_label() {
     let scene = Scene::start().await;
@@ -37,7 +37,7 @@ async fn option_is_selected_by_value_or_label() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 36. For an option that does not exist, the error lists the available ones.
+/// Contract: operations 36.
 #[tokio::test]
 async fn unknown_option_is_400_with_available_options() {
     let scene = Scene::start().await;

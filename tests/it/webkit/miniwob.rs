@@ -21,10 +21,9 @@ use tokio::task::JoinSet;
 use super::text;
 use crate::support::{App, Client};
 
-/// A task: its page, and a template that writes the message from the page's sentence.
+/// Page and template of the message.
 type Task = (&'static str, fn(&str) -> String);
 
-/// Minimum share of successful runs.
 const SHARE: f64 = 0.9;
 
 const TASKS: [Task; 27] = [
@@ -113,18 +112,16 @@ fn field_and_submit(text: &str) -> String {
     format!("type \"{text}\" into the text field, then tap the \"Submit\" button")
 }
 
-/// Texts in quotes.
 fn quoted(asked: &str) -> Vec<&str> {
     asked.split('"').skip(1).step_by(2).collect()
 }
 
-/// Text between two markers.
 fn between<'a>(asked: &'a str, before: &str, behind: &str) -> &'a str {
     let (_, rest) = asked.split_once(before).unwrap_or_else(|| unreachable!("{before} is in {asked}"));
     rest.split_once(behind).unwrap_or_else(|| unreachable!("{behind} is in {rest}")).0
 }
 
-/// Contract: agent-grammar. Messages in plain words complete the tasks of small pages.
+/// Contract: agent-grammar. The messages are in plain words.
 #[tokio::test]
 async fn agent_plays_miniwob() {
     let seeds: Option<u32> = std::env::var("KITFLEET_TEST_MINIWOB").ok().map(|seeds| seeds.parse().expect("a number"));
@@ -153,7 +150,7 @@ async fn agent_plays_miniwob() {
     app.stop().await;
 }
 
-/// Runs one task. Returns the reward of the page and a log.
+/// Returns the reward of the page and a log.
 async fn play(client: &Client, agent: &Value, url: &str, template: fn(&str) -> String) -> (f64, String) {
     let session = agent["session_id"].as_str().expect("an id");
     client.navigate(session, url).await.expect(200);
@@ -189,7 +186,7 @@ async fn play(client: &Client, agent: &Value, url: &str, template: fn(&str) -> S
     (reward.as_str().and_then(|reward| reward.parse().ok()).unwrap_or_default(), told)
 }
 
-/// A server for the pages of the `MiniWoB` package. Dropping this value stops it.
+/// For the `MiniWoB` package. Dropping this value stops it.
 struct Pages {
     base_url: String,
     _server: JoinSet<()>,
@@ -215,7 +212,7 @@ impl Pages {
     }
 }
 
-/// A file of the package. The query of a task's address seeds its random numbers.
+/// The query of a task's address seeds its random numbers.
 async fn page(State(folder): State<Arc<PathBuf>>, request: Request) -> Response {
     let path = folder.join(request.uri().path().trim_start_matches('/'));
     let Ok(content) = tokio::fs::read(&path).await else { return StatusCode::NOT_FOUND.into_response() };

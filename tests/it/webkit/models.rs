@@ -10,7 +10,6 @@ use crate::support::people::ENCRYPTION_KEY;
 use crate::support::{App, Client, Site, eventually};
 use crate::webkit::text;
 
-/// A customer with a provider key and an agent session.
 struct Scene {
     provider: ModelProvider,
     app: App,
@@ -35,7 +34,7 @@ impl Scene {
         self.client.navigate(&self.driver, url.as_str()).await.expect(200);
     }
 
-    /// Sends a message. The double responds with these tool calls, one per request, and without any it refuses.
+    /// The double responds with these tool calls, one per request, and without any it refuses.
     async fn say(&self, message: &str, calls: &[Value]) -> Value {
         for call in calls {
             self.provider.answer(Reply::Json(200, anthropic_call(call)));
@@ -43,14 +42,12 @@ impl Scene {
         self.client.tell(&self.agent, "message", json!({"message": message})).await.expect(200).body
     }
 
-    /// Last message that the model received.
     fn last_message(&self) -> String {
         let last = self.provider.asked().pop().expect("a request");
         let messages = last.body["messages"].as_array().expect("messages").clone();
         messages.last().and_then(|message| message["content"].as_str()).expect("a text").to_owned()
     }
 
-    /// Ref of this line in the last message to the model.
     fn ref_of(&self, line: &str) -> String {
         let told = self.last_message();
         let rest = told.split_once(&format!("{line} [ref=")).unwrap_or_else(|| panic!("no {line} in {told}")).1;
@@ -65,9 +62,7 @@ const SHOP: &str = r#"<title>Shop</title><h1>Shop</h1>
     <button onclick="document.querySelector('h1').textContent = 'Welcome ' + document.querySelector('#name').value">Go in</button>
     <form action="/plain"><button>Next</button></form> <a href="/plain">Sale</a>"#;
 
-/// Contract: byok 11, 14, 17 to 20. The model identifies elements by refs, its steps are executed as touches, and it sees their
-/// results, but no passwords. A navigation that only the page suggested requires approval. So does a step that submits a form,
-/// whatever the model says.
+/// Contract: byok 11, 14, 17 to 20. The model identifies elements by refs, and sees the results of its steps, but no passwords.
 #[tokio::test]
 async fn model_steps_suggested_by_the_page_need_approval() {
     let scene = Scene::start().await;
@@ -112,8 +107,7 @@ async fn model_steps_suggested_by_the_page_need_approval() {
     scene.app.stop().await;
 }
 
-/// Contract: agents 34, 35; byok 19, 20. A form behind a tap of the model waits for approval, and the tap is not repeated. The
-/// reply reports a form that a page submits by itself, whatever the model says.
+/// Contract: agents 34, 35; byok 19, 20. The tap is not repeated after the approval.
 #[tokio::test]
 async fn form_behind_a_step_of_a_model_is_held() {
     let scene = Scene::start().await;
@@ -141,8 +135,7 @@ async fn form_behind_a_step_of_a_model_is_held() {
     scene.app.stop().await;
 }
 
-/// Contract: byok 11, 18. Of a page with very many controls the model sees the first ones and can use them. An empty page is
-/// reported as such.
+/// Contract: byok 11, 18. The model sees the first controls of a page with very many.
 #[tokio::test]
 async fn page_text_for_the_model_is_limited() {
     let scene = Scene::start().await;
@@ -173,8 +166,7 @@ fn statuses(turn: &Value) -> Vec<&str> {
     turn["intents"].as_array().expect("steps").iter().map(|step| step["status"].as_str().expect("a status")).collect()
 }
 
-/// Contract: byok 28. Text that one page has shown is not entered into another page, whole or in parts, without the customer's
-/// approval.
+/// Contract: byok 28. The text can be whole or in parts.
 #[tokio::test]
 async fn text_of_one_page_on_another_needs_approval() {
     let scene = Scene::start().await;
@@ -227,7 +219,7 @@ async fn text_of_one_page_on_another_needs_approval() {
     scene.app.stop().await;
 }
 
-/// Contract: byok 28. Keys that go into a frame of another site count as input to that site, whatever page contains the frame.
+/// Contract: byok 28. The page around the frame makes no difference.
 #[tokio::test]
 async fn keys_into_a_cross_site_frame_need_approval() {
     let scene = Scene::start().await;
@@ -246,7 +238,7 @@ async fn keys_into_a_cross_site_frame_need_approval() {
     scene.app.stop().await;
 }
 
-/// Contract: agents 48; byok 11, 28. A model sees a dialog instead of the page, and answers it.
+/// Contract: agents 48; byok 11, 28. The model sees the dialog instead of the page.
 #[tokio::test]
 async fn model_answers_a_dialog() {
     let scene = Scene::start().await;

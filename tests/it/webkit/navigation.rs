@@ -11,7 +11,7 @@ use crate::support::app::free_port;
 use crate::support::{App, Site, eventually};
 use crate::webkit::{Scene, assert_failed, until_status};
 
-/// Contract: operations 6. `url` is the requested URL, and `final_url` is the URL after redirects.
+/// Contract: operations 6.
 #[tokio::test]
 async fn navigation_follows_redirects() {
     let scene = Scene::start().await;
@@ -33,8 +33,7 @@ async fn navigation_follows_redirects() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 7, 18. A response with an HTTP error is a successful navigation with that status, and the error in
-/// `page_state` has the kind `http`.
+/// Contract: operations 7, 18. The error in `page_state` has the kind `http`.
 #[tokio::test]
 async fn http_error_page_loads_with_its_status() {
     let scene = Scene::start().await;
@@ -56,8 +55,7 @@ async fn http_error_page_loads_with_its_status() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 6. `domcontentloaded` does not wait for images, `load` does, and `networkidle` also waits for later
-/// requests of the page.
+/// Contract: operations 6. `networkidle` also waits for later requests of the page.
 #[tokio::test]
 async fn navigation_waits_for_the_requested_load_event() {
     let scene = Scene::start().await;
@@ -85,7 +83,7 @@ async fn navigation_waits_for_the_requested_load_event() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 6. Streams, long polling and beacons do not keep a page busy. Other requests are waited for beside them.
+/// Contract: operations 6. Other requests are waited for beside them.
 #[tokio::test]
 async fn network_is_idle_beside_a_stream() {
     let scene = Scene::start().await;
@@ -118,8 +116,7 @@ async fn network_is_idle_beside_a_stream() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 3. With `on_timeout: return` a navigation that times out returns what is known, and the session stays
-/// `ready`.
+/// Contract: operations 3. With `on_timeout: return` the response has the state so far.
 #[tokio::test]
 async fn navigation_that_times_out_can_keep_the_session() {
     let scene = Scene::start().await;
@@ -158,7 +155,7 @@ async fn navigation_that_times_out_can_keep_the_session() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 7. With `on_failure: return` a navigation that fails returns the error, and the session stays `ready`.
+/// Contract: operations 7. With `on_failure: return` the response has the error.
 #[tokio::test]
 async fn failed_navigation_can_keep_the_session() {
     let scene = Scene::start().await;
@@ -209,7 +206,7 @@ async fn failed_navigation_can_keep_the_session() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 7, 37. A response without a page leaves the previous page in place, whatever `on_failure` is.
+/// Contract: operations 7, 37. This holds for every `on_failure`.
 #[tokio::test]
 async fn response_without_a_page_keeps_the_session() {
     let mut scene = Scene::start().await;
@@ -268,8 +265,7 @@ async fn response_without_a_page_keeps_the_session() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 7; sessions 15. A failed navigation is a 502. It errors the session, frees its slot, and publishes one
-/// event.
+/// Contract: operations 7; sessions 15. The failure is a 502, and publishes one event.
 #[tokio::test]
 async fn failed_navigation_errors_the_session() {
     let app = App::webkit().start().await;
@@ -298,7 +294,7 @@ async fn failed_navigation_errors_the_session() {
     app.stop().await;
 }
 
-/// Contract: sessions 16. A page that never finishes loading is a 504, because of its server or because of its script.
+/// Contract: sessions 16. The cause can be its server or its script.
 #[tokio::test]
 async fn page_that_never_finishes_loading_is_504() {
     let mut scene = Scene::start().await;
@@ -313,7 +309,7 @@ async fn page_that_never_finishes_loading_is_504() {
     scene.app.stop().await;
 }
 
-/// Contract: sessions 16. A page in an endless loop delays neither the responses of operations nor the deletion of the session.
+/// Contract: sessions 16. Responses of operations are not delayed either.
 #[tokio::test]
 async fn page_in_an_endless_loop_does_not_block_deletion() {
     let mut scene = Scene::start().await;
@@ -387,7 +383,7 @@ async fn late_page_load_sends_one_request() {
     scene.app.stop().await;
 }
 
-/// A session has no user who could close a dialog, name a file or look at another window. None of them blocks a page.
+/// A session has no user who could close a dialog, name a file or look at another window.
 #[tokio::test]
 async fn dialogs_popups_and_downloads_do_not_block_a_page() {
     let scene = Scene::start().await;

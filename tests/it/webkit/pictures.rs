@@ -1,4 +1,4 @@
-//! `capture`: pictures of elements, formats, scales and the layout of PDFs (contract: operations 22, 23, 50, 51).
+//! Pictures of elements, formats, scales and the layout of PDFs (contract: operations 22, 23, 50, 51).
 
 use std::io::Cursor;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::webkit::Scene;
 
-/// Size of a PNG, and the colours of its corners and its centre.
+/// Colours of the corners and the centre.
 fn png(bytes: &[u8]) -> (u32, u32, [[u8; 3]; 3]) {
     let mut reader = png::Decoder::new(Cursor::new(bytes)).read_info().expect("a PNG");
     let (width, height) = (reader.info().width, reader.info().height);
@@ -27,7 +27,6 @@ fn jpeg_size(bytes: &[u8]) -> (u32, u32) {
     (u32::try_from(width).expect("small"), u32::try_from(height).expect("small"))
 }
 
-/// Size of a lossy WebP.
 fn webp_size(bytes: &[u8]) -> (u32, u32) {
     assert_eq!((&bytes[..4], &bytes[8..16]), (b"RIFF".as_slice(), b"WEBPVP8 ".as_slice()));
     let side = |at: usize| u32::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]) & 0x3fff);
@@ -36,7 +35,7 @@ fn webp_size(bytes: &[u8]) -> (u32, u32) {
 
 const RED: [u8; 3] = [255, 0, 0];
 
-/// Contract: operations 50. A picture of an element has its size, and the page stays where it is scrolled to.
+/// Contract: operations 50. The scroll position stays.
 #[tokio::test]
 async fn element_is_captured_where_it_is() {
     let scene = Scene::start().await;
@@ -76,7 +75,7 @@ async fn element_is_captured_where_it_is() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 50. An element that is taller than the viewport, or than WebKit's largest picture, is complete.
+/// Contract: operations 50. It is taller than the viewport, or than WebKit's largest picture.
 #[tokio::test]
 async fn tall_element_is_complete() {
     let mut scene = Scene::start().await;
@@ -96,7 +95,7 @@ async fn tall_element_is_complete() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 50. An element that does not appear, or has no area, is a 400 that names the member, after a short wait.
+/// Contract: operations 50. The error follows after a short wait and names the member.
 #[tokio::test]
 async fn element_without_an_area_is_400() {
     let scene = Scene::start().await;
@@ -115,7 +114,7 @@ async fn element_without_an_area_is_400() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 51. JPEG and WebP, with a quality, and pictures with one pixel for each CSS pixel.
+/// Contract: operations 51.
 #[tokio::test]
 async fn picture_has_the_format_and_the_scale_of_the_request() {
     let scene = Scene::start().await;
@@ -143,7 +142,7 @@ async fn picture_has_the_format_and_the_scale_of_the_request() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 51. A picture beyond the sides of its format is a 502 that says so, and the session stays `ready`.
+/// Contract: operations 51. The session stays `ready`.
 #[tokio::test]
 async fn picture_beyond_the_sides_of_its_format_is_502() {
     let scene = Scene::start().await;
@@ -158,7 +157,7 @@ async fn picture_beyond_the_sides_of_its_format_is_502() {
     scene.app.stop().await;
 }
 
-/// The first page size of a PDF, in points.
+/// In points.
 fn page_size(pdf: &[u8]) -> (f64, f64) {
     let text = String::from_utf8_lossy(pdf);
     let from = text.find("/MediaBox").expect("a page size");
@@ -171,7 +170,7 @@ fn page_size(pdf: &[u8]) -> (f64, f64) {
     (sides[2], sides[3])
 }
 
-/// Contract: operations 51. A PDF has the paper and the orientation of the request.
+/// Contract: operations 51.
 #[tokio::test]
 async fn pdf_has_the_paper_of_the_request() {
     let scene = Scene::start().await;

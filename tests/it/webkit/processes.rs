@@ -1,5 +1,3 @@
-//! Information of the kernel about the processes of a service.
-
 use std::collections::HashMap;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -15,7 +13,6 @@ pub struct Listener {
     pub address: SocketAddr,
 }
 
-/// Descendants of a process with this name.
 pub fn below(root: Pid, name: &str) -> Vec<Pid> {
     // The kernel stores 15 characters of a name.
     let short: String = name.chars().take(15).collect();
@@ -39,7 +36,7 @@ pub fn parent_of(pid: Pid) -> Pid {
     Pid::from_raw(parent.trim().parse().expect("a process id"))
 }
 
-/// Identifier of a namespace of a process, or `None` when the process has ended.
+/// `None` when the process has ended.
 pub fn namespace(pid: Pid, kind: &str) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/{kind}")).ok()
 }
@@ -48,7 +45,7 @@ fn comm(pid: Pid) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
 }
 
-/// Number of ended children that the process has not waited for.
+/// The process has not waited for these ended children.
 pub fn zombies_of(parent: Pid) -> usize {
     let entries = fs::read_dir("/proc").expect("/proc").flatten();
     let is_zombie = |pid: i32| {
@@ -59,12 +56,11 @@ pub fn zombies_of(parent: Pid) -> usize {
     entries.filter_map(|entry| is_zombie(entry.file_name().to_str()?.parse().ok()?)).filter(|zombie| *zombie).count()
 }
 
-/// Number of open files of a process.
 pub fn open_files(pid: Pid) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).expect("the process runs").count()
 }
 
-/// TCP ports on which the service's processes listen, in the network namespace of the process `of`.
+/// Ports of the service's processes in the network namespace of the process `of`.
 pub fn listeners(app: &App, of: Pid) -> Vec<Listener> {
     app.marked()
         .into_iter()
@@ -82,7 +78,7 @@ pub fn listeners(app: &App, of: Pid) -> Vec<Listener> {
         .collect()
 }
 
-/// Listening sockets in the network namespace of a process, by inode.
+/// In the network namespace of a process, by inode.
 fn listening_inodes(pid: Pid) -> HashMap<String, SocketAddr> {
     const LISTEN: &str = "0A";
     ["tcp", "tcp6"]
@@ -99,7 +95,7 @@ fn listening_inodes(pid: Pid) -> HashMap<String, SocketAddr> {
         .collect()
 }
 
-/// Parses the kernel's format: hexadecimal 32-bit words in the byte order of the machine.
+/// Hexadecimal 32-bit words in the byte order of the machine.
 fn socket_address(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
     let words = (0..ip.len()).step_by(8).map(|at| u32::from_str_radix(ip.get(at..at + 8)?, 16).ok());

@@ -1,5 +1,3 @@
-//! Profiles with real browsers: restore at the start of a session and save at its end.
-
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,7 +14,6 @@ use crate::support::namespaces::{run_on_small_disk, small_disk};
 use crate::support::{App, Client, Role, Site, eventually, given};
 use crate::webkit::{text, until_status};
 
-/// A service, a site, and a customer with a profile.
 pub struct Scene {
     pub app: App,
     site: Site,
@@ -29,7 +26,7 @@ impl Scene {
         Self::of(App::webkit().start().await).await
     }
 
-    /// The same with a separate worker, which can be stopped or killed: process 1.
+    /// Process 1 is a separate worker, which can be stopped or killed.
     async fn with_separate_worker() -> Self {
         Self::of(App::webkit().roles(&[Role::Api, Role::Worker]).start().await).await
     }
@@ -40,7 +37,6 @@ impl Scene {
         Self { app, site, client, profile }
     }
 
-    /// Creates a session with the profile.
     pub async fn launch(&self) -> String {
         self.client.session_with(json!({"profile_id": self.profile})).await
     }
@@ -55,7 +51,7 @@ impl Scene {
         self.until_shown(session, "#done", name).await;
     }
 
-    /// Signs in as Ada in a session that ends, and as Grace in a second one. Returns the second session.
+    /// Ends a session of Ada, and returns one of Grace.
     async fn grace_after_ada(&self) -> String {
         let first = self.launch().await;
         self.sign_in(&first, "ada").await;
@@ -72,7 +68,6 @@ impl Scene {
         .await;
     }
 
-    /// Waits for the page that stores one value of every kind, and asserts its result.
     async fn until_stored(&self, session: &str, wanted: &str) {
         let told = eventually(Duration::from_secs(30), wanted, async || {
             let told = text(&self.client, session, "#result").await;
@@ -82,12 +77,10 @@ impl Scene {
         assert_eq!(told, wanted);
     }
 
-    /// Asserts that the site reads this name from every kind of storage.
     pub async fn assert_remembered(&self, session: &str, name: &str) {
         self.assert_remembered_with(session, name, name).await;
     }
 
-    /// The same for a page that stored the name `left` when it was unloaded.
     async fn assert_remembered_with(&self, session: &str, name: &str, left: &str) {
         self.client.navigate(session, &self.site.url("/remembered")).await;
         self.until_shown(session, "#database", name).await;
@@ -98,7 +91,6 @@ impl Scene {
         assert_eq!(cookies, [format!("login={name}"), format!("visit={name}")]);
     }
 
-    /// Waits for the only `session.profile_save_failed` event and returns its data.
     async fn failed_save(&self) -> Value {
         let told = eventually(Duration::from_mins(1), "the event is published", async || {
             let told: Vec<Value> =
@@ -113,7 +105,7 @@ impl Scene {
         told[0].clone()
     }
 
-    /// Contract: events 6. Asserts the data of the event for a failed save.
+    /// Contract: events 6.
     async fn assert_not_saved(&self, session: &str, reason: &str) {
         let mut told = self.failed_save().await;
         let detail = told.as_object_mut().expect("an object").remove("detail");
@@ -126,7 +118,6 @@ impl Scene {
         assert_eq!(self.app.count("select count(*) from events where type = 'session.profile_save_failed'").await, 0);
     }
 
-    /// Generation of the session whose state is stored.
     async fn stored_generation(&self) -> i64 {
         sqlx::query_scalar("select stored_generation from profiles where id = $1")
             .bind(self.profile.parse::<ProfileId>().expect("an id"))
@@ -142,7 +133,6 @@ impl Scene {
         .await;
     }
 
-    /// Deletes the stored data of sites from the files of all browsers.
     fn remove_sites_files(&self) {
         let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let browsers = entries(self.app.data_dir.path().join("data/browsers")).flat_map(entries);
@@ -152,15 +142,13 @@ impl Scene {
         }
     }
 
-    /// The host process of the only session.
     fn host(&self) -> Pid {
         let [host] = self.app.processes("kitfleet-host")[..] else { unreachable!("one session has one host") };
         host
     }
 }
 
-/// Contract: profiles 8. Cookies, including `HttpOnly` and session cookies, local storage and `IndexedDB` are restored in the
-/// next session, on any worker. Contract: notifications 2. A notification reports the save.
+/// Contract: profiles 8. Cookies include `HttpOnly` and session cookies. Contract: notifications 2.
 #[tokio::test]
 async fn login_is_restored_in_a_session_on_another_worker() {
     let mut scene = Scene::with_separate_worker().await;
@@ -189,7 +177,7 @@ async fn login_is_restored_in_a_session_on_another_worker() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 10. A session right after the end of another starts with the latest state, repeatedly.
+/// Contract: profiles 10.
 #[tokio::test]
 async fn launch_after_destroy_has_the_latest_state() {
     let scene = Scene::start().await;
@@ -204,8 +192,7 @@ async fn launch_after_destroy_has_the_latest_state() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 17, 18, 20. Copies of a profile contain its login: a clone, a snapshot from before a second login, and an
-/// export that is imported by another account.
+/// Contract: profiles 17, 18, 20. An export that another account imports is a copy too.
 #[tokio::test]
 async fn copies_of_a_profile_contain_its_login() {
     let mut scene = Scene::start().await;
@@ -243,9 +230,8 @@ async fn copies_of_a_profile_contain_its_login() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 20, 21. Stored values of every kind in docs/profile-format.md are restored where the document is imported:
-/// the same values under the same keys and in the same order, also in indexes, and with the same key generators. Records with
-/// values that only a browser can hold are left out, and the document lists them.
+/// Contract: profiles 20, 21. They have the same keys and order, also in indexes, and the same key generators. Records with
+/// values that only a browser can hold are left out, and listed.
 #[tokio::test]
 async fn imported_profile_has_the_stored_values_of_pages() {
     let mut scene = Scene::start().await;
@@ -321,8 +307,7 @@ async fn profile_with_very_many_cookies_is_saved() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 11. A session that the service ends is saved as well: at the free tier's time limit and at the suspension
-/// of its account.
+/// Contract: profiles 11. The session reaches the free tier's time limit, or its account is suspended.
 #[tokio::test]
 async fn session_ended_by_the_service_is_saved() {
     let app = App::webkit().set("sessions.free_tier_cap", "1s").start().await;
@@ -358,8 +343,7 @@ async fn session_ended_by_the_service_is_saved() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 10. However often a profile is used, only one store is kept, and it does not grow.
-/// `KITFLEET_TEST_PROFILE_ROUNDS=1000` makes a long run.
+/// Contract: profiles 10. Only one store is kept. `KITFLEET_TEST_PROFILE_ROUNDS=1000` makes a long run.
 #[tokio::test]
 async fn profile_size_stays_constant_with_use() {
     let scene = Scene::start().await;
@@ -386,7 +370,7 @@ async fn profile_size_stays_constant_with_use() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 12, 13. A hanging save is given up early enough for the next session to open in time.
+/// Contract: profiles 12, 13.
 #[tokio::test]
 async fn hanging_save_leaves_time_for_the_next_session() {
     let scene = Scene::of(App::webkit().set("sessions.open_timeout", "12s").start().await).await;
@@ -402,7 +386,7 @@ async fn hanging_save_leaves_time_for_the_next_session() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 14. A save is retried when the database fails briefly.
+/// Contract: profiles 14.
 #[tokio::test]
 async fn save_is_retried_after_a_transient_error() {
     let scene = Scene::start().await;
@@ -422,7 +406,7 @@ async fn save_is_retried_after_a_transient_error() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 11. When a worker shuts down, its sessions end and their profiles are saved.
+/// Contract: profiles 11.
 #[tokio::test]
 async fn worker_shutdown_saves_profiles() {
     let mut scene = Scene::with_separate_worker().await;
@@ -440,7 +424,7 @@ async fn worker_shutdown_saves_profiles() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 11. Data that a page stored before an endless loop is saved, without a long wait.
+/// Contract: profiles 11.
 #[tokio::test]
 async fn session_with_an_endless_loop_is_saved() {
     let scene = Scene::start().await;
@@ -456,7 +440,7 @@ async fn session_with_an_endless_loop_is_saved() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 13. Empty contents do not replace stored ones.
+/// Contract: profiles 13.
 #[tokio::test]
 async fn empty_browser_does_not_replace_the_profile() {
     let scene = Scene::start().await;
@@ -479,7 +463,7 @@ async fn empty_browser_does_not_replace_the_profile() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 13. Of two sessions that end, the state of the later one is kept.
+/// Contract: profiles 13.
 #[tokio::test]
 async fn earlier_session_does_not_replace_a_later_state() {
     let scene = Scene::start().await;
@@ -501,7 +485,7 @@ async fn earlier_session_does_not_replace_a_later_state() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 13. The end of a session does not wait long for a hanging browser.
+/// Contract: profiles 13.
 #[tokio::test]
 async fn hanging_browser_leaves_the_profile_unchanged() {
     let scene = Scene::start().await;
@@ -514,7 +498,7 @@ async fn hanging_browser_leaves_the_profile_unchanged() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 11. A session that errored is not saved, and the next one does not wait for it.
+/// Contract: profiles 11.
 #[tokio::test]
 async fn errored_session_is_not_saved() {
     let scene = Scene::start().await;
@@ -527,7 +511,7 @@ async fn errored_session_is_not_saved() {
     scene.app.stop().await;
 }
 
-/// Contract: profiles 13. When a worker is killed during a save, the profile keeps its previous state.
+/// Contract: profiles 13.
 #[tokio::test]
 async fn worker_death_during_save_leaves_the_profile_unchanged() {
     let mut scene = Scene::with_separate_worker().await;
@@ -562,7 +546,6 @@ async fn worker_death_during_save_leaves_the_profile_unchanged() {
     scene.app.stop().await;
 }
 
-/// Creates a file that takes all free space of a disk.
 fn fill(disk: &Path, name: &str) -> PathBuf {
     let path = disk.join(name);
     let mut filler = File::create(&path).expect("a file");
@@ -573,14 +556,12 @@ fn fill(disk: &Path, name: &str) -> PathBuf {
     path
 }
 
-/// Contract: profiles 24. With a full disk, operations that write are rejected until there is free space, and profiles keep their
-/// state.
+/// Contract: profiles 24. Operations that write are rejected until there is free space.
 #[tokio::test]
 async fn full_disk_leaves_profiles_unchanged() {
     run_on_small_disk("webkit::profiles::on_a_small_disk").await;
 }
 
-/// Started by [`full_disk_leaves_profiles_unchanged`].
 #[tokio::test]
 #[ignore = "runs on a separate disk that another test mounts"]
 async fn on_a_small_disk() {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::eventually;
 use crate::webkit::Scene;
 
-/// End of each page: records what was tapped in `#log`.
+/// Records the tapped elements in `#log`.
 const LOG: &str = "<pre id=log style='position:fixed;bottom:0;margin:0;pointer-events:none'></pre>
 <script>function say(x) { log.textContent += x + ' ' }</script>";
 
@@ -33,7 +33,7 @@ impl Scene {
 const FRAME: &str = "srcdoc='<body style=margin:0 onclick=parent.say(event.target.id)>
 <button id=a style=width:80px;height:40px>A</button><button id=b style=width:80px;height:40px>B</button>'";
 
-/// Contract: operations 10, 15. Scrolling, fixed bars, transforms, zoom and frames do not change which element is tapped.
+/// Contract: operations 10, 15. It may be scrolled, below fixed bars, zoomed or in frames.
 #[tokio::test]
 async fn tap_reaches_clipped_covered_and_transformed_elements() {
     let scene = Scene::start().await;
@@ -89,7 +89,7 @@ async fn tap_reaches_clipped_covered_and_transformed_elements() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 3, 10. A tap that cannot reach its element acts on no other element, and names the reason.
+/// Contract: operations 3, 10. The tap acts on no other element.
 #[tokio::test]
 async fn tap_that_cannot_reach_its_element_names_the_reason() {
     let scene = Scene::start().await;
@@ -136,7 +136,7 @@ async fn tap_that_cannot_reach_its_element_names_the_reason() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 10. A control that is disabled is waited for.
+/// Contract: operations 10.
 #[tokio::test]
 async fn tap_waits_until_a_control_is_enabled() {
     let scene = Scene::start().await;
@@ -159,7 +159,7 @@ async fn tap_waits_until_a_control_is_enabled() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 10. `at` is a point of the element, or of the viewport. A point outside is a 400.
+/// Contract: operations 10. A point outside of the element or the viewport is a 400.
 #[tokio::test]
 async fn tap_at_a_point() {
     let scene = Scene::start().await;
@@ -178,7 +178,7 @@ async fn tap_at_a_point() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 10. Events of a tap come in the order and with the types of a phone, and are trusted.
+/// Contract: operations 10. Their order and types are those of a phone.
 #[tokio::test]
 async fn tap_fires_the_events_of_a_phone() {
     let scene = Scene::start().await;

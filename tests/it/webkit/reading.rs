@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::support::{App, eventually};
 use crate::webkit::Scene;
 
-/// Contract: operations 18. The state has the URL, title, cookies of every kind and local storage of the page.
+/// Contract: operations 18. Cookies are of every kind.
 #[tokio::test]
 async fn state_has_url_title_cookies_and_storage() {
     let scene = Scene::start().await;
@@ -51,7 +51,7 @@ async fn state_has_url_title_cookies_and_storage() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 19. The size of the state is limited, and `truncated` reports the limit.
+/// Contract: operations 19. `truncated` reports the limit.
 #[tokio::test]
 async fn state_above_the_size_limit_is_truncated() {
     let limits = App::webkit().set("limits.state_storage_bytes", "10000").set("limits.state_cookies", "3");
@@ -77,8 +77,7 @@ async fn state_above_the_size_limit_is_truncated() {
     scene.app.stop().await;
 }
 
-/// An extraction above the size limit is a 502 without a value, like a capture (contract: operations 24). The limit counts the
-/// names of a list's members once per match.
+/// Contract: operations 24. The limit counts the names of a list's members once per match.
 #[tokio::test]
 async fn extraction_above_the_size_limit_is_502() {
     let scene = Scene::start().await;
@@ -166,8 +165,7 @@ async fn extractions_return_texts_attributes_and_lists() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 20. Content that the browser skips because it is far from the viewport has its text, and the page does not
-/// notice that it was read.
+/// Contract: operations 20. The content is far from the viewport.
 #[tokio::test]
 async fn skipped_content_is_extracted_unnoticed() {
     let scene = Scene::start().await;
@@ -219,7 +217,7 @@ async fn skipped_content_is_extracted_unnoticed() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 20. The separators decide about a number if only one reading is possible, and else the language.
+/// Contract: operations 20. The language decides only if several readings are possible.
 #[tokio::test]
 async fn number_follows_separators_and_language() {
     let scene = Scene::start().await;
@@ -259,7 +257,7 @@ async fn number_follows_separators_and_language() {
     scene.app.stop().await;
 }
 
-/// Texts of forms are read although the names of their fields shadow the properties of the form.
+/// Field names shadow the properties of the form.
 #[tokio::test]
 async fn text_of_a_form_with_shadowing_fields_is_extracted() {
     let scene = Scene::start().await;

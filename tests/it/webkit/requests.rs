@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::support::eventually;
 use crate::webkit::agents::{Agent, assert_reply_contains, step_statuses};
 
-/// Contract: agents 47. A request that a tap without approval sends to the page's site is held. The approval repeats the tap.
+/// Contract: agents 47. The page's site is the target. The approval repeats the tap.
 #[tokio::test]
 async fn request_of_an_unapproved_tap_waits_for_approval() {
     let agent = Agent::start().await;
@@ -38,7 +38,7 @@ async fn request_of_an_unapproved_tap_waits_for_approval() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 47. A frame of another site does not escape the rule by sending to its own site.
+/// Contract: agents 47.
 #[tokio::test]
 async fn request_of_a_foreign_frame_to_its_own_site_is_held() {
     let agent = Agent::start().await;
@@ -56,7 +56,7 @@ async fn request_of_a_foreign_frame_to_its_own_site_is_held() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 47. Other requests are sent: those that only read, those to other sites, and those after the step.
+/// Contract: agents 47. They only read, go to other sites, or follow the step.
 #[tokio::test]
 async fn other_requests_of_an_unapproved_tap_are_sent() {
     let agent = Agent::start().await;
@@ -85,7 +85,7 @@ async fn other_requests_of_an_unapproved_tap_are_sent() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 47. The customer's own operations hold no request.
+/// Contract: agents 47.
 #[tokio::test]
 async fn requests_of_the_customers_own_taps_are_sent() {
     let agent = Agent::start().await;

@@ -1,4 +1,4 @@
-//! Repeated submission of a form that was approved once: by history, reloads, frames and scripts of pages.
+//! A form that was approved once, submitted again by history, reloads, frames and scripts of pages.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::eventually;
 use crate::webkit::agents::{Agent, assert_reply_contains, step_statuses};
 
-/// A page with a payment form. The response to its POST contains the HTML `paid`.
+/// The response to the POST contains the HTML `paid`.
 fn checkout(agent: &Agent, paid: &str) -> String {
     let action = agent.scene.written(paid);
     agent
@@ -15,7 +15,6 @@ fn checkout(agent: &Agent, paid: &str) -> String {
         .written(&format!("<form method=post action='{action}'><input name=amount value=5><button>Pay</button></form>"))
 }
 
-/// Submits the payment form once, with approval.
 async fn pay(agent: &Agent, paid: &str) {
     let before = agent.scene.site.posts();
     let asked = agent.say(&format!("open {}, tap Pay", checkout(agent, paid))).await;
@@ -27,7 +26,7 @@ async fn pay(agent: &Agent, paid: &str) {
     agent.scene.wait(json!({"kind": "selector", "selector": "#paid"})).await.expect(200);
 }
 
-/// Waits until the site has received this many POST requests, and then asserts that no further one arrives for a moment.
+/// No further request arrives for a moment.
 async fn posts(agent: &Agent, posts: usize) {
     let site = &agent.scene.site;
     eventually(Duration::from_secs(5), "the form is submitted", async || (site.posts() >= posts).then_some(())).await;
@@ -37,8 +36,7 @@ async fn posts(agent: &Agent, posts: usize) {
 
 const PAID: &str = "<p id=paid>Paid</p>";
 
-/// Contract: agents 42, 43. A `back` or `reload` that would submit a form again waits for approval, and submits it once after the
-/// approval.
+/// Contract: agents 42, 43. The approval submits the form once.
 #[tokio::test]
 async fn going_back_to_a_submitted_form_needs_approval() {
     let agent = Agent::start().await;
@@ -72,8 +70,7 @@ async fn going_back_to_a_submitted_form_needs_approval() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 42. No page can submit an approved form again by itself, by any step of the session history, on any site,
-/// between steps or during one.
+/// Contract: agents 42.
 #[tokio::test]
 async fn page_cannot_resubmit_an_approved_form() {
     let agent = Agent::start().await;
@@ -106,8 +103,7 @@ async fn page_cannot_resubmit_an_approved_form() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 42. A page before the submitted form cannot submit it again by going forward, as a page after it cannot by
-/// going back.
+/// Contract: agents 42.
 #[tokio::test]
 async fn going_forward_to_a_submitted_form_is_held() {
     let agent = Agent::start().await;
@@ -129,8 +125,7 @@ async fn going_forward_to_a_submitted_form_is_held() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 42. Neither a reload of the result page nor a frame that goes back submits the form again, by a script, a tap
-/// or a step.
+/// Contract: agents 42. A script, a tap or a step can cause either.
 #[tokio::test]
 async fn frame_or_reload_cannot_resubmit_an_approved_form() {
     let agent = Agent::start().await;
@@ -184,7 +179,7 @@ async fn frame_or_reload_cannot_resubmit_an_approved_form() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 43. An approval covers one form. A later submission by the page is held and requires another approval.
+/// Contract: agents 43. A later submission by the page is held and requires another approval.
 #[tokio::test]
 async fn approval_covers_one_form() {
     let agent = Agent::start().await;
@@ -226,8 +221,7 @@ async fn approval_covers_one_form() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 21, 43. An approval ends with its step. It covers no submission by a frame or a timer of the page, not even
-/// during the step.
+/// Contract: agents 21, 43.
 #[tokio::test]
 async fn approval_ends_with_its_step() {
     let agent = Agent::start().await;
@@ -257,8 +251,7 @@ async fn approval_ends_with_its_step() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 42. After a message, forms are held as well that a customer's earlier tap has scheduled, whatever the steps
-/// of the message.
+/// Contract: agents 42. A customer's earlier tap has scheduled the form.
 #[tokio::test]
 async fn forms_are_held_while_a_message_only_waits() {
     let agent = Agent::start().await;

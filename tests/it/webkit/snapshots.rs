@@ -1,4 +1,4 @@
-//! `snapshot`: the accessibility tree of a page as text.
+//! The accessibility tree of a page as text.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::webkit::Scene;
 
 impl Scene {
-    /// Lines of a snapshot without refs.
+    /// Without refs.
     async fn lines(&self) -> Vec<String> {
         let snapshot = self.snapshot().await;
         let text = snapshot["snapshot"].as_str().expect("text").to_owned();
@@ -27,7 +27,7 @@ fn without_ref(line: &str) -> String {
     }
 }
 
-/// Contract: operations 34. The snapshot has roles, names, states and texts in document order.
+/// Contract: operations 34. They are in document order.
 #[tokio::test]
 async fn snapshot_has_roles_names_states_and_texts() {
     let scene = Scene::start().await;
@@ -95,7 +95,7 @@ async fn snapshot_has_roles_names_states_and_texts() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 30. Sources of an accessible name and their precedence.
+/// Contract: operations 30.
 #[tokio::test]
 async fn accessible_name_follows_the_accname_rules() {
     let scene = Scene::start().await;
@@ -137,7 +137,7 @@ async fn accessible_name_follows_the_accname_rules() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 34. Contents of password fields, and of fields that show dots, are hidden.
+/// Contract: operations 34. Fields that show dots count as password fields.
 #[tokio::test]
 async fn snapshot_hides_passwords() {
     let scene = Scene::start().await;
@@ -163,8 +163,7 @@ async fn snapshot_hides_passwords() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 34. Text of the page is quoted as JSON, so that it cannot forge lines or refs. Element names that shadow
-/// properties of the document or of a form do not affect the snapshot.
+/// Contract: operations 34. Text of the page is quoted as JSON, so that it cannot forge lines or refs.
 #[tokio::test]
 async fn page_cannot_forge_lines_of_a_snapshot() {
     let scene = Scene::start().await;
@@ -199,7 +198,7 @@ async fn page_cannot_forge_lines_of_a_snapshot() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 35. Frames are in the snapshot with their contents, except for a frame in which scripts are forbidden.
+/// Contract: operations 35. A frame in which scripts are forbidden is left out.
 #[tokio::test]
 async fn snapshot_includes_frames() {
     let scene = Scene::start().await;
@@ -229,7 +228,7 @@ async fn snapshot_includes_frames() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 35. Snapshots of extremely large pages are limited in time and size, and `truncated` reports the limit.
+/// Contract: operations 35. Time and size are limited.
 #[tokio::test]
 async fn snapshot_of_a_huge_page_is_truncated() {
     let scene = Scene::start().await;
@@ -264,8 +263,7 @@ async fn snapshot_of_a_huge_page_is_truncated() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 35. An ordinary page fits completely and takes less than 1 s. The benchmarks in `benches` measure the
-/// time exactly.
+/// Contract: operations 35. It takes less than 1 s.
 #[tokio::test]
 async fn snapshot_with_a_thousand_controls_is_complete() {
     let scene = Scene::start().await;
@@ -279,7 +277,7 @@ async fn snapshot_with_a_thousand_controls_is_complete() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 33. A ref identifies its element while that is on the page, and never identifies another element.
+/// Contract: operations 33.
 #[tokio::test]
 async fn ref_never_identifies_another_element() {
     let scene = Scene::start().await;

@@ -1,5 +1,3 @@
-//! Turns of agent sessions on real pages.
-
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -7,8 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{App, eventually};
 use crate::webkit::agents::{Agent, assert_reply_contains, step_statuses};
 
-/// Contract: agents 19, 20, 21, 31, 34. A form that a script submits after a harmless tap is held and waits for approval, however
-/// the script submits it. The approval submits it.
+/// Contract: agents 19, 20, 21, 31, 34. A script submits the form, in several ways.
 #[tokio::test]
 async fn form_behind_a_harmless_tap_waits_for_approval() {
     let agent = Agent::start().await;
@@ -44,7 +41,7 @@ async fn form_behind_a_harmless_tap_waits_for_approval() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agent-grammar 7. A checkbox that already has the requested state is left unchanged, and the turn continues.
+/// Contract: agent-grammar 7.
 #[tokio::test]
 async fn checkbox_with_the_requested_state_is_unchanged() {
     let agent = Agent::start().await;
@@ -68,8 +65,7 @@ async fn checkbox_with_the_requested_state_is_unchanged() {
     agent.scene.app.stop().await;
 }
 
-/// Contract: agents 17, 33. On a page with more controls than can be searched, or than fit in the browser's memory, the turn ends
-/// without an action, and the next agent session works.
+/// Contract: agents 17, 33. The next agent session works.
 #[tokio::test]
 async fn page_with_very_many_controls_ends_the_turn() {
     let agent = Agent::start().await;
@@ -86,7 +82,7 @@ async fn page_with_very_many_controls_ends_the_turn() {
     agent.scene.app.stop().await;
 }
 
-/// The commands of the README's section on agent sessions print the output that the README shows.
+/// The commands are those of the section on agent sessions.
 #[tokio::test]
 async fn readme_commands_of_agent_sessions_print_their_output() {
     let readme = include_str!("../../../README.md");

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::support::{Answer, eventually};
 use crate::webkit::Scene;
 
-/// Shows each change of a file input as JSON.
+/// As JSON.
 const PAGE: &str = "<!doctype html><title>Upload</title><p id=shown></p>
 <input id=one type=file><input id=many type=file multiple><input id=picture type=file accept='image/*'>
 <input id=unseen type=file hidden><input id=clear type=file style='opacity:0;position:absolute'>
@@ -34,7 +34,6 @@ impl Scene {
         self.act(action).await
     }
 
-    /// Waits until the page shows that an input has received these files.
     async fn assert_received(&self, input: &str, files: &[Value]) {
         let mut expected = vec![json!(input), json!(true)];
         expected.extend_from_slice(files);
@@ -48,7 +47,7 @@ impl Scene {
     }
 }
 
-/// Contract: files 2, 3, 6. File inputs, hidden or not, and elements that open a chooser receive files by trusted events.
+/// Contract: files 2, 3, 6. File inputs may be hidden, and the events are trusted.
 #[tokio::test]
 async fn upload_reaches_every_kind_of_element() {
     let scene = Scene::start().await;
@@ -83,7 +82,7 @@ async fn upload_reaches_every_kind_of_element() {
     scene.app.stop().await;
 }
 
-/// Contract: files 2. Without an element, the files go to the chooser of the last tap.
+/// Contract: files 2.
 #[tokio::test]
 async fn upload_answers_the_chooser_of_the_last_tap() {
     let scene = Scene::start().await;
@@ -102,7 +101,7 @@ async fn upload_answers_the_chooser_of_the_last_tap() {
     scene.app.stop().await;
 }
 
-/// Contract: files 2, 3. What an element does not take is a 400 or an obstacle, and the session stays ready.
+/// Contract: files 2, 3. The session stays ready.
 #[tokio::test]
 async fn element_that_takes_no_files_is_400() {
     let scene = Scene::start().await;
@@ -124,7 +123,7 @@ async fn element_that_takes_no_files_is_400() {
     scene.app.stop().await;
 }
 
-/// Contract: files 4. The page sees safe names.
+/// Contract: files 4.
 #[tokio::test]
 async fn page_sees_safe_names() {
     let scene = Scene::start().await;
@@ -149,7 +148,6 @@ async fn page_sees_safe_names() {
     scene.app.stop().await;
 }
 
-/// Files below a folder whose content begins with this text.
 fn files_with(folder: &Path, beginning: &[u8]) -> usize {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let count = |path: &Path| match fs::symlink_metadata(path) {
@@ -162,7 +160,7 @@ fn files_with(folder: &Path, beginning: &[u8]) -> usize {
     entries.flatten().map(|entry| count(&entry.path())).sum()
 }
 
-/// Contract: files 7. Files exist as long as their session, and files of a refused upload not even that long.
+/// Contract: files 7. Files of a refused upload are gone before.
 #[tokio::test]
 async fn files_are_gone_with_the_session() {
     let scene = Scene::start().await;
@@ -184,7 +182,7 @@ async fn files_are_gone_with_the_session() {
     scene.app.stop().await;
 }
 
-/// Contract: files 1. Large uploads are fast, and many of them leave the session ready.
+/// Contract: files 1.
 #[tokio::test]
 async fn large_uploads_are_fast() {
     let scene = Scene::start().await;

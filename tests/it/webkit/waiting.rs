@@ -1,4 +1,4 @@
-//! `wait`: conditions that become true and conditions that do not.
+//! Conditions that become true, and conditions that do not.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::webkit::{Scene, assert_failed};
 
-/// Contract: operations 16. A wait ends when its condition becomes true.
+/// Contract: operations 16.
 #[tokio::test]
 async fn wait_ends_when_its_condition_becomes_true() {
     let scene = Scene::start().await;
@@ -33,7 +33,7 @@ async fn wait_ends_when_its_condition_becomes_true() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 3. A wait that times out errors the session, unless the caller set `on_timeout` to `return`.
+/// Contract: operations 3. The session errors unless the caller set `on_timeout` to `return`.
 #[tokio::test]
 async fn wait_without_match_is_a_timeout() {
     let mut scene = Scene::start().await;
@@ -58,8 +58,7 @@ async fn wait_without_match_is_a_timeout() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 1, 4, 17. Regular expressions take linear time. Invalid selectors and expressions are 400, and the
-/// session stays `ready`.
+/// Contract: operations 1, 4, 17. Regular expressions take linear time. The session stays `ready`.
 #[tokio::test]
 async fn invalid_condition_is_400_and_hostile_regex_is_bounded() {
     let scene = Scene::start().await;

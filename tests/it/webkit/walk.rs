@@ -4,14 +4,13 @@ use tokio::process::Command;
 
 use crate::support::{App, Site};
 
-/// The commands of the guide that walk, in their order: by operations, and by messages to an agent session.
+/// By operations, and by messages to an agent session.
 fn walks() -> Vec<&'static str> {
     let guide = include_str!("../../../docs/guide.md");
     guide.split("```sh walk\n").skip(1).map(|rest| rest.split("```").next().expect("an end")).collect()
 }
 
-/// Contract: operations 43 to 48; files 2, 15; agents 48 to 52. Both walks of the guide sign in through a popup, upload a file,
-/// confirm a dialog and save a download.
+/// Contract: operations 43 to 48; files 2, 15; agents 48 to 52.
 #[tokio::test]
 async fn walks_of_the_guide_reach_their_ends() {
     let walks = walks();

@@ -1,4 +1,4 @@
-//! Pages of a session: popups, their openers, and pages that the caller opens (contract: operations 16, 43, 44).
+//! Popups, their openers, and pages that the caller opens (contract: operations 16, 43, 44).
 
 use std::time::Duration;
 
@@ -11,7 +11,6 @@ use crate::webkit::Scene;
 const SIGN_IN: &str = "<title>Sign in</title>
 <button id=sign-in onclick='opener.postMessage(\"signed in\", \"*\"); window.close()'>Sign in</button>";
 
-/// Page with a button that opens an address.
 fn opener(address: &str) -> String {
     let address = json!(address);
     format!(
@@ -40,8 +39,7 @@ impl Scene {
     }
 }
 
-/// Contract: operations 16, 43. A sign-in popup of the same site or of another one posts to its opener and closes itself. The popup is
-/// the active page meanwhile, and then its opener is.
+/// Contract: operations 16, 43.
 #[tokio::test]
 async fn sign_in_popup_tells_its_opener_and_closes_itself() {
     let scene = Scene::start().await;
@@ -68,7 +66,7 @@ async fn sign_in_popup_tells_its_opener_and_closes_itself() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 43. A link with `target=_blank` opens a page, whose opener is known although scripts cannot reach it.
+/// Contract: operations 43. Scripts cannot reach the opener, which is known.
 #[tokio::test]
 async fn link_to_a_new_page_opens_one_without_a_script_opener() {
     let scene = Scene::start().await;
@@ -84,7 +82,7 @@ async fn link_to_a_new_page_opens_one_without_a_script_opener() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 43. A popup has the device, the headers and the cookies of its session before its first script runs.
+/// Contract: operations 43. It also has the headers and the cookies, before its first script runs.
 #[tokio::test]
 async fn popup_has_the_device_of_its_session() {
     let scene = Scene::start().await;
@@ -98,7 +96,7 @@ async fn popup_has_the_device_of_its_session() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 43. A page cannot open another one without an action of the user.
+/// Contract: operations 43.
 #[tokio::test]
 async fn popup_without_an_action_is_blocked() {
     let scene = Scene::start().await;
@@ -112,7 +110,7 @@ async fn popup_without_an_action_is_blocked() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 44. A session has at most eight pages: the ninth `window.open` returns null, and a POST is a 409.
+/// Contract: operations 44. `window.open` returns null, and a POST is a 409.
 #[tokio::test]
 async fn ninth_page_is_not_opened() {
     let scene = Scene::start().await;
@@ -137,7 +135,7 @@ async fn ninth_page_is_not_opened() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 43. A page that closes itself during an operation, or closes or navigates its opener, costs no session.
+/// Contract: operations 43. It may also close or navigate its opener.
 #[tokio::test]
 async fn page_that_closes_during_an_operation_costs_no_session() {
     let scene = Scene::start().await;
@@ -162,7 +160,7 @@ async fn page_that_closes_during_an_operation_costs_no_session() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 44, 47. With `hold`, a page that asks before it is left closes after the answer.
+/// Contract: operations 44, 47. The session has the policy `hold`.
 #[tokio::test]
 async fn page_that_asks_is_closed_after_the_answer() {
     let mut scene = Scene::start().await;
@@ -182,7 +180,7 @@ async fn page_that_asks_is_closed_after_the_answer() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 7, 44. A page whose address cannot be reached fails as a navigation fails.
+/// Contract: operations 7, 44.
 #[tokio::test]
 async fn page_that_cannot_be_reached_fails_as_a_navigation() {
     let scene = Scene::start().await;
@@ -191,8 +189,7 @@ async fn page_that_cannot_be_reached_fails_as_a_navigation() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 43; sessions 31, 33 to 36. The emulation is in force before the first script of a popup, and its first
-/// request has the headers.
+/// Contract: operations 43; sessions 31, 33 to 36.
 #[tokio::test]
 async fn popup_has_the_emulation_of_its_session() {
     let mut scene = Scene::start().await;
@@ -229,7 +226,7 @@ async fn popup_has_the_emulation_of_its_session() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 43; sessions 35. A popup of a session that is offline loads nothing.
+/// Contract: operations 43; sessions 35.
 #[tokio::test]
 async fn popup_of_an_offline_session_loads_nothing() {
     let scene = Scene::start().await;

@@ -1,7 +1,6 @@
 //! Reports console lines of pages to the host: calls of `console`, uncaught errors, and failed requests.
 //!
-//! A page can log without limit, and each report is work for the host. The reports are therefore limited in size and
-//! number. The host has limits of its own, because a compromised process can ignore these.
+//! The reports are limited in size and number. The host has limits of its own, because a compromised process can ignore these.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char};
@@ -17,10 +16,10 @@ use crate::ffi::{
 };
 use crate::messages::send_console;
 
-/// Maximum length of a text, in bytes.
+/// In bytes.
 const MOST_BYTES: usize = 1_024;
 
-/// Maximum number of reports in [`WINDOW`]. Further lines are only counted.
+/// Reports in [`WINDOW`]. Further lines are only counted.
 const MOST_LINES: u32 = 100;
 
 const WINDOW: Duration = Duration::from_secs(1);
@@ -29,16 +28,15 @@ thread_local! {
     static BUDGET: Budget = const { Budget { since: Cell::new(None), sent: Cell::new(0), dropped: Cell::new(0) } };
 }
 
-/// Limit of reports.
 struct Budget {
     since: Cell<Option<Instant>>,
     sent: Cell<u32>,
-    /// Lines that were not reported. The next report contains their number.
+    /// Not reported yet. The next report contains their number.
     dropped: Cell<u32>,
 }
 
 impl Budget {
-    /// Returns the number of lines that were dropped before this one. `None` when this one must be dropped too.
+    /// Number of lines that were dropped before this one. `None` when this one must be dropped too.
     fn spend(&self) -> Option<u32> {
         let now = Instant::now();
         if self.since.get().is_none_or(|since| now.duration_since(since) >= WINDOW) {
@@ -54,7 +52,6 @@ impl Budget {
     }
 }
 
-/// Handles a console line of a page.
 pub unsafe extern "C" fn on_console_message(page: *mut WebKitWebPage, line: *mut WebKitConsoleMessage, _: gpointer) {
     let Some(dropped) = BUDGET.with(Budget::spend) else { return };
     // SAFETY: the page and the line are valid during the signal, and the texts belong to the line.
@@ -72,7 +69,7 @@ pub unsafe extern "C" fn on_console_message(page: *mut WebKitWebPage, line: *mut
     }
 }
 
-/// Copies the beginning of a C string. Empty for null.
+/// The beginning only. Empty for null.
 ///
 /// # Safety
 /// `text` is null or a valid C string.

@@ -1,7 +1,7 @@
-//! Runs code in the page's own world for a script of the host (`../src/evaluate.js`).
+//! Evaluates code in the page's own world for a script of the host (`../src/evaluate.js`).
 //!
-//! The isolated world of the main frame gets a function that evaluates code in the page's world. The page cannot reach it. The
-//! function finds its page by the ID: a reference to the page's world would keep the document alive.
+//! The isolated world of the main frame gets the function, which the page cannot reach. The function finds its page by the ID:
+//! a reference to the page's world would keep the document alive.
 
 use std::cell::Cell;
 use std::ffi::c_char;
@@ -29,7 +29,7 @@ pub fn set_extension(extension: *mut WebKitWebExtension) {
     EXTENSION.set(extension);
 }
 
-/// Adds the function to the object that the frames of a page share in the isolated world, whose context this is.
+/// Adds the function to the object that a page's frames share in the isolated world of this context.
 ///
 /// # Safety
 /// All three are valid.

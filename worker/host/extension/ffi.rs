@@ -54,7 +54,7 @@ unsafe extern "C" {
     );
 }
 
-/// Connects a handler to a signal for the life of the object.
+/// For the life of the object.
 ///
 /// # Safety
 /// `object` is valid, and `handler` is a function with the signature of the signal.

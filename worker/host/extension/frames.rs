@@ -5,8 +5,7 @@
 //! When a frame gets a document, its world therefore registers it in an object that all frames of the page share. The
 //! script of the page's main frame then finds it by the frame's window, which it may compare.
 //!
-//! The object is a plain object of the main frame's world, under a symbol. A page has no access to the isolated world, so
-//! that it can neither read nor replace the object. The maps are weak: they keep no document of a frame that is gone.
+//! The object is in the main frame's world, under a symbol. The maps are weak: they keep no document of a frame that is gone.
 
 use std::ffi::CStr;
 
@@ -21,7 +20,6 @@ use crate::ffi::{
     webkit_frame_is_main_frame, webkit_web_page_get_main_frame,
 };
 
-/// Creates the shared object in the main frame, or returns the existing one.
 const SHARE: &CStr = c"globalThis[Symbol.for('kitfleet.shared')] ??= { documents: new WeakMap() }";
 
 /// Function that stores the shared object in a frame, and registers the frame's document.
@@ -30,7 +28,7 @@ const JOIN: &CStr = c"(shared) => {
   shared.documents.set(globalThis, document);
 }";
 
-/// Connects a frame that has got a new document.
+/// The frame has got a new document.
 ///
 /// # Safety
 /// All three are valid.
@@ -56,7 +54,7 @@ pub unsafe fn connect_frame(world: *mut WebKitScriptWorld, page: *mut WebKitWebP
     }
 }
 
-/// Context of a frame. Dropping it releases the reference.
+/// Dropping it releases the reference.
 struct Context(*mut JSCContext);
 
 impl Context {
@@ -80,7 +78,7 @@ impl Drop for Context {
     }
 }
 
-/// Value of a script. Dropping it releases the reference.
+/// Dropping it releases the reference.
 struct Value(*mut JSCValue);
 
 impl Value {

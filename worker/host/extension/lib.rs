@@ -1,16 +1,10 @@
 //! Web-process extension of a browser. WebKit loads it into each web process before the first page.
 //!
-//! It connects the frames of a page (`frames.rs`), it decides about requests before they leave the process
-//! (`requests.rs`), it reports console lines (`console.rs`), and it runs scripts in the page's own world
-//! (`evaluation.rs`). The host sends it the headers to set and whether to hold requests, and whether pages are offline
-//! (`network.rs`); it reports held requests.
+//! It runs inside a process that a hostile page may control, so it holds no secret except for the headers that the customer
+//! set, and the host treats its messages as untrusted.
 //!
-//! It runs inside the process that a hostile page may control. It therefore holds no secret except for the headers that
-//! the customer set, and the host treats its messages as untrusted.
-//!
-//! The language is Rust and not C, because the host's dependencies already declare the C interfaces of `GLib`, `libsoup`
-//! and `JavaScriptCore`, and the build needs no second compiler. It calls these interfaces directly: the safe bindings
-//! require a process that has initialized GTK, and would add their code to each web process.
+//! Rust needs no second compiler, and the host's dependencies already declare the C interfaces. The safe bindings would require
+//! a process that has initialized GTK, and would add their code to each web process.
 //!
 //! WebKit calls everything here on its main thread.
 
@@ -29,10 +23,10 @@ use webkit2gtk_sys::WebKitUserMessage;
 
 use ffi::{WebKitFrame, WebKitScriptWorld, WebKitWebExtension, WebKitWebPage, connect};
 
-/// Name of the isolated world. The host's scripts run in a world of the same name, and WebKit makes both one world.
+/// The host's scripts run in a world of the same name, and WebKit makes both one world.
 const WORLD: &std::ffi::CStr = c"kitfleet";
 
-/// Called by WebKit when it has loaded this library, with the state that the host set for new processes.
+/// The variant is the state that the host set for new processes.
 ///
 /// # Safety
 /// Only WebKit calls it, on its main thread, with a valid extension and a variant or null.
@@ -84,7 +78,7 @@ unsafe extern "C" fn on_page_message(_: *mut WebKitWebPage, message: *mut WebKit
     unsafe { messages::answer(message) }
 }
 
-/// Copies a C string. `None` for null, and for text that is not UTF-8.
+/// `None` for null, and for text that is not UTF-8.
 ///
 /// # Safety
 /// `text` is null or a valid C string.

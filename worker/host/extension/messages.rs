@@ -1,5 +1,3 @@
-//! Messages between the host and the extension.
-//!
 //! | from | name | parameters | meaning |
 //! |---|---|---|---|
 //! | host | `state` | `(bba(ssas))` | whether to hold requests, whether pages are offline, and the headers to set |
@@ -28,12 +26,10 @@ use crate::ffi::{
 };
 use crate::{copied, network};
 
-/// State that the host sets.
 #[derive(Default)]
 pub struct State {
-    /// True while requests of scripts are held.
     pub holds: bool,
-    /// Headers to set on requests: name, value, and the origins that receive it. No origins mean all.
+    /// Name, value, and the origins that receive it; none means all.
     pub headers: Vec<(String, String, Vec<String>)>,
 }
 
@@ -45,7 +41,7 @@ pub fn with_state<T>(read: impl FnOnce(&State) -> T) -> T {
     STATE.with_borrow(read)
 }
 
-/// Replaces the state. Ignores a variant of another type, which no host of this version sends.
+/// Ignores a variant of another type, which no host of this version sends.
 ///
 /// # Safety
 /// `state` is null or a valid variant.
@@ -61,7 +57,7 @@ pub unsafe fn apply_state(state: *mut GVariant) {
     }
 }
 
-/// Handles a message of the host to the process. Returns whether it is known.
+/// Returns whether the message is known.
 ///
 /// # Safety
 /// The message is valid.
@@ -76,7 +72,7 @@ pub unsafe fn receive(message: *mut WebKitUserMessage) -> i32 {
     }
 }
 
-/// Answers a message of the host to a page. Returns whether it is known.
+/// Returns whether the message is known.
 ///
 /// # Safety
 /// The message is valid.
@@ -91,8 +87,6 @@ pub unsafe fn answer(message: *mut WebKitUserMessage) -> i32 {
     }
 }
 
-/// Reports to the host that the extension is loaded.
-///
 /// # Safety
 /// The extension is valid.
 pub unsafe fn send_ready(extension: *mut WebKitWebExtension) {
@@ -102,8 +96,6 @@ pub unsafe fn send_ready(extension: *mut WebKitWebExtension) {
     }
 }
 
-/// Reports to the host that a request of the page was held.
-///
 /// # Safety
 /// The page is valid.
 pub unsafe fn send_held(page: *mut WebKitWebPage) {
@@ -111,8 +103,6 @@ pub unsafe fn send_held(page: *mut WebKitWebPage) {
     unsafe { webkit_web_page_send_message_to_view(page, empty(c"held"), null_mut(), None, null_mut()) }
 }
 
-/// Reports a console line to the host.
-///
 /// # Safety
 /// The page is valid.
 pub unsafe fn send_console(page: *mut WebKitWebPage, line: &Variant) {
@@ -123,7 +113,7 @@ pub unsafe fn send_console(page: *mut WebKitWebPage, line: &Variant) {
     }
 }
 
-/// Returns a message without parameters, whose floating reference the receiver takes.
+/// The receiver takes the floating reference.
 fn empty(name: &CStr) -> *mut WebKitUserMessage {
     // SAFETY: the name is a C string, and there may be no parameters.
     unsafe { webkit_user_message_new(name.as_ptr(), null_mut()) }

@@ -22,14 +22,13 @@ unsafe extern "C" {
     );
 }
 
-/// Networks of all addresses.
 const EVERYWHERE: [&CStr; 2] = [c"0.0.0.0/0", c"::/0"];
 
 thread_local! {
     static IS_OFFLINE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Sets whether pages see that they are offline. Pages receive an event if this changes.
+/// Pages receive an event if this changes.
 pub fn set_offline(is_offline: bool) {
     if IS_OFFLINE.replace(is_offline) == is_offline {
         return;

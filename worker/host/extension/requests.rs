@@ -1,6 +1,6 @@
 //! Decides about requests of pages before they leave the process: sets headers, and holds what scripts send.
 //!
-//! WebKit asks for each request of a page and of its frames, and again for each redirect.
+//! WebKit asks for each request of a page and its frames, and again for each redirect.
 
 use std::ffi::{CStr, CString, c_char};
 
@@ -19,7 +19,7 @@ use crate::copied;
 use crate::ffi::{WebKitWebPage, webkit_web_page_get_uri};
 use crate::messages::{send_held, with_state};
 
-/// Handles a request. Returns 1 to cancel it.
+/// Returns 1 to cancel the request.
 pub unsafe extern "C" fn on_send_request(
     page: *mut WebKitWebPage,
     request: *mut WebKitURIRequest,
@@ -42,8 +42,7 @@ pub unsafe extern "C" fn on_send_request(
     }
 }
 
-/// Sets the headers for this origin. A redirected request carries the headers of the request before it, from which those
-/// for other origins are removed.
+/// A redirected request carries the headers of the request before it, from which those for other origins are removed.
 ///
 /// # Safety
 /// The request is valid.
@@ -70,7 +69,7 @@ unsafe fn set_headers(request: *mut WebKitURIRequest, target: &Origin, is_redire
     });
 }
 
-/// Returns a header. `None` without headers.
+/// `None` without headers.
 ///
 /// # Safety
 /// The headers are null or valid.
@@ -82,18 +81,13 @@ unsafe fn header(headers: *mut SoupMessageHeaders, name: &CStr) -> Option<String
     unsafe { copied(soup_message_headers_get_one(headers, name.as_ptr())) }
 }
 
-/// Decision about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Decision {
     Send,
-    /// Cancel it and report it.
     Hold,
-    /// Cancel it without a report.
     Drop,
 }
 
-/// Decides about a request while requests are held.
-///
 /// A request is held if it goes to the site of the page or of the frame that sends it. A frame that hides its origin is
 /// assumed to send to its own site. The ping of a link is dropped: a tap on a link would otherwise need approval, and a
 /// page that gives another request the type of a ping gains nothing.
@@ -127,14 +121,13 @@ unsafe fn decide(page: *mut WebKitWebPage, request: *mut WebKitURIRequest, targe
     if is_hidden || is_to(page) || is_to(sender) { Decision::Hold } else { Decision::Send }
 }
 
-/// Origin of an address.
 struct Origin {
     text: String,
     host: String,
 }
 
 impl Origin {
-    /// `None` for an address without an origin, such as `data:`.
+    /// `None` without an origin, such as `data:`.
     fn of(uri: &str) -> Option<Self> {
         let uri = CString::new(uri).ok()?;
         // SAFETY: the address is a C string. The texts are read before the origin is released.
@@ -147,7 +140,7 @@ impl Origin {
         }
     }
 
-    /// Domain below a public suffix. The host itself if it has none, such as an IP address.
+    /// Below a public suffix. The host itself if it has none, such as an IP address.
     fn site(&self) -> String {
         let Ok(host) = CString::new(self.host.as_str()) else { return self.host.clone() };
         let mut error = std::ptr::null_mut();
@@ -162,8 +155,6 @@ impl Origin {
     }
 }
 
-/// Copies a C string and frees it.
-///
 /// # Safety
 /// `text` is null or a C string that the caller owns.
 unsafe fn taken(text: *mut c_char) -> Option<String> {

@@ -1,4 +1,4 @@
-//! The browser: its window, and what all of its pages share.
+//! Window, and state that all pages share.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_void};
@@ -29,16 +29,15 @@ use crate::responses::Responses;
 use crate::submissions::Submissions;
 use crate::{Arguments, emulation, failure, navigation, screen, script};
 
-/// Address without a listener. A browser has no egress route before it is configured.
+/// Without a listener, for a browser that is not configured.
 const NOWHERE: &str = "socks5://127.0.0.1:1";
 
-/// Position outside of the screen, in pixels of either scale.
+/// Outside of the screen, in pixels of either scale.
 pub const BESIDE: i32 = 1_000;
 
-/// Maximum time for a page to get its new size.
 const LAYOUT_WITHIN: Duration = Duration::from_secs(2);
 
-/// A browser, with the state that its pages share. It is used on the main loop only.
+/// Used on the main loop only.
 pub struct Browser {
     pub pages: Pages,
     pub emulation: emulation::Current,
@@ -50,29 +49,29 @@ pub struct Browser {
     pub downloads: Downloads,
     pub responses: Responses,
     pub live: Live,
-    /// Folder for everything that the browser writes.
+    /// The browser writes nowhere else.
     pub directory: PathBuf,
     pub window: gtk::Window,
-    /// Views of all pages, of which it shows the active one.
+    /// Shows the active page.
     pub stack: gtk::Stack,
     pub context: WebContext,
     pub settings: Settings,
-    /// Script that overrides properties in each document. `None` before the browser is configured.
+    /// Overrides properties in each document. `None` before the browser is configured.
     pub disguise: RefCell<Option<UserScript>>,
     configured: Cell<bool>,
-    /// Maximum lengths of an address and of a title, in characters.
+    /// Of an address and of a title, in characters.
     pub lengths: Cell<(usize, usize)>,
     output: Output,
 }
 
-/// Variable with the list of EGL implementations.
+/// Lists EGL implementations.
 const OPENGL_VENDORS: &str = "__EGL_VENDOR_LIBRARY_FILENAMES";
 
 impl Browser {
-    /// Starts WebKit with a blank page, and sends [`Message::Ready`] when it has loaded.
+    /// Sends [`Message::Ready`] when the blank page has loaded.
     pub fn start(arguments: &Arguments, output: Output) -> Result<Rc<Self>, String> {
-        // The search for OpenGL would load an implementation that this process does not use, and that takes more memory
-        // than all the rest. The pages' processes start later, without this variable.
+        // OpenGL would load an implementation that this process does not use, and that takes more memory than all the rest. The
+        // pages' processes start later, without this variable.
         glib::setenv(OPENGL_VENDORS, "/dev/null", true).map_err(|error| error.to_string())?;
         let context = context(arguments)?;
         let extension = Extension::load(&context, &arguments.extension_dir)?;
@@ -126,7 +125,7 @@ impl Browser {
         gtk::main_quit();
     }
 
-    /// Configures the blank host as a device, and waits until its page has the device's size.
+    /// Waits until the page has the device's size.
     pub async fn configure(self: &Rc<Self>, device: Device) -> Result<(), HostError> {
         if self.configured.replace(true) {
             return Err(failure::engine("the host is configured already"));
@@ -153,12 +152,11 @@ impl Browser {
         self.await_layout(&device).await
     }
 
-    /// True when [`Self::configure`] was called. Before that there is no egress route.
+    /// Before that there is no egress route.
     pub fn is_configured(&self) -> bool {
         self.configured.get()
     }
 
-    /// An address, truncated.
     pub fn short_uri(&self, uri: String) -> String {
         let (most, _) = self.lengths.get();
         cut(uri, most).0
@@ -182,8 +180,7 @@ impl Browser {
         }
     }
 
-    /// Shows the window and marks it as active. X has no window manager that would do so, and an inactive page fires no
-    /// focus events.
+    /// X has no window manager that would do so, and an inactive page fires no focus events.
     fn show(&self) {
         self.window.show_all();
         self.pages.active().view.grab_focus();
@@ -206,7 +203,7 @@ fn context(arguments: &Arguments) -> Result<WebContext, String> {
     let manager =
         WebsiteDataManager::builder().base_data_directory(path).base_cache_directory(format!("{path}/cache")).build();
     let context = WebContext::builder().website_data_manager(&manager).build();
-    // A session loads few pages and seldom the same one again, so memory for a cache is better used for another session.
+    // A session seldom loads a page again: memory for a cache is better used for another session.
     context.set_cache_model(CacheModel::DocumentViewer);
     context.set_sandbox_enabled(arguments.sandbox);
     manager.set_tls_errors_policy(TLSErrorsPolicy::Fail);
@@ -214,7 +211,7 @@ fn context(arguments: &Arguments) -> Result<WebContext, String> {
     Ok(context)
 }
 
-/// Routes all traffic through the proxy, without exceptions, including loopback addresses.
+/// Without exceptions: also for loopback addresses.
 fn use_proxy(manager: &WebsiteDataManager, proxy: &str) {
     let mut settings = NetworkProxySettings::new(Some(proxy), &[]);
     manager.set_network_proxy_settings(NetworkProxyMode::Custom, Some(&mut settings));
@@ -237,7 +234,7 @@ fn settings() -> Settings {
     settings
 }
 
-/// Enables a feature of WebKit that has no property, if this version has it.
+/// If this version has the feature.
 fn enable_feature(settings: &Settings, name: &CStr) {
     // SAFETY: the list owns its features, and is released after their last use. The name is a text that ends in NUL.
     unsafe {
@@ -252,7 +249,6 @@ fn enable_feature(settings: &Settings, name: &CStr) {
     }
 }
 
-/// Opaque types of WebKit, which the bindings do not have.
 #[repr(C)]
 struct WebKitFeatureList(c_void);
 #[repr(C)]
@@ -272,12 +268,11 @@ unsafe extern "C" {
     );
 }
 
-/// Creates a window that contains only the views.
 fn window(views: &gtk::Stack, (width, height): (i32, i32)) -> gtk::Window {
     let window = gtk::Window::new(gtk::WindowType::Toplevel);
     window.set_decorated(false);
     window.set_default_size(width, height);
-    // The window is outside of the screen, where nothing is drawn and no pointer is. WebKit renders pictures itself.
+    // Outside of the screen, where nothing is drawn and no pointer is. WebKit renders pictures itself.
     window.move_(BESIDE, BESIDE);
     window.add(views);
     window
@@ -298,8 +293,6 @@ fn activate(window: &gtk::Window) {
     gtk::main_do_event(&mut event);
 }
 
-/// Overrides properties that WebKit derives from Linux or from a mouse, and adds those that only phones have.
-///
 /// Each getter is a proxy of WebKit's own one, so that it has the same name and throws the same errors.
 /// `Function.prototype.toString` is also a proxy, because a proxy would otherwise be printed as such. The functions that
 /// the proxies call are kept in this scope, where no page can change them.

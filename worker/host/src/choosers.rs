@@ -12,7 +12,6 @@ use crate::browser::Browser;
 use crate::pages::Page;
 use crate::{failure, script};
 
-/// Time for which a chooser stays open.
 const OPEN_FOR: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
@@ -26,7 +25,7 @@ struct Chooser {
     timer: glib::SourceId,
 }
 
-/// Keeps a chooser open that a page has opened. It replaces an earlier one.
+/// Replaces an earlier one.
 pub fn open(page: &Rc<Page>, request: &FileChooserRequest) {
     let browser = &page.browser;
     close(browser);
@@ -44,7 +43,6 @@ pub fn open(page: &Rc<Page>, request: &FileChooserRequest) {
     browser.choosers.open.replace(Some(Chooser { request: request.clone(), page: page.clone(), timer }));
 }
 
-/// Closes the open chooser without files.
 pub fn close(browser: &Browser) {
     if let Some(Chooser { request, timer, .. }) = browser.choosers.open.take() {
         timer.remove();
@@ -52,7 +50,6 @@ pub fn close(browser: &Browser) {
     }
 }
 
-/// Closes the chooser of a page that has ended.
 pub fn forget(page: &Page) {
     let is_its = page.browser.choosers.open.borrow().as_ref().is_some_and(|chooser| chooser.page.id == page.id);
     if is_its {
@@ -70,7 +67,6 @@ pub async fn find(browser: &Rc<Browser>) -> Option<OpenChooser> {
     open.as_ref().map(|chooser| OpenChooser { multiple: chooser.request.selects_multiple() })
 }
 
-/// Gives files to the open chooser.
 pub async fn select(browser: &Rc<Browser>, files: &[SelectedFile]) -> Result<ChooserState, HostError> {
     let paths: Vec<String> = files.iter().map(|file| checked(&browser.directory, file)).collect::<Result<_, _>>()?;
     let Some(OpenChooser { multiple }) = find(browser).await else { return Ok(ChooserState::NoChooser) };
@@ -88,7 +84,7 @@ pub async fn select(browser: &Rc<Browser>, files: &[SelectedFile]) -> Result<Cho
     Ok(ChooserState::Selected)
 }
 
-/// Returns the absolute path of a file, if it is a regular file in the browser's folder.
+/// A regular file in the browser's folder. The path is absolute.
 fn checked(directory: &Path, file: &SelectedFile) -> Result<String, HostError> {
     let relative = Path::new(&file.path);
     let is_below = relative.components().all(|part| matches!(part, Component::Normal(_)));

@@ -1,5 +1,4 @@
-//! Console lines of pages, as the web-process extension reports them. The newest lines are kept until the worker takes
-//! them.
+//! Console lines of pages, as the web-process extension reports them. The newest lines are kept until the worker takes them.
 //!
 //! The reports are untrusted. A report of another form, or with a longer text than the extension sends, is ignored.
 
@@ -9,13 +8,12 @@ use std::collections::VecDeque;
 use glib::Variant;
 use kitfleet_host_protocol::{ConsoleLevel, ConsoleLine, ConsoleLines, ConsoleSource};
 
-/// Maximum number of lines that are kept.
 const MOST_LINES: usize = 500;
 
-/// Maximum size of the kept texts, in bytes.
+/// In bytes, of the kept texts.
 const MOST_BYTES: usize = 128 * 1024;
 
-/// Maximum length of one text, in bytes.
+/// In bytes.
 const MOST_TEXT_BYTES: usize = 1_024;
 
 #[derive(Default)]
@@ -26,7 +24,7 @@ pub struct Console {
 }
 
 impl Console {
-    /// Keeps a reported line, and drops the oldest ones beyond the limits.
+    /// Drops the oldest lines beyond the limits.
     pub fn note(&self, report: Option<&Variant>) {
         let Some((line, dropped)) = report.and_then(parse) else { return };
         let mut lines = self.lines.borrow_mut();
@@ -53,7 +51,7 @@ fn size(line: &ConsoleLine) -> usize {
     line.text.len() + line.address.len()
 }
 
-/// Parses a report: level, source, text, address, line, and the number of lines that were dropped before it.
+/// Level, source, text, address, line, and the number of lines that were dropped before it.
 fn parse(report: &Variant) -> Option<(ConsoleLine, u32)> {
     // The size is checked before the texts are copied.
     if report.size() > 4 * MOST_TEXT_BYTES {

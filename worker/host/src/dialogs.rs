@@ -1,5 +1,3 @@
-//! Dialogs of pages: `alert`, `confirm`, `prompt`, and the confirmation that a page may be left.
-//!
 //! The page's process waits inside the call, so that no page of this process runs a script, paints, or answers. A dialog
 //! is answered at once by the policy, or held for an answer: of the worker, or of a person who sends input. While one is
 //! held, scripts of the host fail instead of waiting, unless a person is to answer.
@@ -21,11 +19,10 @@ pub struct Dialogs {
     policy: Cell<DialogPolicy>,
     /// True while a person sends input, and answers dialogs.
     person: Cell<bool>,
-    /// True while the pages are being left. Nothing is held any more.
+    /// Nothing is held any more.
     leaving: Cell<bool>,
     held: RefCell<Option<HeldDialog>>,
     shown: RefCell<Vec<ShownDialog>>,
-    /// Waiters for a held dialog.
     waiting: RefCell<Vec<oneshot::Sender<()>>>,
     timer: RefCell<Option<glib::SourceId>>,
 }
@@ -41,22 +38,20 @@ impl Dialogs {
         self.policy.set(policy);
     }
 
-    /// The dialog that is held, for the worker or a viewer.
     pub fn open(&self) -> Option<Dialog> {
         self.held.borrow().as_ref().map(|held| held.description.clone())
     }
 
-    /// True when a dialog is held.
     pub fn is_open(&self) -> bool {
         self.held.borrow().is_some()
     }
 
-    /// True when a dialog is held for the worker. Scripts of the host fail.
+    /// Scripts of the host fail.
     pub fn is_blocking(&self) -> bool {
         self.is_open() && !self.person.get()
     }
 
-    /// Returns the dialogs that were shown since the last call.
+    /// Shown since the last call.
     pub fn take_shown(&self) -> Vec<ShownDialog> {
         self.shown.take()
     }
@@ -75,13 +70,11 @@ impl Dialogs {
         }
     }
 
-    /// Answer that the policy gives without waiting.
     fn accepts(&self, kind: DialogKind) -> bool {
         kind == DialogKind::BeforeUnload || (self.policy.get() == DialogPolicy::Accept && !self.leaving.get())
     }
 }
 
-/// Handles a dialog that a page opens: answers it, or holds it.
 pub fn open(page: &Rc<Page>, dialog: &ScriptDialog) {
     let browser = &page.browser;
     let dialogs = &browser.dialogs;
@@ -117,7 +110,6 @@ fn hold_for_worker(browser: &Rc<Browser>) {
     dialogs.waiting.take();
 }
 
-/// Waits until a dialog is held for the worker.
 pub async fn held(browser: &Browser) {
     while !browser.dialogs.is_blocking() {
         let (sender, receiver) = oneshot::channel();
@@ -131,7 +123,6 @@ pub async fn held(browser: &Browser) {
     }
 }
 
-/// Waits until a dialog is held for the worker, and returns it.
 pub async fn next(browser: &Browser) -> Dialog {
     loop {
         held(browser).await;
@@ -141,7 +132,7 @@ pub async fn next(browser: &Browser) -> Dialog {
     }
 }
 
-/// Answers the held dialog. Returns whether there was one.
+/// Returns whether a dialog was held.
 pub fn answer(browser: &Rc<Browser>, accept: bool, text: Option<&str>) -> bool {
     let Some(held) = browser.dialogs.held.take() else { return false };
     browser.dialogs.stop_timer();
@@ -158,7 +149,6 @@ pub fn answer(browser: &Rc<Browser>, accept: bool, text: Option<&str>) -> bool {
     true
 }
 
-/// Dismisses the held dialog of a page that has ended.
 pub fn forget(page: &Page) {
     let is_its = page.browser.dialogs.held.borrow().as_ref().is_some_and(|held| held.page.id == page.id);
     if is_its {
@@ -174,7 +164,7 @@ pub fn leave(browser: &Rc<Browser>) {
     answer(browser, kind.is_some_and(|kind| dialogs.accepts(kind)), None);
 }
 
-/// Begins or ends the input of a person. At the end, a held dialog is answered or held by the policy.
+/// At the end, the policy answers or holds a dialog.
 pub fn lend(browser: &Rc<Browser>, lend: bool) {
     let dialogs = &browser.dialogs;
     dialogs.person.set(lend);
@@ -189,8 +179,7 @@ pub fn lend(browser: &Rc<Browser>, lend: bool) {
     }
 }
 
-/// Sets the answer of a dialog, which takes effect when the dialog is closed. An accepted prompt without a text has its
-/// default.
+/// Takes effect when the dialog is closed. An accepted prompt without a text has its default.
 fn give(dialog: &ScriptDialog, description: &Dialog, accept: bool, text: Option<&str>) {
     match description.kind {
         DialogKind::Prompt if accept => match text {

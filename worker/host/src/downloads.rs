@@ -14,16 +14,16 @@ use webkit2gtk::{Download, DownloadExt, URIRequestExt, URIResponseExt, WebContex
 use crate::browser::Browser;
 use crate::pages::{self, cut};
 
-/// Folder of the files, below the browser's folder.
+/// Below the browser's folder.
 const FOLDER: &str = "downloads";
 
-/// Ending of WebKit's name for a file that is not complete.
+/// WebKit's ending for a file that is not complete.
 const INCOMPLETE: &str = ".wkdownload";
 
-/// Maximum length of a file name or a media type, in characters. A file system allows names of 255 bytes.
+/// In characters, of a file name or a media type. A file system allows names of 255 bytes.
 const MOST_CHARS: usize = 255;
 
-/// Name of a file for which nothing suggests one.
+/// Nothing suggests a name for the file.
 const UNNAMED: &str = "download";
 
 #[derive(Default)]
@@ -38,13 +38,13 @@ impl Downloads {
         self.limits.set(limits);
     }
 
-    /// All downloads, oldest first.
+    /// Oldest first.
     pub fn list(&self) -> Vec<DownloadEntry> {
         self.entries.borrow().clone()
     }
 
-    /// Adds an entry, whose status tells whether the download may go on. Failed entries beyond twice the number of files
-    /// are dropped, the oldest first.
+    /// The status says whether the download may go on. Failed entries beyond twice the number of files are dropped, the oldest
+    /// first.
     fn add(&self, uri: String, created_us: u64) -> DownloadEntry {
         let id = self.last_id.get() + 1;
         self.last_id.set(id);
@@ -71,7 +71,7 @@ impl Downloads {
         entry
     }
 
-    /// Changes a download that is in progress. Returns `None` if it is not.
+    /// `None` if the download is not in progress.
     fn change<T>(&self, id: u32, change: impl FnOnce(&mut DownloadEntry) -> T) -> Option<T> {
         let mut entries = self.entries.borrow_mut();
         let entry = entries.iter_mut().find(|entry| entry.id == id && entry.status == DownloadStatus::InProgress)?;
@@ -86,7 +86,7 @@ impl Downloads {
         failed.is_some()
     }
 
-    /// True when a download of this size would exceed a limit, together with the others.
+    /// Together with the other downloads.
     fn exceeds(&self, id: u32, bytes: u64) -> bool {
         let limits = self.limits.get();
         let entries = self.entries.borrow();
@@ -96,7 +96,6 @@ impl Downloads {
     }
 }
 
-/// Receives the downloads of all pages.
 pub fn listen(browser: &Rc<Browser>) {
     let weak = Rc::downgrade(browser);
     browser.context.connect_download_started(move |_, download| match weak.upgrade() {
@@ -153,7 +152,7 @@ fn begin(browser: &Rc<Browser>, download: &Download) {
     });
 }
 
-/// Records what the response says, and returns the address of the file to write. `None` to end the download.
+/// Returns the address of the file to write, or `None` to end the download.
 fn choose_place(browser: &Browser, download: &Download, id: u32, suggested: &str) -> Option<String> {
     let response = download.response();
     let content_type = response.as_ref().and_then(URIResponseExt::mime_type).map(String::from);
@@ -178,7 +177,7 @@ fn choose_place(browser: &Browser, download: &Download, id: u32, suggested: &str
     None
 }
 
-/// Ends a download, and removes what was received.
+/// Removes the received bytes.
 fn fail(browser: &Browser, download: &Download, id: u32, error: DownloadError) {
     if browser.downloads.fail(id, error) {
         download.cancel();
@@ -186,7 +185,7 @@ fn fail(browser: &Browser, download: &Download, id: u32, error: DownloadError) {
     }
 }
 
-/// Records the end of a download. WebKit reports it after a failure too, and after the last bytes without their number.
+/// WebKit reports the end after a failure too, and after the last bytes without their number.
 fn finish(browser: &Browser, id: u32) {
     let file = browser.directory.join(FOLDER).join(id.to_string());
     let size = file.symlink_metadata().ok().filter(fs::Metadata::is_file).map(|metadata| metadata.len());
@@ -207,7 +206,6 @@ fn finish(browser: &Browser, id: u32) {
     }
 }
 
-/// Removes the files of a download that has failed.
 fn remove_files(browser: &Browser, id: u32) {
     let folder = browser.directory.join(FOLDER);
     for name in [id.to_string(), format!("{id}{INCOMPLETE}")] {

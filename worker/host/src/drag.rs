@@ -16,35 +16,31 @@ use crate::pages::Page;
 use crate::pointer::{self, OF_MOUSE, Point, UNSEEN};
 use crate::{acknowledgement, choosers, script, submissions, touch};
 
-/// Time of the long press that lifts an element. It is shorter than GTK's long press (500 ms), which opens a menu.
+/// Shorter than GTK's long press (500 ms), which opens a menu.
 const LIFT: Duration = Duration::from_millis(400);
 
-/// Distance from the first point, in CSS pixels, within which WebKit starts a drag. For links it is 40.
+/// In CSS pixels from the first point. WebKit starts a drag within this distance; for links it is 40.
 const NEAR: f64 = 48.0;
 
-/// Maximum time for GDK to reach the last point. It skips movements while the page handles an earlier one.
+/// For GDK to reach the last point. It skips movements while the page handles an earlier one.
 const SETTLE_WITHIN: Duration = Duration::from_secs(2);
 
-/// Interval at which the last movement is repeated.
+/// Repeats the last movement.
 const REPEAT: Duration = Duration::from_millis(16);
 
-/// Time for GDK to pass the page's answer to a movement on.
+/// For GDK to pass the page's answer to a movement on.
 const ANSWER_PASSES: Duration = Duration::from_millis(10);
 
-/// Maximum time of a drop.
 const DROP_WITHIN: Duration = Duration::from_secs(5);
 
-/// Interval at which the end of a drop is checked.
 const POLL: Duration = Duration::from_millis(5);
 
-/// Drags of a page.
 #[derive(Default)]
 pub struct Drags {
-    /// Number of injections under way.
     injections: Cell<u32>,
-    /// GTK's drag that is under way.
+    /// GTK's drag.
     current: RefCell<Option<gdk::DragContext>>,
-    /// Last position of a drag over the view.
+    /// Over the view.
     over: Cell<Option<(i32, i32)>>,
 }
 
@@ -53,7 +49,6 @@ impl Drags {
         self.current.borrow().is_some()
     }
 
-    /// Cancels the drag that is under way.
     pub fn cancel(&self) {
         let current = self.current.borrow().clone();
         if let Some(context) = current {
@@ -62,8 +57,7 @@ impl Drags {
     }
 }
 
-/// Follows the drags of a page, and cancels one that begins when its pointer was released, because the page has answered
-/// too late.
+/// Cancels a drag that begins when its pointer was released, because the page has answered too late.
 pub fn listen(page: &Rc<Page>) {
     let weak = Rc::downgrade(page);
     page.view.connect_drag_begin(move |_, context| {
@@ -95,7 +89,6 @@ pub fn listen(page: &Rc<Page>) {
     });
 }
 
-/// Injects a drag along points, and waits until the page has handled it.
 pub async fn inject(page: &Rc<Page>, has_finger: bool, points: &[DragPoint]) -> Result<DragOutcome, HostError> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Ok(DragOutcome::Done) };
     choosers::close(&page.browser);
@@ -197,7 +190,7 @@ async fn with_finger(
     Ok(DragOutcome::Done)
 }
 
-/// Moves the mouse, or GTK's drag if there is one.
+/// GTK's drag moves if there is one.
 async fn advance(page: &Rc<Page>, first: Point, at: Point, mark: f64) -> Result<(), HostError> {
     if page.is_closed() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Emulation of a session: sizes, and what pages and requests are told.
+//! Emulation of a session: sizes, and properties that pages and requests show.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -25,28 +25,25 @@ use crate::browser::Browser;
 use crate::pages::Page;
 use crate::{extension, failure, screen, script};
 
-/// Maximum time for a page to get its new size.
 const LAYOUT_WITHIN: Duration = Duration::from_secs(2);
 
-/// Emulation in force.
 #[derive(Default)]
 pub struct Current {
     geolocation: Cell<Option<Geolocation>>,
     block: RefCell<Block>,
     /// Compiled form of `block`, owned by this. `None` if nothing is blocked.
     filter: Cell<Option<NonNull<WebKitUserContentFilter>>>,
-    /// Number of content filters that were compiled.
+    /// Compiled so far.
     filters: Cell<u32>,
 }
 
 impl Current {
-    /// True when pages may read the position.
     pub fn has_position(&self) -> bool {
         self.geolocation.get().is_some()
     }
 }
 
-/// Provides the emulated position to pages that ask for it. There is no other source of a position.
+/// There is no other source of a position.
 pub fn provide_position(browser: &Rc<Browser>) {
     let Some(manager) = browser.context.geolocation_manager() else { return };
     let weak = Rc::downgrade(browser);
@@ -86,8 +83,7 @@ fn set_position(browser: &Rc<Browser>, at: Option<Geolocation>) {
     }
 }
 
-/// Compiles the blocked requests into a content filter, which also covers requests without a page, and replaces the
-/// previous filter.
+/// The content filter also covers requests without a page, and replaces the previous one.
 async fn set_block(browser: &Rc<Browser>, block: &Block) -> Result<(), HostError> {
     if *browser.emulation.block.borrow() == *block {
         return Ok(());
@@ -114,7 +110,6 @@ async fn set_block(browser: &Rc<Browser>, block: &Block) -> Result<(), HostError
     Ok(())
 }
 
-/// Blocks the requests of a page that the emulation in force blocks.
 pub fn filter_requests(page: &Page) {
     let manager = page.content.as_ptr();
     // SAFETY: both objects are valid, and the manager takes a reference of its own to the filter.
@@ -126,7 +121,6 @@ pub fn filter_requests(page: &Page) {
     }
 }
 
-/// Rules of a content filter in the format of WebKit's content blockers.
 fn rules_of(block: &Block) -> Vec<Value> {
     let rule = |trigger: Value| json!({ "trigger": trigger, "action": { "type": "block" } });
     let kind = |kind: &ResourceType| match kind {
@@ -190,7 +184,7 @@ async fn compile_filter(folder: &Path, name: &str, rules: &[u8]) -> Result<*mut 
     outcome.await.map_err(failure::engine)?.map_err(failure::engine)
 }
 
-/// Gives the window and the screen the sizes of the orientation, and waits until the page has them.
+/// Waits until the page has the sizes.
 async fn resize(browser: &Rc<Browser>, emulation: &Emulation) -> Result<(), HostError> {
     let Emulation { viewport, screen, .. } = emulation;
     let size = |[width, height]: [u32; 2]| {

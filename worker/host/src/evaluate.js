@@ -1,4 +1,4 @@
-// Body of an async function in the isolated world, which runs a script of the customer in the page's own world. The constants
+// Body of an async function in the isolated world. It runs a script of the customer in the page's own world. The constants
 // `script`, `args`, `limit` and `asCondition` are written before it.
 //
 // A page may have replaced any object of its own world, so that only syntax and the script itself run there. Everything else

@@ -1,7 +1,7 @@
 //! Scripts of the customer, which run in the page's own world.
 //!
-//! The isolated world starts them, by a function of the extension (`extension/evaluation.rs`), and converts what they return. A page
-//! that has replaced `JSON` or `Promise` therefore cannot change or stop the answer.
+//! The isolated world starts the scripts by a function of the extension (`extension/evaluation.rs`), and converts their values,
+//! so that a page that has replaced `JSON` or `Promise` cannot change or stop the answer.
 
 use std::rc::Rc;
 
@@ -12,11 +12,10 @@ use crate::channel::json;
 use crate::pages::Page;
 use crate::script;
 
-/// Code that runs a script.
 const EVALUATE: &str = include_str!("evaluate.js");
 
-/// Runs the body of an async function with these arguments, a JSON array. Its value has at most `limit_bytes` as JSON. A condition
-/// returns only whether the value is truthy.
+/// `arguments` is a JSON array. Its value has at most `limit_bytes` as JSON. A condition returns only whether the value is
+/// truthy.
 pub async fn run(
     page: &Rc<Page>,
     body: &str,

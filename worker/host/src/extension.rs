@@ -1,4 +1,4 @@
-//! The web-process extension (`extension/`): its start, its state, and its reports.
+//! Start, state and reports of the web-process extension (`extension/`).
 //!
 //! It runs in the processes that pages may control. A flood of reports takes little memory here, because only the newest
 //! console lines are kept, and a forged report at most holds back a step of its own session.
@@ -18,13 +18,13 @@ use crate::browser::Browser;
 use crate::pages::Page;
 use crate::{failure, submissions};
 
-/// Maximum wait for the reports of a page. Only a page whose main thread is busy reaches it.
+/// For the reports of a page. Only a page whose main thread is busy reaches it.
 const SETTLES_WITHIN: Duration = Duration::from_millis(500);
 
-/// A header as the extension receives it: name, value, and the origins that receive it.
+/// Name, value, and the origins that receive it.
 type Header = (String, String, Vec<String>);
 
-/// State of the extension in all web processes, present and future.
+/// In all web processes, present and future.
 pub struct Extension {
     context: WebContext,
     is_ready: Rc<Cell<bool>>,
@@ -32,13 +32,13 @@ pub struct Extension {
     pub is_missing: Cell<bool>,
     holds: Cell<bool>,
     is_offline: Cell<bool>,
-    /// Value of `Accept-Language`, which WebKit derives from the languages without the language of a region.
+    /// WebKit derives the header from the languages without the language of a region.
     accept_language: RefCell<Option<String>>,
     headers: RefCell<Vec<Header>>,
 }
 
 impl Extension {
-    /// Makes WebKit load the extension into each web process. No process may run yet.
+    /// No web process may run yet.
     pub fn load(context: &WebContext, directory: &Path) -> Result<Self, String> {
         let file = directory.join(EXTENSION);
         if !file.is_file() {
@@ -68,32 +68,30 @@ impl Extension {
         Ok(extension)
     }
 
-    /// True when a web process has loaded the extension.
     pub fn is_ready(&self) -> bool {
         self.is_ready.get()
     }
 
-    /// Sets whether requests of scripts are held. A page receives this before later input.
+    /// A page receives this before later input.
     pub fn hold(&self, holds: bool) {
         if self.holds.replace(holds) != holds {
             self.publish();
         }
     }
 
-    /// Sets whether pages see that they are offline.
     pub fn set_offline(&self, is_offline: bool) {
         if self.is_offline.replace(is_offline) != is_offline {
             self.publish();
         }
     }
 
-    /// Sets the value of `Accept-Language`. A header of the customer with this name replaces it.
+    /// A header of the customer with this name replaces it.
     pub fn set_accept_language(&self, value: String) {
         self.accept_language.replace(Some(value));
         self.publish();
     }
 
-    /// Sends the state to all processes, and sets it for those that start later.
+    /// To all processes, and to those that start later.
     fn publish(&self) {
         let language = self.accept_language.borrow().clone();
         let language = language.map(|value| ("Accept-Language".to_owned(), value, Vec::new()));
@@ -104,7 +102,6 @@ impl Extension {
     }
 }
 
-/// Receives the reports of a page.
 pub fn listen(page: &Rc<Page>) {
     let weak = Rc::downgrade(page);
     page.view.connect_user_message_received(move |_, message| {
@@ -118,7 +115,7 @@ pub fn listen(page: &Rc<Page>) {
     });
 }
 
-/// Waits until all pages have sent their reports about requests so far.
+/// All pages have then sent their reports about requests so far.
 pub async fn settle(browser: &Rc<Browser>) {
     let pages = browser.pages.all();
     let ask = |page: &Rc<Page>| page.view.send_message_to_page_future(&UserMessage::new("settle", None));
@@ -141,7 +138,7 @@ pub fn set_headers(browser: &Rc<Browser>, headers: Vec<ExtraHeader>) -> Result<(
     Ok(())
 }
 
-/// Checks that a header cannot end its line, and normalizes its origins.
+/// A header must not end its line. Its origins are normalized.
 fn checked(header: ExtraHeader) -> Result<Header, HostError> {
     let ExtraHeader { name, value, origins } = header;
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);

@@ -9,10 +9,10 @@ use webkit2gtk::{BackForwardListExt, BackForwardListItem, BackForwardListItemExt
 use crate::navigation::{self, LoadTrigger};
 use crate::pages::Page;
 
-/// Initial page of a host, which does not belong to its session.
+/// It does not belong to the session of the host.
 const START: &str = "about:blank";
 
-/// Goes to a page of the history and waits until it has loaded.
+/// Waits until the page has loaded.
 pub async fn go(page: &Rc<Page>, direction: Direction) -> Result<Navigated, HostError> {
     let (item, target) = neighbor(page, direction).ok_or(HostError::Nowhere)?;
     let from = page.view.back_forward_list().and_then(|list| list.current_item());
@@ -28,7 +28,7 @@ pub async fn go(page: &Rc<Page>, direction: Direction) -> Result<Navigated, Host
     arrived
 }
 
-/// Reloads the page and waits until it has loaded.
+/// Waits until the page has loaded.
 pub async fn reload(page: &Rc<Page>) -> Result<Navigated, HostError> {
     let address = page.view.uri().filter(|_| page.navigation.has_begun());
     let target = address.and_then(|address| Url::parse(&address).ok()).ok_or(HostError::Nowhere)?;
@@ -47,7 +47,6 @@ fn neighbor(page: &Page, direction: Direction) -> Option<(BackForwardListItem, U
     Some((item, target))
 }
 
-/// True when this is the current item of the history.
 pub fn is_at(page: &Page, item: &BackForwardListItem) -> bool {
     page.view.back_forward_list().and_then(|list| list.current_item()).as_ref() == Some(item)
 }

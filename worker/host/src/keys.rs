@@ -1,5 +1,3 @@
-//! Keyboard input.
-
 use std::rc::Rc;
 
 use gdk::ModifierType;
@@ -13,20 +11,19 @@ use crate::pages::Page;
 use crate::touch::milliseconds;
 use crate::{acknowledgement, choosers, failure, script, submissions};
 
-/// Maximum number of unacknowledged keys: enough to keep the page busy, and few enough that the page controls the focus.
+/// Unacknowledged keys: enough to keep the page busy, and few enough that the page controls the focus.
 const AHEAD: usize = 32;
 
-/// Number of keys of a text that are pressed one by one. The rest is inserted in phrases, like a phone's suggestions.
-/// WebKit lays out and paints a long text again for each key, which takes 30 s for 10,000 keys.
+/// These keys of a text are pressed one by one. The rest is inserted in phrases, like a phone's suggestions. WebKit lays out
+/// and paints a long text again for each key, which takes 30 s for 10,000 keys.
 const BY_KEY: usize = 256;
 
-/// Length of a phrase in characters.
+/// In characters.
 const PHRASE: usize = 128;
 
-/// Character that is inserted as text, because its key moves the focus.
+/// Inserted as text, because its key moves the focus.
 const TAB: char = '\t';
 
-/// A key and the modifiers that are held while it is pressed.
 struct KeyPress {
     held: Vec<Key>,
     key: Key,
@@ -34,7 +31,6 @@ struct KeyPress {
     text: Option<char>,
 }
 
-/// Injects the keys, and waits until the page has handled them.
 pub async fn inject(page: &Rc<Page>, keys: &[String]) -> Result<(), HostError> {
     let strokes: Vec<KeyPress> = keys.iter().map(|key| stroke(key)).collect::<Result<_, _>>()?;
     choosers::close(&page.browser);
@@ -58,7 +54,6 @@ pub async fn inject(page: &Rc<Page>, keys: &[String]) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Replaces the selected text of the focused element.
 pub async fn insert(page: &Rc<Page>, text: &str) {
     if text.is_empty() {
         page.view.execute_editing_command("Delete");
@@ -69,12 +64,11 @@ pub async fn insert(page: &Rc<Page>, text: &str) {
     let _ = script::evaluate(page, "").await;
 }
 
-/// Fails when the key does not exist.
 pub fn check(key: &str) -> Result<(), HostError> {
     stroke(key).map(|_| ())
 }
 
-/// Presses and releases a key without waiting for the page. Returns the number of released keys, including modifiers.
+/// Does not wait for the page. Returns the number of released keys, including modifiers.
 pub fn strike(page: &Rc<Page>, key: &str) -> Result<usize, HostError> {
     stroke(key)?.send(page)
 }
@@ -94,7 +88,7 @@ async fn press(page: &Rc<Page>, strokes: &[KeyPress]) -> Result<(), HostError> {
 }
 
 impl KeyPress {
-    /// Presses and releases all keys, and returns the number of released keys.
+    /// Returns the number of released keys.
     fn send(&self, page: &Rc<Page>) -> Result<usize, HostError> {
         let mut state = ModifierType::empty();
         for held in &self.held {
@@ -146,7 +140,7 @@ fn send(page: &Rc<Page>, kind: gdk::EventType, key: Key, state: ModifierType) ->
     Ok(())
 }
 
-/// Parses one character, a name of UI Events' `key` values, or either after modifiers and `+`.
+/// One character, a name of UI Events' `key` values, or either after modifiers and `+`.
 fn parse(text: &str) -> Option<KeyPress> {
     let mut characters = text.chars();
     if let (Some(character), None) = (characters.next(), characters.next()) {
@@ -170,7 +164,7 @@ fn combination(modifiers: &str, last: &str) -> Option<KeyPress> {
     (!is_repeated).then_some(KeyPress { held, key, text: None })
 }
 
-/// Returns the capital of a letter, which Shift types. Another text stays.
+/// Shift types the capital of a letter. Another text stays.
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
     match (letters.next(), letters.next()) {

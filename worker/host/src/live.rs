@@ -1,4 +1,4 @@
-//! Events for viewers: pictures of changes, the page's address and title, and dialogs.
+//! Pictures of changes, the page's address and title, and dialogs.
 //!
 //! WebKit keeps the visible page as a picture in this process. GTK's `draw` signal reports which part of it has changed.
 //! Drawing the view again onto another surface, at the device's scale, is then only a copy. A request is answered when
@@ -24,16 +24,16 @@ use self::painting::{Rect, Surface};
 use crate::browser::Browser;
 use crate::pages::Page;
 
-/// Minimum time between two answers.
+/// Between two answers.
 const PACE: Duration = Duration::from_millis(33);
 
-/// Time without a change after which blurred parts are sent again, sharp.
+/// Blurred parts are then sent again, sharp.
 const SETTLED_AFTER: Duration = Duration::from_millis(150);
 
-/// Timeout of a request when nothing is due. The request continues after it.
+/// Of a request when nothing is due. The request continues after it.
 const LONG: Duration = Duration::from_hours(1);
 
-/// Divisor of the viewport's area. A change up to that size, such as a typed letter or a caret, is sent sharp at once.
+/// Divides the viewport's area. A change up to that size, such as a typed letter or a caret, is sent sharp at once.
 const SMALL: u32 = 8;
 
 #[derive(Default)]
@@ -42,9 +42,8 @@ pub struct Live {
     watched: Cell<bool>,
     /// True while the view draws for [`paint`].
     painting: Cell<bool>,
-    /// Part that has changed since it was painted.
+    /// Changed since it was painted.
     damage: Cell<Option<Rect>>,
-    /// Part that was sent blurred.
     blurred: Cell<Option<Rect>>,
     changed_at: Cell<Option<Instant>>,
     answered_at: Cell<Option<Instant>>,
@@ -62,7 +61,6 @@ pub struct Live {
     surface: Surface,
 }
 
-/// Content of the next answer.
 enum LiveUpdate {
     Picture { rect: Rect, sharp: bool },
     Words,
@@ -76,7 +74,6 @@ impl Live {
         }
     }
 
-    /// Records that the open dialog or menu has changed.
     pub fn asks_anew(&self) {
         self.asked_is_new.set(true);
         self.wake();
@@ -86,7 +83,6 @@ impl Live {
         self.changed_at.get().is_none_or(|at| at.elapsed() >= SETTLED_AFTER)
     }
 
-    /// Returns the content of an answer, if there is any.
     fn news(&self, view: Rect, whole: bool) -> Option<LiveUpdate> {
         if whole {
             return Some(LiveUpdate::Picture { rect: view, sharp: self.is_settled() });
@@ -101,7 +97,7 @@ impl Live {
         }
     }
 
-    /// Maximum sleep of a request, given whether there is content to send.
+    /// Depends on whether there is content to send.
     fn sleeps(&self, found: bool) -> Duration {
         let left =
             |of: Duration, since: Option<Instant>| since.map_or(Duration::ZERO, |at| of.saturating_sub(at.elapsed()));
@@ -115,7 +111,7 @@ impl Live {
     }
 }
 
-/// Waits for a change, or takes a complete picture, and returns it. A later request ends an earlier one.
+/// Takes a complete picture if `whole`. A later request ends an earlier one.
 pub async fn watch(browser: &Rc<Browser>, whole: bool, watcher: u64) -> Result<LiveEvent, HostError> {
     begin(browser);
     let live = &browser.live;
@@ -171,7 +167,7 @@ async fn paint(browser: &Rc<Browser>, rect: Rect, sharp: bool) -> Result<Picture
     Ok(Picture { seq, base, sharp, view: view.size(), rect: rect.place(), taken_us: jpeg.taken_us, jpeg: jpeg.base64 })
 }
 
-/// Draws the picture that WebKit keeps of a page.
+/// WebKit keeps the picture.
 pub fn draw(page: &Page, context: &cairo::Context) {
     let live = &page.browser.live;
     live.painting.set(true);
@@ -197,7 +193,7 @@ fn begin(browser: &Rc<Browser>) {
     }
 }
 
-/// Stops painting, and discards the state of the pictures.
+/// Discards the state of the pictures.
 pub fn unwatch(browser: &Browser, watcher: u64) {
     let live = &browser.live;
     if live.watcher.get() != watcher || !live.watched.replace(false) {
@@ -225,7 +221,6 @@ pub fn show(page: &Page) {
     live.wake();
 }
 
-/// Connects the signals of a page.
 pub fn follow(page: &Rc<Page>) {
     let weak = Rc::downgrade(page);
     page.view.connect_draw(move |view, context| {

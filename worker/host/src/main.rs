@@ -1,8 +1,7 @@
-//! One browser: WebKit in a window of a device's size, controlled by commands on standard input.
+//! WebKit in a window of a device's size, controlled by commands on standard input.
 //!
-//! The host uses WebKit directly, without WebDriver: there is no automation session that a page could detect, and no
-//! port that a page could reach. Everything runs on GTK's main loop, where each command is a separate future. One thread
-//! reads the commands, and a thread pool compresses pictures.
+//! There is no WebDriver: a page can detect no automation session, and reach no port. Everything runs on GTK's main loop, where
+//! each command is a separate future.
 
 mod acknowledgement;
 mod browser;

@@ -1,8 +1,8 @@
-//! Pages of a browser: their views, which page is active, and windows that pages open.
+//! Views, the active page, and windows that pages open.
 //!
-//! A window of a page is a related view: it shares the process of its opener, so that both can use each other. All pages
-//! have the same settings, scripts and rules, which are in force before the first script of a page runs. Only the active
-//! page is visible. Others are hidden, as on a phone: their timers are throttled, and they paint nothing.
+//! A window of a page is a related view: it shares the process of its opener, so that both can use each other. The settings,
+//! scripts and rules of all pages are the same, and in force before the first script of a page runs. Inactive pages are hidden,
+//! as on a phone: their timers are throttled, and they paint nothing.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -30,31 +30,26 @@ use crate::pointer::Pointer;
 use crate::script::{self, Scripts};
 use crate::{choosers, dialogs, emulation, extension, failure, submissions};
 
-/// Maximum number of windows that pages open within [`WINDOW`]. A tap on a phone opens one or two.
+/// Windows that pages open within [`WINDOW`]. A tap on a phone opens one or two.
 const MOST_WINDOWS: usize = 16;
 
 const WINDOW: Duration = Duration::from_secs(2);
 
-/// Scheme of an address that is a script.
 const SCRIPT: &str = "javascript:";
 
-/// Maximum time for a page to return its title.
 const TITLE_WITHIN: Duration = Duration::from_millis(100);
 
-/// Maximum time for a page to handle its end.
 const CLOSE_WITHIN: Duration = Duration::from_millis(500);
 
-/// Maximum time for a blank page to load.
 const BLANK_WITHIN: Duration = Duration::from_secs(10);
 
-/// Parts of a desktop's browser that a phone does not have. They would receive taps that are meant for the page: scroll
-/// bars lie over the content, and the buttons of a narrow number field cover it.
+/// A phone does not have them, and they would receive taps for the page: scroll bars lie over the content, and the buttons of a
+/// narrow number field cover it.
 const DESKTOP_PARTS: &str = "
 ::-webkit-scrollbar { display: none !important; }
 ::-webkit-inner-spin-button, ::-webkit-outer-spin-button { display: none !important; }
 ";
 
-/// The pages of a browser.
 #[derive(Default)]
 pub struct Pages {
     /// Oldest first. Never empty after the start.
@@ -65,15 +60,13 @@ pub struct Pages {
     windows: RefCell<VecDeque<Instant>>,
 }
 
-/// A page: a view and its state.
 pub struct Page {
     pub browser: Rc<Browser>,
     pub id: u32,
-    /// ID of the page that opened it, which may be closed.
+    /// May be closed.
     opener: Option<u32>,
     pub view: WebView,
-    /// Scripts that are injected into its documents. They are the same for all pages, but each page has its own list, so
-    /// that a report tells its page.
+    /// Each page has its own list of the same scripts, so that a report shows its page.
     pub content: UserContentManager,
     pub navigation: Navigation,
     pub scripts: Scripts,
@@ -81,9 +74,8 @@ pub struct Page {
     pub pointer: Pointer,
     pub drags: Drags,
     is_closed: Cell<bool>,
-    /// Address of a page whose process has ended. It is loaded again when the page becomes the active one.
+    /// Its process has ended. It is loaded again when the page becomes active.
     lost: RefCell<Option<String>>,
-    /// Waiters for the end of the page.
     waiting: RefCell<Vec<oneshot::Sender<()>>>,
 }
 
@@ -92,7 +84,6 @@ impl Pages {
         self.active.borrow().clone().expect("a browser opens its first page at its start, and always keeps one")
     }
 
-    /// All pages, oldest first.
     pub fn all(&self) -> Vec<Rc<Page>> {
         self.open.borrow().clone()
     }
@@ -109,13 +100,13 @@ impl Pages {
         self.open.borrow().len() >= MOST_PAGES
     }
 
-    /// Releases all pages, which refer to their browser.
+    /// Pages refer to their browser.
     pub fn clear(&self) {
         self.active.take();
         self.open.take();
     }
 
-    /// Counts a window that a page opens. Returns whether it is allowed.
+    /// Returns whether the window is allowed.
     fn admit_window(&self, now: Instant) -> bool {
         let mut windows = self.windows.borrow_mut();
         while windows.front().is_some_and(|time| now.duration_since(*time) >= WINDOW) {
@@ -130,7 +121,7 @@ impl Pages {
 }
 
 impl Page {
-    /// Creates a page, which is not visible yet. It shares the process of a related page.
+    /// Not visible yet. Shares the process of a related page.
     pub fn create(browser: &Rc<Browser>, related: Option<&Rc<Page>>, opener: Option<u32>) -> Rc<Self> {
         let content = UserContentManager::new();
         let view = WebView::builder().settings(&browser.settings).user_content_manager(&content);
@@ -173,12 +164,10 @@ impl Page {
         page
     }
 
-    /// True when the page was closed. Nothing can be done with it any more.
     pub fn is_closed(&self) -> bool {
         self.is_closed.get()
     }
 
-    /// Waits until the page is closed.
     pub async fn closed(&self) {
         if self.is_closed() {
             return;
@@ -192,11 +181,9 @@ impl Page {
         let _ = receiver.await;
     }
 
-    /// Current address, title and state.
     pub async fn state(self: &Rc<Self>) -> PageState {
         let (_, most) = self.browser.lengths.get();
-        // WebKit receives a title slightly later than the page has it. A page that is too busy to answer has its
-        // previous title.
+        // WebKit receives a title slightly later than the page has it. A busy page has its previous title.
         let question =
             format!("return document.title.slice(0, {}).toWellFormed()", most.saturating_add(1).saturating_mul(2));
         let asked = Box::pin(script::evaluate(self, &question));
@@ -214,31 +201,27 @@ impl Page {
         }
     }
 
-    /// Current address, truncated, and whether it was truncated.
+    /// Returns whether it was truncated.
     pub fn uri(&self) -> (String, bool) {
         let (most, _) = self.browser.lengths.get();
         let lost = self.lost.borrow().clone();
         cut(lost.or_else(|| self.view.uri().map(String::from)).unwrap_or_default(), most)
     }
 
-    /// An address, truncated.
     pub fn short_uri(&self, uri: String) -> String {
         self.browser.short_uri(uri)
     }
 
-    /// Current title that WebKit has received, truncated.
     pub fn title(&self) -> Option<String> {
         let (_, most) = self.browser.lengths.get();
         let (title, _) = cut(self.view.title().map(String::from).unwrap_or_default(), most);
         (!title.is_empty()).then_some(title)
     }
 
-    /// True when commands apply to this page.
     pub fn is_active(&self) -> bool {
         self.browser.pages.active.borrow().as_ref().is_some_and(|active| active.id == self.id)
     }
 
-    /// True when the page with this ID has opened this one.
     pub fn is_opened_by(&self, id: u32) -> bool {
         self.opener == Some(id)
     }
@@ -335,7 +318,6 @@ impl Page {
         view.connect_create(move |_, action| open_window(&weak.upgrade()?, action));
     }
 
-    /// Handles the end of the page, by itself or because its process has ended.
     fn follow_end(self: &Rc<Self>) {
         let weak = Rc::downgrade(self);
         self.view.connect_close(move |_| {
@@ -363,8 +345,7 @@ impl Page {
     }
 }
 
-/// Creates the page for a window that a page opens, and makes it the active page. Returns `None` to reject the window: a
-/// phone blocks windows that no tap has opened.
+/// `None` rejects the window: a phone blocks windows that no tap has opened.
 fn open_window(opener: &Rc<Page>, action: &NavigationAction) -> Option<gtk::Widget> {
     let browser = &opener.browser;
     let uri = action.clone().request().and_then(|request| request.uri()).unwrap_or_default();
@@ -384,7 +365,6 @@ fn open_window(opener: &Rc<Page>, action: &NavigationAction) -> Option<gtk::Widg
     Some(view)
 }
 
-/// Makes a page the active one, and shows it.
 pub fn activate(page: &Rc<Page>) {
     let browser = &page.browser;
     if page.is_active() {
@@ -405,7 +385,6 @@ pub fn list(browser: &Browser) -> Vec<PageEntry> {
     browser.pages.open.borrow().iter().map(|page| page.entry()).collect()
 }
 
-/// Opens a blank page, and makes it the active one.
 pub async fn open(browser: &Rc<Browser>) -> Result<PageEntry, HostError> {
     if browser.pages.is_full() {
         return Err(HostError::TooManyPages);
@@ -425,7 +404,7 @@ pub async fn open(browser: &Rc<Browser>) -> Result<PageEntry, HostError> {
     }
 }
 
-/// Closes a page by command. It can save its data, and confirm that it may be left.
+/// The page can save its data, and confirm that it may be left.
 pub async fn close(browser: &Rc<Browser>, id: u32) -> Result<(), HostError> {
     let page = browser.pages.find(id)?;
     if browser.pages.open.borrow().len() == 1 {
@@ -441,8 +420,7 @@ pub async fn close(browser: &Rc<Browser>, id: u32) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Removes a page that has closed. Its opener becomes the active page, or else the newest one. The last page is replaced
-/// by a blank one.
+/// Its opener becomes active, or else the newest page. The last page is replaced by a blank one.
 pub fn remove(page: &Rc<Page>) {
     if page.is_closed.replace(true) {
         return;
@@ -481,14 +459,13 @@ pub fn remove(page: &Rc<Page>) {
     });
 }
 
-/// Closes a window whose address has turned out to be a download, and that has shown nothing.
 pub fn close_without_document(page: &Rc<Page>) {
     if page.opener.is_some() && !page.navigation.has_document() && !page.navigation.is_departing() {
         remove(page);
     }
 }
 
-/// Runs work that WebKit would never end when a dialog is held, or the page is closed.
+/// WebKit would never end the work when a dialog is held, or the page is closed.
 pub async fn uninterrupted<T>(page: &Page, work: impl Future<Output = Result<T, HostError>>) -> Result<T, HostError> {
     if page.browser.dialogs.is_blocking() {
         return Err(HostError::DialogOpen);
@@ -501,7 +478,7 @@ pub async fn uninterrupted<T>(page: &Page, work: impl Future<Output = Result<T, 
     }
 }
 
-/// Truncates a text to a number of characters. Returns whether it was truncated.
+/// Returns whether it was truncated.
 pub fn cut(mut text: String, most: usize) -> (String, bool) {
     match text.char_indices().nth(most) {
         Some((end, _)) => {

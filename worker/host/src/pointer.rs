@@ -1,10 +1,10 @@
 //! Pointer events of touches.
 //!
-//! A phone fires pointer events of the type `touch` before each touch event, and mouse events only after the touch. WebKitGTK
-//! fires pointer events for mouse events only. A mouse therefore accompanies the first finger. Its events are marked by
-//! their place on the screen, and the listeners in the isolated world hide the mouse events and clicks that carry the mark
-//! from pages (`acknowledgement.rs`). Pages see neither the mark nor the mouse: the getters of `screenX` and `pointerType`
-//! return what a touch has (`browser.rs`).
+//! A phone fires pointer events of the type `touch` before each touch event, and mouse events after it. WebKitGTK fires pointer
+//! events for mouse events only, so a mouse accompanies the first finger. Its events are marked by their place on the screen,
+//! and the listeners in the isolated world hide the mouse events and clicks that carry the mark from pages
+//! (`acknowledgement.rs`). Pages see neither the mark nor the mouse: the getters of `screenX` and `pointerType` return the
+//! values of a touch (`browser.rs`).
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -18,32 +18,31 @@ use crate::pages::Page;
 use crate::touch::milliseconds;
 use crate::{acknowledgement, choosers, failure, script};
 
-/// Offset of the place on the screen that marks an event of a mouse that accompanies a touch.
+/// The place on the screen marks an event of a mouse that accompanies a touch.
 pub const MARK: f64 = 1e6;
 
-/// Offset that marks a mouse of its own.
+/// Marks a mouse of its own.
 pub const OF_MOUSE: f64 = 2.0 * MARK;
 
-/// Offset that marks a mouse of which pages see nothing (`drag.rs`).
+/// Marks a mouse of which pages see nothing (`drag.rs`).
 pub const UNSEEN: f64 = 3.0 * MARK;
 
-/// Place of the window on the screen, from which WebKit computes the place of its own events.
+/// WebKit computes the place of its own events from the window's place.
 const BESIDE: f64 = crate::browser::BESIDE as f64;
 
-/// Position in CSS pixels.
+/// In CSS pixels.
 pub type Point = (f64, f64);
 
-/// Position outside of the view, to which the mouse moves when the finger lifts.
+/// Outside of the view. The mouse moves there when the finger lifts.
 const AWAY: Point = (-1.0, -1.0);
 
-/// The finger that the mouse accompanies.
 #[derive(Default)]
 pub struct Pointer {
     finger: Cell<Option<usize>>,
 }
 
-/// Sends the mouse events that accompany one step of a finger, and waits until the page has handled them, because WebKit
-/// does not keep the order of mouse and touch events. Other fingers than the first have no mouse.
+/// Waits until the page has handled the events, because WebKit does not keep the order of mouse and touch events. Other fingers
+/// than the first have no mouse.
 pub async fn accompany(page: &Rc<Page>, finger: usize, phase: TouchPhase, at: Point) -> Result<(), HostError> {
     for &(send, is_reported) in events(page, finger, phase) {
         if page.is_closed() {
@@ -58,12 +57,12 @@ pub async fn accompany(page: &Rc<Page>, finger: usize, phase: TouchPhase, at: Po
     Ok(())
 }
 
-/// The same without waiting.
+/// Does not wait.
 pub fn accompany_at_once(page: &Rc<Page>, finger: usize, phase: TouchPhase, at: Point) -> Result<(), HostError> {
     events(page, finger, phase).iter().try_for_each(|(send, _)| send.deliver(page, at))
 }
 
-/// Injects the steps of a mouse of its own, whose events pages see as those of a mouse.
+/// Pages see the events as those of a mouse.
 pub async fn inject(page: &Rc<Page>, steps: &[MouseStep]) -> Result<(), HostError> {
     for step in steps {
         if step.after_ms > 0 {
@@ -89,7 +88,6 @@ pub async fn inject(page: &Rc<Page>, steps: &[MouseStep]) -> Result<(), HostErro
     Ok(())
 }
 
-/// One event of the mouse that accompanies a touch.
 #[derive(Clone, Copy)]
 enum Companion {
     Move { pressed: bool },
@@ -126,23 +124,22 @@ impl Companion {
     }
 }
 
-/// Forgets the finger that the mouse accompanies, because another mouse has taken its place.
+/// Another mouse has taken its place.
 pub fn leave_finger(page: &Page) {
     page.pointer.finger.set(None);
 }
 
-/// Moves the mouse out of the view, which pages do not see.
+/// Pages do not see it.
 pub fn leave_view(page: &Rc<Page>) -> Result<(), HostError> {
     move_to(page, AWAY, false, UNSEEN)
 }
 
-/// Moves a mouse in the view.
 pub fn move_to(page: &Rc<Page>, at: Point, pressed: bool, mark: f64) -> Result<(), HostError> {
     page.view.event(&motion(page, at, pressed, mark)?);
     Ok(())
 }
 
-/// Presses or releases the first button in the view, and waits until the page has handled it.
+/// The first button. Waits until the page has handled it.
 pub async fn press(page: &Rc<Page>, kind: gdk::EventType, at: Point, mark: f64) -> Result<(), HostError> {
     if page.is_closed() {
         // The page has closed itself. It has received what came before.
@@ -159,7 +156,7 @@ fn send_button(page: &Rc<Page>, kind: gdk::EventType, at: Point, mark: f64) -> R
     Ok(())
 }
 
-/// Puts a movement or a release into GDK's queue, from which a drag of GTK takes it.
+/// A drag of GTK takes them from GDK's queue.
 pub fn queue(page: &Rc<Page>, kind: gdk::EventType, at: Point) -> Result<(), HostError> {
     let event = match kind {
         gdk::EventType::MotionNotify => motion(page, at, true, 0.0)?,
@@ -203,7 +200,6 @@ fn button(page: &Rc<Page>, kind: gdk::EventType, (x, y): Point, mark: f64) -> Re
     of_pointer(event)
 }
 
-/// Modifiers of an event: the button if it is pressed.
 fn state(pressed: bool) -> u32 {
     if pressed { gdk::ModifierType::BUTTON1_MASK.bits() } else { 0 }
 }

@@ -1,7 +1,7 @@
 //! Responses that pages have received. The newest are kept for waits of the worker.
 //!
-//! WebKit reports the requests of a page, its frames and its workers, also those that become a download. A page can cause responses
-//! without limit, so that both their number and their size are limited.
+//! WebKit reports the requests of a page, its frames and its workers, also those that become a download. A page can cause
+//! responses without limit, so that both their number and their size are limited.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -14,13 +14,12 @@ use webkit2gtk::{URIResponse, URIResponseExt, WebResource, WebResourceExt};
 
 use crate::pages::Page;
 
-/// Maximum number of responses that are kept.
 const MOST_RESPONSES: usize = 1_000;
 
-/// Maximum size of the kept addresses, in bytes.
+/// In bytes, of the kept addresses.
 const MOST_BYTES: usize = 1024 * 1024;
 
-/// Responses of all pages, oldest first.
+/// Oldest first.
 #[derive(Default)]
 pub struct Responses {
     entries: RefCell<VecDeque<ResponseEntry>>,
@@ -29,7 +28,7 @@ pub struct Responses {
 }
 
 impl Responses {
-    /// Keeps a response, and drops the oldest ones beyond the limits.
+    /// Drops the oldest ones beyond the limits.
     fn add(&self, uri: String, status: u16, received_us: u64) {
         let number = self.last_number.get() + 1;
         self.last_number.set(number);
@@ -43,7 +42,7 @@ impl Responses {
         self.bytes.set(bytes);
     }
 
-    /// Returns the responses with a higher number, received at this time or later.
+    /// Received at this time or later, with a higher number.
     pub fn list(&self, after: u64, since_us: u64) -> Vec<ResponseEntry> {
         let entries = self.entries.borrow();
         let is_wanted = |entry: &&ResponseEntry| entry.number > after && entry.received_us >= since_us;
@@ -51,7 +50,7 @@ impl Responses {
     }
 }
 
-/// Records a response of a page. Responses that are not HTTP, such as those of `blob:`, are not recorded.
+/// Responses that are not HTTP, such as those of `blob:`, are not recorded.
 fn note(page: &Page, response: &URIResponse) {
     let Ok(status @ 100..=599) = u16::try_from(response.status_code()) else { return };
     let is_http = |uri: &glib::GString| uri.starts_with("http:") || uri.starts_with("https:");
@@ -61,7 +60,7 @@ fn note(page: &Page, response: &URIResponse) {
     page.browser.responses.add(page.browser.short_uri(uri.into()), status, received_us);
 }
 
-/// Records the responses to a request: those that redirect it, and the last one.
+/// Redirects, and the last response.
 pub fn follow(page: &Rc<Page>, resource: &WebResource) {
     let weak = Rc::downgrade(page);
     resource.connect_response_notify(move |resource| {

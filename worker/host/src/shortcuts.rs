@@ -1,12 +1,11 @@
 //! Shortcuts for editing text that a keyboard has on iOS. GTK has only those of `Control`.
 //!
-//! WebKit asks GTK which bindings of a text view an event has, and runs them as editing commands. A binding of `Meta` alone would
-//! also match the plain key, because the display has no such modifier. `keys.rs` therefore sends the fourth modifier with it, which
-//! GTK calls `Super`.
+//! WebKit asks GTK which bindings of a text view an event has, and runs them as editing commands. A binding of `Meta` alone
+//! would also match the plain key, because the display has no such modifier. `keys.rs` therefore sends the fourth modifier with
+//! it, which GTK calls `Super`.
 
 use std::ffi::CStr;
 
-/// Bindings in the syntax of GTK.
 const BINDINGS: [&CStr; 20] = [
     c"bind \"<Super><Meta>a\" { \"select-all\" (1) }",
     c"bind \"<Super><Meta>c\" { \"copy-clipboard\" () }",
@@ -30,7 +29,7 @@ const BINDINGS: [&CStr; 20] = [
     c"bind \"<Alt>Delete\" { \"delete-from-cursor\" (word-ends, 1) }",
 ];
 
-/// Adds the bindings. GTK must be initialized.
+/// GTK must be initialized.
 pub fn install() {
     // SAFETY: the class is registered, and this reference to it is never released. The bindings are C strings, which GTK copies.
     unsafe {

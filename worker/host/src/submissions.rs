@@ -1,16 +1,15 @@
 //! Prevents pages from submitting forms without approval.
 //!
-//! A listener in the isolated world of every frame stops a form before the page's own listeners, which might send it by
-//! script. Submissions without that event, or in a frame of another site, need a policy decision like any load, and are
-//! rejected there. A load is judged by its method as well as by its kind: moves in the history and reloads send a form
-//! again as another kind of load, and WebKit does not always mark them.
+//! A listener in the isolated world of every frame stops a form before the page's own listeners. Submissions without that
+//! event, or in a frame of another site, are rejected by a policy decision. A load is judged by its method as well as by its
+//! kind: moves in the history and reloads send a form again, and WebKit does not always mark them.
 //!
-//! The isolated world remembers, in the object that all frames share (`extension/frames.rs`), which form was stopped
-//! last. The form can then be submitted later, without repeating the step that led to it.
+//! The object that all frames of the isolated world share (`extension/frames.rs`) remembers the form that was stopped last, so
+//! that it can be submitted later without repeating the step.
 //!
 //! A script can also send data by a request of its own. From an unapproved input until the end of its operation, the
-//! web-process extension cancels such requests (`extension/requests.rs`). A request cannot be repeated for a page, so
-//! that an approval repeats the input.
+//! web-process extension cancels such requests (`extension/requests.rs`). They cannot be repeated for a page, so that an
+//! approval repeats the input.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -32,8 +31,7 @@ use crate::{extension, navigation, script};
 /// Maximum wait until a page has set whether forms are held.
 const TELL_WITHIN: Duration = Duration::from_millis(50);
 
-/// Time an approved step waits for a form that its tap submits by a timer. WebKit attributes a timer to the user's
-/// gesture for the same time.
+/// For a form that a tap submits by a timer. WebKit attributes a timer to the user's gesture for the same time.
 const FORM_WITHIN: Duration = Duration::from_secs(1);
 
 /// Interval of the checks whether that form was submitted.
@@ -42,9 +40,9 @@ const LOOK_AFTER: Duration = Duration::from_millis(20);
 /// Report of the listener for a stopped form.
 const HELD: &str = "held";
 
-/// Stops forms while the shared object of the isolated world has the flag, which pages cannot set. A submit event in a
-/// shadow root does not leave it, so listeners are added at each input to the shadow roots on its path. A form that is
-/// submitted by script only emits `formdata`.
+/// The flag is in the shared object of the isolated world, which pages cannot set. A submit event in a shadow root does not
+/// leave it, so each input adds listeners to the shadow roots on its path. A form that is submitted by script only emits
+/// `formdata`.
 pub const LISTENERS: &str = "
 const shared = () => globalThis[Symbol.for('kitfleet.shared')];
 const holding = () => shared()?.holding === true;
@@ -76,9 +74,8 @@ fn say(hold: bool) -> String {
     format!("globalThis[Symbol.for('kitfleet.shared')].holding = {hold};")
 }
 
-/// Keeps the form that was stopped last, because others may be stopped before this one is approved. A form that was
-/// submitted by script is the one that emitted `formdata` last, if its action matches the stopped address. A load that
-/// is not a form of the page leaves nothing to keep.
+/// Others may be stopped before this form is approved. A form that was submitted by script is the one that emitted `formdata`
+/// last, if its action matches the stopped address.
 const KEEP: &str = "
 const shared = globalThis[Symbol.for('kitfleet.shared')];
 const bare = (text) => text.split(/[?#]/)[0];
@@ -105,19 +102,17 @@ return true;
 pub struct Submissions {
     rule: Cell<SubmissionRule>,
     requests: Cell<RequestHold>,
-    /// Script that sets the flag in each new page. Present while forms are held.
+    /// Present while forms are held.
     script: RefCell<Option<UserScript>>,
-    /// Last stopped attempt that has not been reported, and its page.
     stopped: RefCell<Option<(StoppedSubmission, Rc<Page>)>>,
     /// Page that has the form that was held back last.
     kept_by: RefCell<Option<Rc<Page>>>,
-    /// True while [`release`] submits the approved form, without a user gesture.
+    /// [`release`] submits without a user gesture.
     releases: Cell<bool>,
-    /// Address of a form that was allowed in a new window, and its page. The load needs another decision in the window.
+    /// Address and page. The load needs another decision in the window.
     in_window: RefCell<Option<(String, u32)>>,
 }
 
-/// Whether requests of scripts are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum RequestHold {
     #[default]
@@ -129,26 +124,22 @@ enum RequestHold {
 }
 
 enum StoppedSubmission {
-    /// A request of a script. An approval repeats the input, which submits the form again too, so that no form replaces
-    /// it.
+    /// An approval repeats the input, which submits the form again too, so that no form replaces it.
     Request,
     /// A form, stopped by the listener.
     Event,
     /// A form that a script submitted to this address.
     Form(String),
-    /// A load by the page that would have sent a form again.
+    /// Would have sent a form again.
     Repeat,
     /// The same by a command. Attempts of the page do not replace it.
     OwnRepeat,
 }
 
-/// Load that needs a policy decision.
 pub struct Attempt<'a> {
     pub action: &'a mut NavigationAction,
     pub request: &'a URIRequest,
-    /// True when the load is for another window.
     pub is_for_new_window: bool,
-    /// True when the load belongs to a command that moves in the history or reloads.
     pub is_own_repeat: bool,
 }
 
@@ -160,25 +151,22 @@ impl Submissions {
         }
     }
 
-    /// True when a command's repetition of a form was stopped and has not been reported.
     pub fn has_stopped_own(&self) -> bool {
         matches!(*self.stopped.borrow(), Some((StoppedSubmission::OwnRepeat, _)))
     }
 
-    /// Returns whether an attempt was stopped that has not been reported, and marks it as reported.
     fn take_stopped(&self) -> bool {
         self.stopped.take().is_some()
     }
 }
 
-/// Records a form that the listener has stopped.
 pub fn note(page: &Rc<Page>, report: &str) {
     if report == HELD {
         page.browser.submissions.note_stopped(StoppedSubmission::Event, page);
     }
 }
 
-/// Records that the extension has held a request. A report at another time is forged.
+/// A report at another time is forged.
 pub fn note_held_request(page: &Rc<Page>) {
     let submissions = &page.browser.submissions;
     if submissions.requests.get() == RequestHold::Open {
@@ -186,12 +174,12 @@ pub fn note_held_request(page: &Rc<Page>) {
     }
 }
 
-/// Script that sets the flag in each new document. `None` while forms are allowed.
+/// `None` while forms are allowed.
 pub fn hold_script(browser: &Browser) -> Option<UserScript> {
     browser.submissions.script.borrow().clone()
 }
 
-/// Returns whether a load sends a form without approval and must be rejected. Consumes the approval of an allowed one.
+/// Consumes the approval of an allowed load.
 pub fn stops(page: &Rc<Page>, attempt: Attempt<'_>) -> bool {
     let Attempt { action, request, is_for_new_window, is_own_repeat } = attempt;
     let browser = &page.browser;
@@ -199,14 +187,14 @@ pub fn stops(page: &Rc<Page>, attempt: Attempt<'_>) -> bool {
     let kind = action.navigation_type();
     let is_form = kind == NavigationType::FormSubmitted;
     let sends = request.http_method().is_some_and(|method| !matches!(method.as_str(), "GET" | "HEAD"));
-    // A redirect by a server is part of the load that was allowed. Pages cannot cause one of these.
+    // A redirect by a server is part of the allowed load. Pages cannot cause one.
     if !(is_form || sends || kind == NavigationType::FormResubmitted) || action.is_redirect() {
         return false;
     }
     let address = request.uri().map(String::from).unwrap_or_default();
     let is_allowed = match submissions.rule.get() {
         SubmissionRule::AllowAll => return false,
-        // A submission by a frame or a timer of the page has no gesture, and is not covered by the approval.
+        // A submission by a frame or a timer of the page has no gesture, and no approval.
         SubmissionRule::AllowOneForm => is_form && (submissions.releases.get() || action.is_user_gesture()),
         SubmissionRule::AllowOneRepeat => is_own_repeat,
         SubmissionRule::HoldAll | SubmissionRule::HoldUnapproved => {
@@ -237,7 +225,6 @@ fn use_up(browser: &Rc<Browser>) {
     }
 }
 
-/// Sets in each new page whether forms are held.
 fn tell_new_pages(browser: &Rc<Browser>, hold: bool) {
     let script = hold.then(|| {
         let top = UserContentInjectedFrames::TopFrame;
@@ -254,8 +241,7 @@ fn tell_new_pages(browser: &Rc<Browser>, hold: bool) {
     }
 }
 
-/// Sets in the current documents whether forms are held. A busy page handles it before any later input. A document that
-/// is replaced meanwhile is followed by one that has the flag from its start.
+/// A busy page handles it before any later input. A document that replaces one meanwhile has the flag from its start.
 async fn tell_pages(browser: Rc<Browser>, hold: bool) {
     let (words, limit) = (say(hold), glib::timeout_future(TELL_WITHIN));
     let pages = browser.pages.all();
@@ -272,9 +258,9 @@ pub fn begin_input(browser: &Rc<Browser>) {
     }
 }
 
-/// Ends the hold of requests of scripts. Each cancelled request has been reported afterwards, because a page handles the
-/// end of the hold before it answers. While a dialog blocks the page, the hold stays: the page would only learn of its end after
-/// the answer, and cancel a request whose report is then no longer expected.
+/// A page handles the end of the hold before it answers, so that each cancelled request is reported afterwards. While a dialog
+/// blocks the page, the hold stays: the page would only learn of its end after the answer, and cancel a request whose report is
+/// then no longer expected.
 async fn end_request_hold(browser: &Rc<Browser>) {
     if browser.dialogs.is_blocking() {
         return;
@@ -287,9 +273,7 @@ async fn end_request_hold(browser: &Rc<Browser>) {
     requests.set(RequestHold::Off);
 }
 
-/// Sets the rule for submissions, and whether requests of scripts are held from the next input until the operation's
-/// end. Returns whether a submission was held back before that has not been reported. Submissions that are already under
-/// way are waited for.
+/// Waits for submissions that are under way. Returns whether a submission was held back that has not been reported.
 pub async fn follow(browser: &Rc<Browser>, rule: SubmissionRule, requests: bool) -> bool {
     let submissions = &browser.submissions;
     end_request_hold(browser).await;
@@ -328,7 +312,7 @@ async fn end_approval(browser: &Rc<Browser>) {
     submissions.releases.set(false);
 }
 
-/// Returns the submission that was held back since the last call, after a short wait for pending ones.
+/// Waits shortly for pending ones.
 pub async fn held(browser: &Rc<Browser>) -> Option<Held> {
     navigation::wait_for_all_policy_decisions(browser).await;
     end_request_hold(browser).await;
@@ -350,7 +334,7 @@ pub async fn held(browser: &Rc<Browser>) -> Option<Held> {
     })
 }
 
-/// Submits the form that was held back last, and no other. Returns whether it still exists.
+/// Returns whether the form still exists.
 pub async fn release(browser: &Rc<Browser>) -> Result<bool, HostError> {
     follow(browser, SubmissionRule::AllowOneForm, false).await;
     browser.submissions.releases.set(true);

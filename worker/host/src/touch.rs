@@ -1,5 +1,3 @@
-//! Touch input.
-//!
 //! The events are GDK events, which are passed to the view as if X had sent them. WebKit turns them into trusted touch
 //! events, and its gesture recognizer clicks and scrolls unless the page prevents it.
 
@@ -14,14 +12,13 @@ use crate::acknowledgement::{self, Acknowledgements};
 use crate::pages::Page;
 use crate::{choosers, failure, pointer, submissions};
 
-/// Distance from the first contact, in CSS pixels, beyond which a touch is not a tap.
+/// In CSS pixels from the first contact. A touch that moves farther is not a tap.
 const SLACK: f64 = 8.0;
 
-/// Number of the finger that operations use.
+/// Finger that operations use.
 pub const FINGER: usize = 1;
 
-/// Injects the steps of one finger, and waits until the page has handled them. If the touch is `aimed`, it is cancelled
-/// unless it reaches the node that a script has marked.
+/// Cancels an `aimed` touch unless it reaches the node that a script has marked.
 pub async fn inject(page: &Rc<Page>, steps: &[TouchStep], aimed: bool) -> Result<TouchOutcome, HostError> {
     let reports = &page.acknowledgements;
     choosers::close(&page.browser);
@@ -53,7 +50,7 @@ pub async fn inject(page: &Rc<Page>, steps: &[TouchStep], aimed: bool) -> Result
     Ok(if reports.strays.get() > strays { TouchOutcome::Missed } else { TouchOutcome::Done })
 }
 
-/// Number of fingers that the page has received.
+/// Fingers that the page has received.
 pub fn arrivals(reports: &Acknowledgements) -> usize {
     reports.hits.get() + reports.misses.get()
 }
@@ -68,7 +65,7 @@ fn is_tap(steps: &[TouchStep]) -> bool {
     steps.iter().all(|step| (step.x - first.x).hypot(step.y - first.y) <= SLACK)
 }
 
-/// Sends one step of a finger to the view, without waiting for the page.
+/// Does not wait for the page.
 pub fn send(page: &Rc<Page>, finger: usize, phase: TouchPhase, at: (f64, f64)) -> Result<(), HostError> {
     if phase == TouchPhase::Begin {
         choosers::close(&page.browser);
@@ -114,7 +111,7 @@ pub fn send_touch(page: &Rc<Page>, finger: usize, phase: TouchPhase, (x, y): (f6
     Ok(())
 }
 
-/// Time of X's clock, which wraps around every seven weeks.
+/// X's clock wraps around every seven weeks.
 pub fn milliseconds() -> u32 {
     let wrapped = (glib::monotonic_time() / 1000) & i64::from(u32::MAX);
     u32::try_from(wrapped).unwrap_or_default()

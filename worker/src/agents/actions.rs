@@ -1,4 +1,4 @@
-//! The actions of steps: what a step of a plan asks the browser to do.
+//! Browser actions of the steps of a plan.
 
 use kitfleet_domain::agents::commands::{Command, DragEnd, ElementQuery};
 use kitfleet_domain::agents::steps::{LONG_PRESS_MS, ShownElement, Step};
@@ -6,7 +6,7 @@ use kitfleet_domain::files::FileName;
 use kitfleet_domain::ids::UploadId;
 use kitfleet_domain::operations::{Action, DEFAULT_DRAG_MS, DragCourse, Element, PointerKind, ROLES, Target};
 
-/// Returns the action of a step; `None` for a step that is another operation.
+/// `None` for a step that is another operation.
 pub(super) fn action_of(step: &Step, approved: bool) -> Option<Action> {
     let element = |sought: &ElementQuery| meant(sought, step.shown.first(), approved);
     let tap = |target: &ElementQuery, count, hold_ms| Action::Tap {
@@ -71,13 +71,12 @@ pub(super) fn action_of(step: &Step, approved: bool) -> Option<Action> {
     })
 }
 
-/// Returns the reference to an element of a step. A ref identifies exactly one element without a search, so the operation
-/// uses it directly, however large the page is. An approved step uses the element that was shown.
+/// A ref identifies exactly one element without a search, however large the page is. An approved step uses the element that was
+/// shown.
 pub(super) fn meant(sought: &ElementQuery, shown: Option<&ShownElement>, approved: bool) -> Element {
     element_of(sought, shown.filter(|_| approved || !matches!(sought, ElementQuery::Ref(_))))
 }
 
-/// Returns the operation's reference to an element: the located element, or else the query itself.
 pub(super) fn element_of(sought: &ElementQuery, shown: Option<&ShownElement>) -> Element {
     match (sought, shown) {
         (ElementQuery::Css(selector), _) => Element::Selector(selector.clone()),

@@ -19,16 +19,14 @@ use super::RunningTurn;
 use super::steps::{CLAIMS_WITHIN, LocatedElement, StepOutcome, changed, unclear};
 use crate::browser::OperationEnd;
 
-/// Maximum number of dialogs, and of downloads, that a turn lists.
+/// Dialogs, and downloads, that a turn lists.
 const MOST_LISTED: usize = 20;
-/// Maximum number of characters of a page's text in a description.
 const SHOWN_CHARS: usize = 200;
 
-/// Dialogs that pages have shown during a turn.
 #[derive(Debug, Default)]
 pub(super) struct TurnDialogs {
     answered: Vec<AnsweredDialog>,
-    /// Dialog that was open when the turn last heard of the page.
+    /// Open when the turn last heard of the page.
     pub(super) open: Option<OpenDialog>,
 }
 
@@ -37,7 +35,6 @@ impl RunningTurn<'_> {
         self.dialogs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the dialogs that a result names.
     pub(super) fn note_dialogs(&self, result: &StoredResult) {
         #[derive(Deserialize)]
         struct Shown {
@@ -53,7 +50,7 @@ impl RunningTurn<'_> {
         noted.open = dialog;
     }
 
-    /// Closes the alert that is open, which has only one answer.
+    /// An alert has only one answer.
     pub(super) async fn close_alert(&self) -> sqlx::Result<()> {
         let action = Action::Dialog { accept: true, text: None };
         let Ok(close) = Interact::parse(action, None, OnTimeout::Return, &self.context.config.limits) else {
@@ -70,7 +67,7 @@ impl RunningTurn<'_> {
         Ok(())
     }
 
-    /// Returns the dialog that is open. The inner error is the outcome of a step when the browser does not answer.
+    /// The inner error is the outcome of a step when the browser does not answer.
     pub(super) async fn open_dialog(&self) -> Result<Option<OpenDialog>, &'static str> {
         // The list of pages is refused while a dialog is open, and does not ask a page.
         let list = Operation::ListPages(ListPages { session: self.waiting.driver });
@@ -81,7 +78,7 @@ impl RunningTurn<'_> {
         }
     }
 
-    /// Finds the dialog that a step answers. An approved step must find the dialog that was shown for approval.
+    /// An approved step must find the dialog that was shown.
     pub(super) async fn find_dialog(&self, step: &Step, approved: bool) -> LocatedElement {
         let dialog = match self.open_dialog().await {
             Ok(Some(dialog)) => dialog,
@@ -99,8 +96,7 @@ impl RunningTurn<'_> {
         LocatedElement::Them(vec![found], String::new())
     }
 
-    /// Finds the page that a step activates or closes; the active one if `sought` is `None`. An approved step must find
-    /// the page that was shown for approval.
+    /// The active page if `sought` is `None`. An approved step must find the page that was shown.
     pub(super) async fn find_page(
         &self,
         step: &Step,
@@ -140,7 +136,7 @@ impl RunningTurn<'_> {
         })
     }
 
-    /// Adds to the texts of a turn what its pages have downloaded and asked.
+    /// Downloads and dialogs of the turn's pages.
     pub(super) async fn tell_of_pages(&self, said: &mut TurnTexts) {
         let TurnDialogs { answered, open } = std::mem::take(&mut *self.dialogs());
         said.dialogs = answered;
@@ -161,7 +157,6 @@ impl RunningTurn<'_> {
     }
 }
 
-/// True when the title or the address of the page contains the words.
 fn is_called(page: &BrowserPage, words: &str) -> bool {
     let words = words.trim().to_lowercase();
     let title = page.title.as_deref().unwrap_or_default().to_lowercase();
@@ -195,7 +190,7 @@ pub(super) fn describe_dialog(dialog: &OpenDialog) -> String {
     format!("{} dialog {}", dialog.kind.name(), quoted(&dialog.message))
 }
 
-/// The beginning of a page's text, on one line and in quotation marks.
+/// The beginning, on one line and in quotation marks.
 pub(super) fn quoted(text: &str) -> String {
     Value::from(text.chars().take(SHOWN_CHARS).collect::<String>()).to_string()
 }

@@ -1,6 +1,5 @@
-//! Turns whose message a model reads (contract: byok 16, 17 to 24). The model receives a snapshot of the page, and its
-//! plan runs in the same way as one of the grammar. A model that needs the outcome of its steps is asked again, within
-//! limits.
+//! Turns whose message a model reads (contract: byok 16, 17 to 24). The plan of the model runs like one of the grammar. It is
+//! asked again, within limits, when it needs the outcome of its steps.
 //!
 //! There is no fallback when the provider fails: the turn does nothing, and its reply says so.
 
@@ -27,53 +26,47 @@ use uuid::Uuid;
 use super::dialogs::{describe_dialog, quoted};
 use super::{PlanOutcome, RunningTurn};
 
-/// Maximum number of earlier turns in a model request.
+/// Earlier turns in a request.
 const REMEMBERED_TURNS: i64 = 20;
-/// Maximum number of characters of an extraction's result in a model request.
 const TOLD_CHARS: usize = 2_000;
-/// URL of a browser that has not loaded a page.
+/// No page was loaded.
 const BLANK: &str = "about:blank";
 
 pub(super) struct ModelClient {
     provider: Provider,
-    /// `None` when the account's key was sealed with a key that this deployment does not have.
+    /// Sealed with a key that this deployment does not have.
     credential: Option<Credential>,
 }
 
-/// Reason why there is no model answer. The text completes a sentence that begins with "because".
+/// The text completes a sentence that begins with "because".
 enum ModelFailure {
-    /// The request was not possible, or failed.
     Failed(String),
     /// The request exceeds the budget of tokens or cents.
     Budget(String),
-    /// The turn ends here.
     Stopped(String),
 }
 
 struct Progress {
     steps: Vec<Step>,
     taken: ModelUsage,
-    /// Earlier messages and replies of the agent session.
     history: Vec<TurnTexts>,
     sources: TextSources,
     /// Pages of the browser when the model was last asked.
     pages: Vec<PageId>,
 }
 
-/// What a model sees of the browser.
+/// Shown to the model.
 #[derive(Default)]
 struct BrowserView {
-    /// `None` when the browser has not loaded a page, or a dialog is open.
+    /// No page was loaded, or a dialog is open.
     page: Option<PageSnapshot>,
-    /// Description of the dialog that is open.
     dialog: Option<String>,
     pages: Vec<BrowserPage>,
-    /// Names of the attached files.
     files: Vec<String>,
 }
 
 impl RunningTurn<'_> {
-    /// Returns the provider and credential for this message. `None` when the account uses no model.
+    /// `None` when the account uses no model.
     pub(super) async fn means(&self) -> sqlx::Result<Option<ModelClient>> {
         let bundled = self.context.models.bundled();
         let choose = || async {
@@ -94,7 +87,7 @@ impl RunningTurn<'_> {
         })
     }
 
-    /// Has a model read the message, and runs its plan. `None` when another process has begun or ended the turn.
+    /// `None` when another process has begun or ended the turn.
     pub(super) async fn consult(&self, means: ModelClient) -> sqlx::Result<Option<TurnEnding>> {
         let (asker, whom) = (Uuid::now_v7(), (means.provider, self.context.models.model(means.provider)));
         let write = || async {
@@ -126,8 +119,7 @@ impl RunningTurn<'_> {
         Ok(Some(TurnEnding { kind: ran.kind, said, steps, read: Some((Decomposer::Claude, ran.kind)) }))
     }
 
-    /// Asks the model and runs its steps, and repeats as long as the model must look again. `None` when another process
-    /// has ended the turn.
+    /// Repeats as long as the model must look again. `None` when another process has ended the turn.
     async fn converse(
         &self,
         mut means: Option<ModelClient>,
@@ -137,7 +129,7 @@ impl RunningTurn<'_> {
         let mut room = self.room();
         let said = |kind, reply| Ok(Some(PlanOutcome { kind, reply, candidates: Vec::new() }));
         for calls_left in (0..agents.max_model_calls_per_turn).rev() {
-            // Reads the key again before each further request, so that a deleted key is no longer used.
+            // A deleted key is no longer used.
             let with = match means.take() {
                 Some(means) => Some(means),
                 None => self.means().await?,
@@ -178,7 +170,7 @@ impl RunningTurn<'_> {
         said(TurnKind::Clarify, "This deployment allows no model requests per message.".to_owned())
     }
 
-    /// Records a model's steps before they run. `false` when another process has ended the turn.
+    /// Before they run. `false` when another process has ended the turn.
     async fn extend(&self, steps: &[Step], first: usize) -> sqlx::Result<bool> {
         let shown = shown(&self.waiting.request.message, steps);
         let write = || async {
@@ -284,7 +276,7 @@ impl RunningTurn<'_> {
         }))
     }
 
-    /// Sends the request. `None` when the worker stops.
+    /// `None` when the worker stops.
     async fn ask(&self, with: &Credential, ask: &Prompt<'_>, within: Duration) -> Option<ModelCall> {
         tokio::select! {
             asked = self.context.models.ask(with, ask, within) => Some(asked),
@@ -292,7 +284,7 @@ impl RunningTurn<'_> {
         }
     }
 
-    /// Reads the page and what surrounds it, without an operation.
+    /// Without an operation.
     async fn view(&self) -> sqlx::Result<Result<BrowserView, ModelFailure>> {
         let stage = self.context.sessions.stage(self.waiting.driver);
         let names = stage.map(|stage| stage.files.attached_names()).unwrap_or_default();
@@ -319,7 +311,6 @@ impl RunningTurn<'_> {
     }
 }
 
-/// Description of a page of the browser in a model request.
 fn told_page(page: &BrowserPage) -> String {
     let title = quoted(page.title.as_deref().unwrap_or_default());
     let active = if page.active { " (active)" } else { "" };
@@ -334,7 +325,6 @@ fn stopped(why: &str) -> ModelFailure {
     ModelFailure::Stopped(why.to_owned())
 }
 
-/// Returns the ending of a turn without a model answer.
 fn cut_short(unheard: ModelFailure, steps: &[Step]) -> PlanOutcome {
     let so_far = if steps.is_empty() {
         "Nothing was done"
@@ -354,7 +344,7 @@ fn cut_short(unheard: ModelFailure, steps: &[Step]) -> PlanOutcome {
     PlanOutcome { kind, reply, candidates: Vec::new() }
 }
 
-/// Text of a message in transcripts, with the secrets of the model's steps hidden.
+/// For transcripts: the secrets of the model's steps are hidden.
 fn shown(message: &str, steps: &[Step]) -> String {
     if steps.is_empty() {
         return hiding::unread(message);
@@ -363,7 +353,7 @@ fn shown(message: &str, steps: &[Step]) -> String {
     hiding::shown(message, &commands::ParsedMessage::Plan(plan))
 }
 
-/// Earlier messages and replies in the form of a model request. Blank ones are left out.
+/// Blank ones are left out.
 fn history(said: &[TurnTexts]) -> Vec<models::ConversationTurn<'_>> {
     let both = |said| {
         let TurnTexts { message, reply, .. }: &TurnTexts = said;
@@ -373,7 +363,6 @@ fn history(said: &[TurnTexts]) -> Vec<models::ConversationTurn<'_>> {
     said.map(|(by, text)| models::ConversationTurn { by, text }).collect()
 }
 
-/// Description of a step and its result in a model request.
 fn told(step: &Step) -> String {
     let what = steps::kind(&step.wish);
     let about = match (&step.wish, step.shown.first()) {
@@ -393,7 +382,6 @@ fn told(step: &Step) -> String {
 }
 
 impl Progress {
-    /// Records the texts that the browser shows, and its pages.
     fn see(&mut self, view: &BrowserView) {
         let BrowserView { page, dialog, pages, .. } = view;
         // A dialog does not say which page or frame it is of, and titles of other pages are not of this one.
@@ -411,7 +399,6 @@ impl Progress {
         self.pages = pages.iter().map(|page| page.id).collect();
     }
 
-    /// Records the texts that the steps from `first` on have read from pages.
     fn see_what_was_read(&mut self, first: usize) {
         for step in &self.steps[first..] {
             if let (Command::Extract { .. }, Some(shown), Some(result)) =
@@ -423,7 +410,7 @@ impl Progress {
     }
 }
 
-/// Converts a model's steps. A step needs approval if the model, its address or its text requires it.
+/// A step needs approval if the model, its address or its text requires it.
 fn planned(steps: Vec<models::Step>, sources: &TextSources, pages: &[PageId]) -> Vec<Step> {
     let origins = text_origins(&steps, sources);
     let steps = steps.into_iter().zip(origins);
@@ -434,11 +421,10 @@ fn planned(steps: Vec<models::Step>, sources: &TextSources, pages: &[PageId]) ->
     steps.map(planned).collect()
 }
 
-/// Input of a step into a page.
 enum PageInput<'a> {
     Text(&'a str),
     Key(char),
-    /// Text that is not known in advance, such as the clipboard's content.
+    /// Such as the clipboard's content.
     Unknown,
 }
 
@@ -476,7 +462,7 @@ impl<'a> PageInput<'a> {
     }
 }
 
-/// Returns the origins where each step may enter its text without approval. Consecutive key presses count as one text.
+/// Where a step may enter its text without approval. Consecutive key presses count as one text.
 fn text_origins(steps: &[models::Step], sources: &TextSources) -> Vec<Option<TextOrigins>> {
     let mut origins = Vec::with_capacity(steps.len());
     while let Some(step) = steps.get(origins.len()) {

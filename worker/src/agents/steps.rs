@@ -1,6 +1,5 @@
-//! Runs one step of a turn's plan (contract: agents 17 to 21): locates its element, waits for approval if the page
-//! requires it, then runs one operation. Locating is a read and not an operation: the turn runs outside the session's
-//! actor, and sends it the read.
+//! Runs one step of a turn's plan (contract: agents 17 to 21): locates its element, waits for approval if the page requires it,
+//! then runs one operation. The turn runs outside the session's actor, and sends it the reads.
 
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
@@ -31,32 +30,24 @@ use super::actions::{action_of, element_of, meant};
 use super::dialogs::{describe_dialog, quoted};
 use crate::browser::OperationEnd;
 
-/// Maximum time that a step, or a read of the page, waits for the customer's own operation to end.
 pub(super) const CLAIMS_WITHIN: Duration = Duration::from_secs(5);
-/// Maximum number of alerts that are closed before a step.
 const MOST_ALERTS: usize = 20;
-/// Accuracy of a position that a step sets, in meters.
+/// In meters.
 const ACCURACY: f64 = 10.0;
-/// Interval between attempts to claim the session.
 const CLAIM_AGAIN: Duration = Duration::from_millis(20);
 /// First and longest pause between two searches for an element that does not exist yet.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(400));
 
 pub(super) enum StepOutcome {
-    /// The step was done.
     Well,
-    /// The step failed. Its own `error` has the reason.
+    /// The step's `error` has the reason.
     Wrong,
     /// The step waits for approval.
     Asks {
-        /// Reason that is shown to the customer.
         why: String,
     },
-    /// The step's element is missing or ambiguous.
     Unclear {
-        /// Reply to the customer.
         reply: String,
-        /// Elements the step may refer to.
         candidates: Vec<Candidate>,
     },
     /// The step was not begun.
@@ -74,13 +65,12 @@ pub(super) fn unclear(reply: impl Into<String>) -> LocatedElement {
     LocatedElement::Not(StepOutcome::Unclear { reply: reply.into(), candidates: Vec::new() })
 }
 
-/// Outcome of an approved step whose element, page or dialog is not the one that was shown.
+/// The element, page or dialog of an approved step is not the one that was shown.
 pub(super) fn changed() -> LocatedElement {
     unclear("the page has changed since this step was shown, so the step was not done. Send the instruction again.")
 }
 
 impl RunningTurn<'_> {
-    /// Locates the elements of the first step, if it needs any.
     pub(super) async fn look_ahead(
         &self,
         steps: &[Step],
@@ -92,7 +82,7 @@ impl RunningTurn<'_> {
         }
     }
 
-    /// Runs a step if it is allowed to run. `ahead` holds its elements if they are already located.
+    /// `ahead` holds its elements if they are already located.
     pub(super) async fn step(
         &self,
         step: &mut Step,
@@ -158,8 +148,7 @@ impl RunningTurn<'_> {
         Ok(went)
     }
 
-    /// Makes the browser hold back unapproved submissions, and notes whether it has held one. `Some` when the browser
-    /// does not answer.
+    /// Notes whether the browser has held a submission. `Some` when it does not answer.
     async fn hold(&self) -> sqlx::Result<Option<StepOutcome>> {
         let result = match self.read(Operation::Hold(Hold {})).await? {
             Ok(result) => result,
@@ -170,7 +159,7 @@ impl RunningTurn<'_> {
         Ok(None)
     }
 
-    /// Runs a read of the page. Closes an alert that is open, as a person must do before anything else.
+    /// Closes an open alert, as a person must do before anything else.
     pub(super) async fn read(&self, read: Operation) -> sqlx::Result<Result<StoredResult, StepOutcome>> {
         let mut alerts = 0;
         loop {
@@ -198,7 +187,7 @@ impl RunningTurn<'_> {
         }
     }
 
-    /// Fails the step if a challenge pauses the driver session (contract: challenges 10). True when it does.
+    /// True when a challenge pauses the driver session (contract: challenges 10).
     async fn is_paused(&self, step: &mut Step) -> sqlx::Result<bool> {
         let look = || async { pauses::standing(&mut *self.context.db.acquire().await?, self.waiting.driver).await };
         let Some(challenge) = persist("check for a challenge", look).await? else { return Ok(false) };
@@ -223,8 +212,7 @@ impl RunningTurn<'_> {
         Ok(())
     }
 
-    /// Locates the elements that must be known before the step runs. An approved step must find the element that was
-    /// shown for approval.
+    /// An approved step must find the element that was shown.
     async fn find(&self, step: &Step, approved: bool) -> sqlx::Result<LocatedElement> {
         match &step.wish {
             Command::Dialog { .. } => return Ok(self.find_dialog(step, approved).await),
@@ -238,7 +226,7 @@ impl RunningTurn<'_> {
         let (mut them, mut origin) = (Vec::new(), String::new());
         for sought in sought_before(step) {
             match self.find_one(sought).await? {
-                // The elements of a drag are told apart by their order.
+                // The order distinguishes the elements of a drag.
                 LocatedElement::Them(found, _) if found.is_empty() && matches!(step.wish, Command::Drag { .. }) => {
                     return Ok(unclear(format!("nothing on the page is {}.", sought.description())));
                 }
@@ -310,7 +298,7 @@ impl RunningTurn<'_> {
             (StepPrecondition::Element(sought @ ElementQuery::Ref(_)), 0) => {
                 unclear(format!("the page no longer has the element {}.", describe(sought)))
             }
-            // A selector refers to its first match. Without a match the operation waits for one.
+            // Its first match, which the operation waits for.
             _ => {
                 found.truncate(1);
                 LocatedElement::Them(found, origin)
@@ -318,7 +306,7 @@ impl RunningTurn<'_> {
         })
     }
 
-    /// Locates elements. Repeats the search for described elements until one appears or the time limit passes.
+    /// Repeats the search for described elements until one appears or the time limit passes.
     async fn look(&self, by: LocateBy) -> sqlx::Result<LocatedElement> {
         let (since, mut pause) = (Instant::now(), LOOK_AGAIN.0);
         let waits = matches!(by, LocateBy::Described { .. });
@@ -359,7 +347,7 @@ impl RunningTurn<'_> {
         if let StepEffect::Held { is_request } = happened {
             step.needs_approval = true;
             step.status = StepStatus::NeedsApproval;
-            // A held reload or "back" has not been done. Every other step has been done, except for the submission.
+            // A held reload or "back" has not been done; every other step has, except for the submission.
             if matches!(step.wish, Command::Back | Command::Forward | Command::Reload) {
                 let why = "this would submit again the form that led to the page, which was held back".to_owned();
                 return Ok(StepOutcome::Asks { why });
@@ -369,7 +357,7 @@ impl RunningTurn<'_> {
                 step.fail("the dialog was answered, but a script of the page then sent data, which was held back");
                 return Ok(StepOutcome::Wrong);
             }
-            // A request cannot be sent later, so that the approved step runs again.
+            // A request cannot be sent later.
             if is_request {
                 let why =
                     "this was done, but a script of the page would send data, which was held back; the approved step \
@@ -400,8 +388,7 @@ impl RunningTurn<'_> {
         Ok(StepOutcome::Well)
     }
 
-    /// Runs an operation on the driver session, and waits while an operation of the customer's own is running. The inner
-    /// error is a text for the customer.
+    /// Waits for an operation of the customer. The inner error is a text for the customer.
     async fn drive(&self, intent: IntentId, operation: Operation) -> sqlx::Result<Result<IntentEnding, String>> {
         let (since, mut alerts) = (Instant::now(), 0);
         loop {
@@ -440,7 +427,7 @@ impl RunningTurn<'_> {
         }
     }
 
-    /// Runs an operation on the driver session, if its status allows one now. The inner error is a text for the customer.
+    /// The inner error is a text for the customer.
     pub(super) async fn dispatch(
         &self,
         intent: IntentId,
@@ -523,13 +510,11 @@ impl RunningTurn<'_> {
     }
 }
 
-/// Returns the page that was found for the step.
 fn shown_page(step: &Step) -> Result<PageId, Invalid> {
     let id = step.shown.first().and_then(|shown| shown.selector.parse().ok());
     id.ok_or_else(|| Invalid::field("page", "must be a page of the browser"))
 }
 
-/// Error of a step during a pause.
 fn paused(challenge: &ChallengeState) -> String {
     format!("the session is paused by a challenge ({}): resolve it, or have a person resolve it", challenge.kind.name())
 }
@@ -540,13 +525,11 @@ fn not_begun(error: &str) -> StepOutcome {
     StepOutcome::Stopped("the page cannot be read: its browser has failed, is busy, or is gone")
 }
 
-/// Outcome of a step whose page cannot be read because of its state.
 fn blocked(refusal: &Refusal) -> StepOutcome {
     tracing::info!(%refusal, "agent step was not started");
     StepOutcome::Stopped("the page cannot be read: it shows a dialog that waits for an answer")
 }
 
-/// Error of a step while the page shows a dialog.
 fn waits_for_answer(dialog: &OpenDialog) -> String {
     format!("the page shows a dialog ({}) that waits for an answer: {}", dialog.kind.name(), quoted(&dialog.message))
 }
@@ -554,7 +537,6 @@ fn waits_for_answer(dialog: &OpenDialog) -> String {
 enum StepEffect {
     Yes,
     Not(String),
-    /// The browser held back a submission without approval.
     Held {
         /// True for a request of a script, false for a form.
         is_request: bool,
@@ -611,14 +593,13 @@ fn dialog_of(result: &StoredResult) -> Option<OpenDialog> {
     result.read::<Shown>().ok()?.dialog
 }
 
-/// True when a step is done except for the form that it would submit, which waits for approval (contract: agents 35).
+/// Done except for the form, which waits for approval (contract: agents 35).
 pub(super) fn was_done(step: &Step) -> bool {
     step.needs_approval && step.end.result.is_some()
 }
 
 impl RunningTurn<'_> {
-    /// Appends to the reply that the browser held back a form that the page submitted by itself (contract: agents 34), and
-    /// that a dialog is open.
+    /// Adds the held form (contract: agents 34) and the open dialog.
     pub(super) fn with_what_was_held(&self, mut reply: String, steps: &[Step]) -> String {
         if self.page_held.load(Ordering::Relaxed) || steps.iter().any(met_a_form) {
             reply.push_str(" The page would have submitted a form by itself, which was held back.");
@@ -635,7 +616,6 @@ impl RunningTurn<'_> {
     }
 }
 
-/// True when the browser held back a form of the page itself, during the step or before it.
 fn met_a_form(step: &Step) -> bool {
     #[derive(Default, Deserialize)]
     struct Met {
@@ -646,7 +626,6 @@ fn met_a_form(step: &Step) -> bool {
     result.and_then(|result| serde_json::from_str::<Met>(result.get()).ok()).unwrap_or_default().page_submission_held
 }
 
-/// Describes an outcome other than success.
 fn what_befell(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Done => "it had no result".to_owned(),
@@ -662,7 +641,7 @@ fn what_befell(outcome: &Outcome) -> String {
     }
 }
 
-/// True when the text of the step alone is approved, independent of the page.
+/// The approval is of the step's text, independent of the page.
 fn is_its_own_word(wish: &Command) -> bool {
     matches!(
         wish,
@@ -679,7 +658,7 @@ fn only_looks(wish: &Command) -> bool {
     matches!(wish, Command::Wait { .. } | Command::Capture { .. } | Command::Extract { .. })
 }
 
-/// Reason for an approval request. For an element named by a ref, the model may have requested the approval.
+/// For an element named by a ref, the model may have requested the approval.
 fn why_it_asks(step: &Step) -> String {
     if was_done(step) {
         let about = step.shown.first().map(|shown| shown.description.as_str()).unwrap_or_default();
@@ -704,7 +683,6 @@ fn why_it_asks(step: &Step) -> String {
     }
 }
 
-/// Element to locate before a step.
 #[derive(Clone, Copy)]
 enum StepPrecondition<'a> {
     Element(&'a ElementQuery),
@@ -720,8 +698,7 @@ impl StepPrecondition<'_> {
     }
 }
 
-/// Returns the elements to locate before a step: those that are only described, and those that determine whether the
-/// step submits data.
+/// Those that are only described, and those that determine whether the step submits data.
 fn sought_before(step: &Step) -> Vec<StepPrecondition<'_>> {
     match &step.wish {
         Command::Tap { target }
@@ -778,7 +755,7 @@ fn step_target(wish: &Command) -> Option<&ElementQuery> {
     }
 }
 
-/// True when the step has no effect because the element is already in that state (contract: agent-grammar 7).
+/// The element is already in that state (contract: agent-grammar 7).
 fn stands_as_wished(wish: &Command, found: &[Match]) -> bool {
     matches!((wish, found), (Command::Check { checked, .. }, [found]) if found.checked == Some(*checked))
 }

@@ -1,5 +1,3 @@
-//! Answers to the dialogs that a browser holds open.
-
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::operations::{Interact, Interacted, OpenDialog, Refusal};
@@ -11,12 +9,11 @@ use super::OperationEnd;
 use super::page::PageQuery;
 use super::webkit::Webkit;
 
-/// Maximum time that the answer to a dialog waits for the page.
 const CONTINUES_WITHIN: Duration = Duration::from_secs(1);
 
 impl Webkit {
-    /// Answers the dialog that is open. The rule for submissions stays that of the interaction that led to the dialog. An approval
-    /// of the answer covers what the page sends after it.
+    /// The rule for submissions stays that of the interaction that led to the dialog. An approval of the answer covers the
+    /// requests that the page sends after it.
     pub(super) async fn answer(
         &mut self,
         interact: &Interact,
@@ -63,8 +60,8 @@ impl Webkit {
         Ok(())
     }
 
-    /// Repeats the tap that led to a dialog, without holding requests, and gives the same answer to the same dialog. A request
-    /// that was held back cannot be sent later. Returns `false` if the page does not ask the same again.
+    /// Without holding requests, with the same answer to the same dialog. A request that was held back cannot be sent later.
+    /// Returns `false` if the page does not ask the same again.
     async fn repeat_tap(
         &mut self,
         asked: Option<OpenDialog>,

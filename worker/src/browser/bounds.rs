@@ -1,10 +1,9 @@
-//! Limits on a browser's use of the machine: memory, disk space, and free space on the disk.
+//! Limits on a browser's use of memory and disk space.
 //!
-//! A page determines how much memory and disk its browser uses, so one task measures all browsers periodically. It kills
-//! a browser that exceeds a limit. The browser's session fails, and no other session is affected. The measurement is
-//! cheap: it uses resident memory, which counts shared pages in full, and computes exact shares only above the limit. It
-//! measures folders every fourth time, unless the disk is nearly full. Control groups would be exact, but few machines
-//! delegate one to a service.
+//! A page determines this use, so one task measures all browsers periodically, and kills one that exceeds a limit. The
+//! measurement is cheap: it uses resident memory, which counts shared pages in full, and computes exact shares only above the
+//! limit. It measures folders every fourth time, unless the disk is nearly full. Control groups would be exact, but few
+//! machines delegate one to a service.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,32 +30,32 @@ pub const BROWSER_MEMORY: Gauge = Gauge::new(
 )
 .starting_at_zero();
 
-/// Interval of the measurements. A page can fill 1 GiB of memory in 0.5 s.
+/// A page can fill 1 GiB of memory in 0.5 s.
 const LOOK_AFTER: Duration = Duration::from_millis(500);
 
-/// Number of measurements per measurement of the folders, because disks are slower than memory.
+/// Folders are measured once per this number of measurements, because disks are slower than memory.
 const FOLDERS_AFTER: u32 = 4;
 
-/// Interval of the measurement for the memory metric. The kernel walks all pages of a process for it.
+/// For the memory metric. The kernel walks all pages of a process for it.
 const SHARES_AFTER: Duration = Duration::from_secs(10);
 
-/// Minimum bytes of a browser's folder for the browser to be killed because the disk is nearly full.
+/// A smaller folder is not blamed for a nearly full disk.
 const WORTH_BLAMING: u64 = 16 * MIB;
 
-/// Minimum size counted for each entry of a folder.
+/// Each entry of a folder counts at least this size.
 const ENTRY: u64 = 4_096;
 
 const MIB: u64 = 1024 * 1024;
 
-/// Measures browsers and condemns those that exceed a limit.
+/// Condemns browsers that exceed a limit.
 pub struct Watchdog {
     bounds: Bounds,
     watched: Mutex<Vec<WatchedBrowser>>,
-    /// Time of the last measurement for the memory metric.
+    /// For the memory metric.
     measured_at: Mutex<Option<Instant>>,
 }
 
-/// A browser that is measured as long as its verdict has an owner.
+/// Measured as long as its verdict has an owner.
 #[derive(Clone)]
 struct WatchedBrowser {
     leader: Pid,
@@ -65,7 +64,6 @@ struct WatchedBrowser {
 }
 
 impl WatchedBrowser {
-    /// Condemns the browser if it exceeds the limit.
     fn judge(&self, verdict: &Verdict, bytes: u64, limit: u64, cause: Cause) {
         if bytes > limit {
             let of = if cause == Cause::Memory { "memory" } else { "the disk" };
@@ -76,7 +74,6 @@ impl WatchedBrowser {
     }
 }
 
-/// Verdict on a browser, set when it is condemned.
 #[derive(Default)]
 pub struct Verdict {
     words: OnceLock<(Cause, String)>,
@@ -84,7 +81,6 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Waits until the browser is condemned, and returns the cause and its description.
     pub async fn spoken(&self) -> (Cause, &str) {
         self.spoken.cancelled().await;
         self.words.get().map_or((Cause::Memory, ""), |(cause, words)| (*cause, words))
@@ -109,7 +105,7 @@ impl Watchdog {
         verdict
     }
 
-    /// Measures all browsers at each interval. Never returns.
+    /// Never returns.
     pub async fn run(self: Arc<Self>) {
         for turn in (0..FOLDERS_AFTER).cycle() {
             sleep(LOOK_AFTER).await;
@@ -156,7 +152,6 @@ impl Watchdog {
         }
     }
 
-    /// True at most once per interval of the memory metric.
     fn measures_shares(&self) -> bool {
         let mut measured_at = self.measured_at.lock().unwrap_or_else(PoisonError::into_inner);
         let is_due = measured_at.is_none_or(|at| at.elapsed() >= SHARES_AFTER);
@@ -166,8 +161,7 @@ impl Watchdog {
         is_due
     }
 
-    /// Condemns each browser whose folder is too large. If the disk is nearly full, also condemns the browser with the
-    /// largest folder, one browser at a time.
+    /// If the disk is nearly full, also condemns the browser with the largest folder, one at a time.
     fn look_at_folders(&self, browsers: &[(WatchedBrowser, Arc<Verdict>)], is_full: bool) {
         let weighed = browsers.iter().map(|(browser, verdict)| {
             let bytes = size(&browser.folder, self.bounds.disk);
@@ -192,26 +186,26 @@ impl Watchdog {
     }
 }
 
-/// Memory of processes, in bytes. The result is an upper bound if that is within the limit, and exact otherwise.
+/// In bytes. An upper bound if that is within the limit, and exact otherwise.
 fn memory(family: &[&Stat], limit: u64) -> u64 {
     let resident = family.iter().map(|process| process.rss_bytes().get()).sum();
     if resident <= limit { resident } else { own_shares(family) }
 }
 
-/// Memory of processes, in bytes. Shared pages count proportionally.
+/// In bytes. Shared pages count proportionally.
 fn own_shares(family: &[&Stat]) -> u64 {
     family.iter().map(|process| own_share(process.pid)).sum()
 }
 
-/// Memory of a process, with a proportional part of its shared pages. 0 for a process that has ended.
+/// Shared pages count proportionally. 0 for a process that has ended.
 fn own_share(pid: i32) -> u64 {
     let maps = Process::new(pid).and_then(|process| process.smaps_rollup());
     let sums = maps.into_iter().flat_map(|rollup| rollup.memory_map_rollup);
     sums.filter_map(|map| map.extension.map.get("Pss").copied()).sum()
 }
 
-/// Disk usage of a folder in bytes. Counting stops above the limit. The browser changes the folder meanwhile, so missing
-/// entries are skipped. Links are not followed.
+/// In bytes. Counting stops above the limit. The browser changes the folder meanwhile, so missing entries are skipped. Links
+/// are not followed.
 fn size(folder: &Path, limit: u64) -> u64 {
     use std::os::unix::fs::MetadataExt;
     const BLOCK: u64 = 512;

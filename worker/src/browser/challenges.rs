@@ -1,9 +1,8 @@
 //! Signs of challenges (contract: challenges 2 to 4): parts of a page that the known systems add, each with a
 //! confidence.
 //!
-//! The signs are data, in `challenges.json`, which lists the more specific system first. A script returns the indexes of
-//! the signs that a page has, and nothing else from the page is trusted except host names. The text of a finding is
-//! built here.
+//! The signs are in `challenges.json`, the more specific system first. Of a script's result nothing is trusted except indexes
+//! and host names.
 
 use std::sync::LazyLock;
 
@@ -13,19 +12,16 @@ use serde::{Deserialize, Serialize};
 pub static SYSTEMS: LazyLock<Vec<System>> =
     LazyLock::new(|| serde_json::from_str(include_str!("challenges.json")).expect("a test reads it"));
 
-/// Maximum length of a host name in a finding.
 const MOST_HOST_CHARS: usize = 100;
-/// Maximum number of signs in a finding.
 const MOST_TOLD: usize = 4;
 
-/// A system that issues challenges.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct System {
     #[serde(rename = "type")]
     kind: ChallengeType,
     signs: Vec<Sign>,
-    /// Field that holds the solution. Once the field has a value, the challenge counts as solved.
+    /// A value in this field means that the challenge is solved.
     #[serde(skip_serializing_if = "Option::is_none")]
     answered: Option<String>,
 }
@@ -34,67 +30,59 @@ pub struct System {
 struct Sign {
     #[serde(flatten)]
     what: ProviderPart,
-    /// Confidence that this sign indicates a challenge, 0 to 1.
     confidence: f64,
-    /// True when the element must be visible.
+    /// The element must be visible.
     #[serde(default)]
     in_view: bool,
 }
 
-/// Observable part of a system.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum ProviderPart {
-    /// A script of the page.
     Script(ProviderClues),
-    /// A visible frame.
     Frame(ProviderClues),
-    /// Complete title of the page, compared without case.
+    /// Complete, compared without case.
     Title(String),
-    /// ID of a visible element.
     Id(String),
-    /// Selector of an element. It counts only if the page also has one of the parts above.
+    /// Counts only if the page also has one of the parts above.
     Element(String),
-    /// Prefix of the name of a cookie that scripts can read. It counts only if the page also has one of the parts above.
+    /// Of a name that scripts can read. Counts only if the page also has one of the parts above.
     Cookie(String),
 }
 
-/// Conditions on the URL of a script or a frame.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProviderClues {
-    /// Accepted hosts, including their subdomains. `None` accepts every host.
+    /// Including subdomains. `None` accepts every host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hosts: Option<Vec<String>>,
-    /// Excluded hosts, including their subdomains.
+    /// Including subdomains.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     except: Vec<String>,
-    /// Texts that must all be in the URL after the host.
+    /// All of them must be in the URL after the host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     contains: Vec<String>,
-    /// Text that must not be in the URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     without: Option<String>,
 }
 
-/// Result of a check of a page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChallengeScan {
-    /// Number of the checked document. Another number is another page.
+    /// Another number is another page.
     pub document: u64,
-    /// Findings, those of more specific systems first.
+    /// Those of more specific systems first.
     pub found: Vec<Finding>,
 }
 
 #[derive(Debug, Deserialize)]
 pub struct ScanResult {
     document: u64,
-    /// Indexes of a system and of its sign, and the host of the sign.
+    /// Index of a system and of its sign, and host of the sign.
     met: Vec<(usize, usize, String)>,
 }
 
 impl ScanResult {
-    /// Converts the result into findings. Invalid indexes, which a compromised page process could send, are ignored.
+    /// Invalid indexes, which a compromised page process could send, are ignored.
     pub fn judged(&self) -> ChallengeScan {
         let judge = |(place, system): (usize, &System)| {
             let met = self.met.iter().filter(|met| met.0 == place);
@@ -112,7 +100,7 @@ impl ScanResult {
 }
 
 impl ProviderPart {
-    /// Description of the sign. The host name is the only part that comes from the page.
+    /// The host name is the only part from the page.
     fn told(&self, host: &str) -> String {
         match self {
             Self::Script(_) => format!("a script of {}", named(host)),
@@ -125,7 +113,7 @@ impl ProviderPart {
     }
 }
 
-/// Returns a host name or an address for a finding, or `its own` if the text is too long or contains other characters.
+/// `its own` if the text is too long or contains other characters.
 fn named(host: &str) -> &str {
     let plain = |host: &&str| host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte));
     Some(host).filter(|host| !host.is_empty() && host.len() <= MOST_HOST_CHARS).filter(plain).unwrap_or("its own")
@@ -141,7 +129,6 @@ mod tests {
         SYSTEMS.iter().position(|system| system.kind == kind).expect("a system that is known")
     }
 
-    /// Finding of one system with these signs, given by their indexes.
     fn judged(kind: ChallengeType, signs: &[(usize, &str)]) -> Option<Finding> {
         let met = signs.iter().map(|(sign, host)| (place(kind), *sign, (*host).to_owned())).collect();
         ScanResult { document: 7, met }.judged().found.pop()

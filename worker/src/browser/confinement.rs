@@ -1,16 +1,15 @@
 //! Isolation of browsers from the machine and from each other.
 //!
-//! An attacker who controls a process of a browser has all permissions of that process. The whole family (host, network
-//! process, web processes and display) therefore runs in bubblewrap. It sees its own folder and the machine's programs,
-//! libraries, fonts and certificates. It does not see the worker's files, other browsers, processes, or the worker's
-//! environment. Its network is a separate loopback, where the socket of its guard is the only route to the internet.
-//! Inside, WebKit confines its web processes with bubblewrap again.
+//! An attacker who controls a process of a browser has all its permissions. The family (host, network process, web processes
+//! and display) therefore runs in bubblewrap. It sees its own folder and the machine's programs, libraries, fonts and
+//! certificates. Its network is a separate loopback, where the socket of its guard is the only route to the internet. Inside,
+//! WebKit confines its web processes with bubblewrap again.
 //!
-//! A worker that runs as root runs each family as a separate user ID (`user_ids.rs`). This takes two calls of
-//! bubblewrap. The outer one runs as root, because only root can mount files that other users cannot read. The inner one
-//! runs as the family's user and creates the namespaces. Parts of a `/proc` that root mounts are masked, and the kernel
-//! then permits no new `/proc` inside, which WebKit's own sandbox needs. On a machine where only root can create
-//! namespaces, one call as root creates everything, and WebKit's own sandbox is disabled.
+//! A worker that runs as root runs each family as a separate user ID (`user_ids.rs`), by two calls of bubblewrap: only root can
+//! mount files that other users cannot read, so the outer call runs as root, and the inner one creates the namespaces as the
+//! family's user. Parts of a `/proc` that root mounts are masked, and the kernel then permits no new `/proc` inside, which
+//! WebKit's own sandbox needs. Where only root can create namespaces, one call as root creates everything, and WebKit's own
+//! sandbox is disabled.
 
 use std::fs;
 use std::io;
@@ -30,22 +29,18 @@ use super::host::inherited;
 use super::processes::Spawner;
 use crate::config::Sandbox;
 
-/// Folder of a confined family, as the family sees it.
 const FOLDER: &str = "/session";
 
-/// Programs of a confined family, as the family sees them.
 const HOST: &str = "/kitfleet-host";
 const KEEPER: &str = "/kitfleet-keeper";
 
-/// Folder of the web-process extension of a confined family, as the family sees it. WebKit loads every library of the
-/// folder, and shows it to web processes in its own sandbox.
+/// WebKit loads every library of the folder, and shows it to web processes in its own sandbox.
 const EXTENSIONS: &str = "/kitfleet-extensions";
 
-/// Folder of the extension in an installation, beside the folder of the host. A build puts it beside the host.
+/// Beside the folder of the host. A build puts the extension beside the host.
 const INSTALLED_EXTENSIONS: &str = "lib/kitfleet";
 
-/// Paths of the machine that a family sees read-only, if they exist: programs and libraries, fonts, certificates, time
-/// zone.
+/// Read-only, if they exist.
 const SHOWN: [&str; 20] = [
     "/usr",
     "/bin",
@@ -69,8 +64,7 @@ const SHOWN: [&str; 20] = [
     "/var/cache/fontconfig",
 ];
 
-/// Empty folders that every user can read. Neighbours of the certificates stay hidden. WebKit's sandbox binds those of
-/// `/sys` for web processes.
+/// Neighbours of the certificates stay hidden. WebKit's sandbox binds those of `/sys` for web processes.
 const EMPTY: [&str; 12] = [
     "/etc",
     "/etc/pki",
@@ -86,50 +80,47 @@ const EMPTY: [&str; 12] = [
     "/sys/devices",
 ];
 
-/// Temporary file systems in memory, with their maximum size in bytes.
+/// In memory, with their maximum size in bytes.
 const SCRATCH: [(&str, &str); 3] = [("/tmp", "67108864"), ("/run", "16777216"), ("/dev/shm", "268435456")];
 
-/// Complete environment of a family, except for variables that the host sets.
+/// Complete, except for variables that the host sets.
 const ENVIRONMENT: [(&str, &str); 3] =
     [("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"), ("HOME", FOLDER), ("LANG", "C.UTF-8")];
 
-/// Command that tests the kernel features of WebKit's own sandbox: namespaces, and mounts inside them.
+/// Tests the kernel features of WebKit's own sandbox: namespaces, and mounts inside them.
 const PAGES: &str =
     "bwrap --die-with-parent --unshare-pid --unshare-uts --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp true";
 
-/// A speech library that WebKit is linked with but does not use, and the library that replaces it. Each process has
-/// already loaded the replacement, and the loader loads no file twice. This avoids the lookup of 31,000 symbols, which
-/// is a third of the work at the start of a WebKit process.
+/// WebKit is linked with this library but does not use it. Each process has already loaded the replacement, and the loader
+/// loads no file twice. This avoids the lookup of 31,000 symbols, a third of the work at the start of a WebKit process.
 const UNUSED_VOICE: &str = "libflite_cmu_time_awb.so.1";
 const SHOWN_INSTEAD: &str = "libflite.so.1";
 
-/// Maximum time of a probe. A probe takes milliseconds.
+/// A probe takes milliseconds.
 const PROBED_WITHIN: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confinement {
     walls: Option<SandboxUser>,
-    /// True when WebKit confines its web processes with its own sandbox.
+    /// WebKit's own sandbox is used.
     pages: bool,
-    /// True when the unused speech library is replaced.
     voiceless: bool,
 }
 
-/// User that runs the family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SandboxUser {
-    /// The user that runs the worker.
     User,
-    /// The user ID of the family's folder. The worker runs as root.
+    /// User ID of the family's folder. The worker runs as root.
     Root,
-    /// The same, on a machine where only root can create namespaces. WebKit's own sandbox is then not possible.
+    /// Like `Root`, where only root can create namespaces. WebKit's own sandbox is not possible.
     RootAlone,
 }
 
 impl Confinement {
-    /// Determines the supported confinement with a trial folder, and logs the result.
+    /// Tries in a folder of its own, and logs the result.
     ///
     /// # Errors
+    ///
     /// When confinement is required and not possible.
     pub async fn find(
         spawner: &Spawner,
@@ -183,7 +174,6 @@ impl Confinement {
         Ok(found)
     }
 
-    /// Returns the reason why a family cannot be started in this way.
     async fn obstacle(&self, spawner: &Spawner, host: &Path, folder: &BrowserDirectory) -> Option<String> {
         if let Err(error) = self.hand_over(&folder.session(), folder) {
             return Some(error.to_string());
@@ -191,13 +181,11 @@ impl Confinement {
         probe(spawner, self.bubblewrap(host, folder, None), &[KEEPER, "--version"]).await
     }
 
-    /// True when whole families are confined.
     pub fn is_whole(&self) -> bool {
         self.walls.is_some()
     }
 
-    /// Returns the command that starts a family, in this time zone instead of the machine's. The caller adds the
-    /// remaining arguments of the host.
+    /// In this time zone instead of the machine's. The caller adds the host's arguments.
     pub fn family(&self, host: &Path, folder: &BrowserDirectory, timezone: Option<&str>) -> Command {
         let mut command = if self.is_whole() {
             let mut command = self.bubblewrap(host, folder, timezone);
@@ -218,7 +206,7 @@ impl Confinement {
         command
     }
 
-    /// Changes the owner of a path and its contents to the user that runs the family of this folder.
+    /// To the user that runs the family of this folder.
     pub fn hand_over(&self, path: &Path, folder: &BrowserDirectory) -> io::Result<()> {
         match folder.user() {
             Some(user) if self.is_whole() => give(path, user),
@@ -226,8 +214,7 @@ impl Confinement {
         }
     }
 
-    /// Returns the bubblewrap command up to the program to run. Without confinement, returns a command that only sets
-    /// the environment.
+    /// Up to the program to run. Without confinement it only sets the environment.
     fn bubblewrap(&self, host: &Path, folder: &BrowserDirectory, timezone: Option<&str>) -> Command {
         let Some(walls) = self.walls else {
             let mut command = Command::new("env");
@@ -286,7 +273,6 @@ impl Confinement {
     }
 }
 
-/// Changes the owner of a path and its contents to a user and the group of the same number.
 fn give(path: &Path, user: u32) -> io::Result<()> {
     lchown(path, Some(user), Some(user))?;
     if path.symlink_metadata()?.is_dir() {
@@ -297,7 +283,6 @@ fn give(path: &Path, user: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Paths of the unused speech library, each with the path of its replacement.
 fn unused_voices() -> impl Iterator<Item = (PathBuf, PathBuf)> {
     let folders = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"].map(PathBuf::from);
     let triple = format!("{}-linux-gnu", std::env::consts::ARCH);
@@ -314,7 +299,7 @@ fn keeper_of(host: &Path) -> PathBuf {
     host.with_file_name("kitfleet-keeper")
 }
 
-/// Path of the web-process extension: beside the host, or where packages install it.
+/// Beside the host, or where packages install it.
 fn extension_of(host: &Path) -> PathBuf {
     let beside = host.with_file_name(EXTENSION);
     if beside.is_file() {
@@ -324,11 +309,11 @@ fn extension_of(host: &Path) -> PathBuf {
     installed.filter(|extension| extension.is_file()).unwrap_or(beside)
 }
 
-/// Returns the path of the host, and searches `PATH` if the name has no folder.
+/// Searches `PATH` if the name has no folder.
 ///
 /// # Errors
-/// The path of a missing program, or of the missing extension. A probe could not distinguish a missing program from another
-/// failure.
+///
+/// The path of a missing program or extension, which a probe could not distinguish from another failure.
 pub fn located(host: &Path) -> Result<PathBuf, PathBuf> {
     let host = searched(host);
     let missing = [host.clone(), keeper_of(&host), extension_of(&host)].into_iter().find(|program| !program.is_file());
@@ -343,7 +328,6 @@ fn searched(program: &Path) -> PathBuf {
     found.or_else(|| program.canonicalize().ok()).unwrap_or_else(|| program.to_owned())
 }
 
-/// Runs a program and returns the reason if it fails.
 async fn probe(spawner: &Spawner, mut command: Command, program: &[&str]) -> Option<String> {
     command.args(program);
     match timeout(PROBED_WITHIN, run(spawner, command)).await {

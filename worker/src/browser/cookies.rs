@@ -42,7 +42,7 @@ impl Webkit {
     }
 }
 
-/// Checks that no cookie has expired, by the clock of this machine and its browsers.
+/// By the clock of this machine and its browsers.
 pub(super) fn check_expiry(set: &SetCookies) -> Result<(), OperationEnd> {
     set.check_expiry(SystemTime::now().into()).map_err(invalid)
 }

@@ -8,30 +8,29 @@ use kitfleet_domain::machine::Memory;
 
 use crate::config::WarmPool;
 
-/// Maximum length of a burst. A machine can start few replacements in this time.
+/// A machine can start few replacements in this time.
 const BURST: Duration = Duration::from_secs(2);
 
 /// Time a burst counts.
 const REMEMBERED: Duration = Duration::from_mins(5);
 
-/// Memory of a warm browser in bytes. The first one of a machine takes 204 MiB, and each further one 65 to 90 MiB,
-/// because they share libraries.
+/// In bytes. The first warm browser of a machine takes 204 MiB, and each further one 65 to 90 MiB, because they share
+/// libraries.
 const HOT: u64 = 128 * 1024 * 1024;
 
-/// Memory that is reserved for sessions: this fraction of all memory, limited to this number of bytes.
+/// This fraction of all memory, limited to this number of bytes, is reserved for sessions.
 const RESERVED_SHARE: u64 = 8;
 const RESERVED_AT_MOST: u64 = 1024 * 1024 * 1024;
 
 #[derive(Debug, Default)]
 pub struct DemandHistory {
-    /// Requests of the current burst.
+    /// Of the current burst.
     burst: VecDeque<Instant>,
     /// The largest burst, the largest one after it, and so on, each with the time at which it reached its size.
     largest: VecDeque<(Instant, usize)>,
 }
 
 impl DemandHistory {
-    /// Records a request for a browser.
     pub fn note(&mut self, now: Instant) {
         self.burst.push_back(now);
         drop_while(&mut self.burst, |asked| now.duration_since(*asked) >= BURST);
@@ -58,16 +57,15 @@ fn drop_while<T>(queue: &mut VecDeque<T>, is_old: impl Fn(&T) -> bool) {
 
 #[derive(Debug, Clone, Copy)]
 pub struct WorkerLoad {
-    /// Number of warm browsers.
     pub hot: usize,
     /// Number of sessions that the worker can still accept.
     pub sessions_left: usize,
-    /// Memory of the machine. `None` when it cannot be read.
+    /// `None` when it cannot be read.
     pub memory: Option<Memory>,
 }
 
 impl WorkerLoad {
-    /// Returns the required number of warm browsers. `most` is the size of the largest burst.
+    /// `most` is the size of the largest burst.
     pub fn goal(&self, pool: WarmPool, most: usize) -> usize {
         match pool {
             WarmPool::Exactly(count) => usize::try_from(count).unwrap_or(usize::MAX),
@@ -75,8 +73,8 @@ impl WorkerLoad {
         }
     }
 
-    /// Number of warm browsers that fit into memory. Existing ones stay until less than half of the reserve is free, so
-    /// that browsers are not started and ended alternately.
+    /// That fit into memory. Existing ones stay until less than half of the reserve is free, so that browsers are not started
+    /// and ended alternately.
     fn bearable(&self) -> usize {
         let Some(Memory { left, all }) = self.memory else { return 1 };
         let reserved = (all / RESERVED_SHARE).min(RESERVED_AT_MOST);
@@ -99,7 +97,7 @@ mod tests {
     const MIB: u64 = 1024 * 1024;
 
     proptest! {
-        /// The stored history gives the same result as a scan of all requests.
+        /// A scan of all requests gives the same result.
         #[test]
         fn largest_recent_burst_determines_the_demand(
             gaps in prop::collection::vec(0_u64..4_000, 0..60), later in 0_u64..400_000,

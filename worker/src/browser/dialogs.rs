@@ -1,5 +1,5 @@
-//! Dialogs that a browser holds open for the caller (contract: operations 45 to 49). A dialog blocks the page's process, so that no
-//! command that asks the page ends before the answer.
+//! Dialogs that a browser holds open for the caller (contract: operations 45 to 49). A dialog blocks the page's process, so
+//! that no command that asks the page ends before the answer.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,20 +12,20 @@ use tokio::time::{sleep, timeout};
 
 use super::host::{CallError, HostHandle};
 
-/// Interval at which an open dialog is checked between operations.
+/// Between operations.
 const LOOK_AFTER: Duration = Duration::from_millis(250);
 
-/// Maximum time of the host's answer. A page cannot delay it.
+/// A page cannot delay the host's answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-/// Dialogs of one browser. Clones share the same state. The futures never resolve for a browser that holds no dialogs.
+/// Clones share the same state. The futures never resolve for a browser that holds no dialogs.
 #[derive(Clone)]
 pub struct HeldDialogs(Option<Arc<Shared>>);
 
 struct Shared {
     line: HostHandle,
-    /// The host's answer to the last [`HostCommand::AwaitDialog`]. It is kept when its caller is cancelled, so that the host never
-    /// has more than one to answer.
+    /// Answer to the last [`HostCommand::AwaitDialog`]. It is kept when its caller is cancelled, so that the host never has
+    /// more than one to answer.
     opening: Mutex<Option<Opening>>,
 }
 
@@ -37,12 +37,12 @@ impl HeldDialogs {
         Self(holds.then(|| Arc::new(Shared { line, opening: Mutex::new(None) })))
     }
 
-    /// Returns the open dialog, if there is one and the browser answers.
+    /// `None` also when the browser does not answer.
     pub async fn open(&self) -> Option<OpenDialog> {
         self.0.as_ref()?.open().await
     }
 
-    /// Waits until a dialog is open. Cancellation is safe.
+    /// Cancellation is safe.
     pub async fn opened(&self) -> OpenDialog {
         match &self.0 {
             Some(shared) => shared.opened().await,
@@ -50,7 +50,7 @@ impl HeldDialogs {
         }
     }
 
-    /// Waits until the open dialog is another one than `known`. Cancellation is safe.
+    /// Another dialog than `known`. Cancellation is safe.
     pub async fn changed(&self, known: Option<&OpenDialog>) -> Option<OpenDialog> {
         let Some(known) = known else { return Some(self.opened().await) };
         loop {
@@ -96,7 +96,6 @@ impl Shared {
     }
 }
 
-/// Puts the host's pending answer back when its caller is cancelled.
 struct KeptOpening<'a> {
     shared: &'a Shared,
     opening: Option<Opening>,
@@ -110,7 +109,6 @@ impl Drop for KeptOpening<'_> {
     }
 }
 
-/// Converts the policy for the host.
 pub fn policy_for_host(policy: DialogPolicy) -> protocol::DialogPolicy {
     match policy {
         DialogPolicy::Dismiss => protocol::DialogPolicy::Dismiss,
@@ -119,13 +117,11 @@ pub fn policy_for_host(policy: DialogPolicy) -> protocol::DialogPolicy {
     }
 }
 
-/// Converts a dialog that is open.
 pub fn open_dialog(dialog: protocol::Dialog) -> OpenDialog {
     let protocol::Dialog { kind, message, default } = dialog;
     OpenDialog { kind: dialog_type(kind), message: storable(&message), default_value: default.as_deref().map(storable) }
 }
 
-/// Converts a dialog that was answered.
 pub fn answered_dialog(dialog: &protocol::ShownDialog) -> AnsweredDialog {
     AnsweredDialog { kind: dialog_type(dialog.kind), message: storable(&dialog.message), accepted: dialog.accepted }
 }

@@ -1,7 +1,7 @@
 //! Folders of browser data: `browsers/<boot>/<browser>/session` under the data directory.
 //!
-//! A worker holds a lock on a file beside its folder for its whole life. The kernel releases the lock when the worker
-//! ends for any reason. The next worker that starts removes the folders without a lock.
+//! A worker holds a lock on a file beside its folder, which the kernel releases when the worker ends for any reason. The next
+//! worker removes the folders without a lock.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -20,23 +20,22 @@ pub struct BrowserDirectory {
 }
 
 impl BrowserDirectory {
-    /// Folder that the browser can read and write. Its contents are untrusted while the browser runs.
+    /// Its contents are untrusted while the browser runs.
     pub fn session(&self) -> PathBuf {
         self.path.join("session")
     }
 
-    /// User ID that the browser runs as. `None` for the worker's own user. The ID is leased as long as the folder is in
-    /// use.
+    /// `None` for the worker's own user. Leased as long as the folder is in use.
     pub fn user(&self) -> Option<u32> {
         self.user.as_ref().map(|user| user.get())
     }
 
-    /// Folder for profile data in transit, on the same file system and not accessible to the browser.
+    /// Profile data in transit, on the same file system and not accessible to the browser.
     pub fn kept(&self) -> PathBuf {
         self.path.join("kept")
     }
 
-    /// Folder for uploads in transit, on the same file system and not accessible to the browser.
+    /// Uploads in transit, on the same file system and not accessible to the browser.
     pub fn incoming(&self) -> PathBuf {
         self.path.join("incoming")
     }
@@ -49,7 +48,7 @@ impl BrowserDirectory {
     }
 }
 
-/// Folder of one worker's browsers. Dropping it removes the folder.
+/// Dropping it removes the folder.
 pub struct WorkerDirectory {
     path: PathBuf,
     lock_path: PathBuf,
@@ -58,7 +57,7 @@ pub struct WorkerDirectory {
 }
 
 impl WorkerDirectory {
-    /// Creates a folder for this worker, and removes the folders of dead workers.
+    /// Also removes the folders of dead workers.
     pub fn claim(data_dir: &Path, users: Option<Arc<UserIds>>) -> io::Result<Self> {
         let browsers = data_dir.join("browsers");
         create(&browsers)?;
@@ -78,10 +77,7 @@ impl WorkerDirectory {
         Ok(Self { path, lock_path, users, _lock: lock })
     }
 
-    /// Creates a folder for one browser, and leases a user ID for it if browsers have separate IDs.
-    ///
-    /// # Errors
-    /// When a file operation fails, or no user ID is free.
+    /// Leases a user ID if browsers have separate IDs.
     pub fn browser(&self) -> io::Result<BrowserDirectory> {
         let user = self.users.as_ref().map(UserIds::lease).transpose()?.map(Arc::new);
         let directory = BrowserDirectory { path: self.path.join(Uuid::now_v7().to_string()), user };

@@ -1,4 +1,4 @@
-//! Emulation of a browser: what the host sets in the engine, and what the guard does to the network.
+//! Emulation of a browser: settings of the engine by the host, and of the network by the guard.
 
 use kitfleet_domain::archetypes::{Archetype, Size};
 use kitfleet_domain::emulation::{self, ColorScheme, Emulation, EmulationState, Orientation, ResourceType};
@@ -15,12 +15,10 @@ pub struct DeviceSizes {
 }
 
 impl DeviceSizes {
-    /// Returns the sizes of the upright device.
     pub fn of(archetype: &Archetype) -> Self {
         Self { viewport: archetype.viewport, screen: archetype.screen }
     }
 
-    /// Returns the sizes of the device in an orientation.
     pub fn in_orientation(self, orientation: Orientation) -> Self {
         let turned = |Size { width, height }: Size| Size { width: height, height: width };
         match orientation {
@@ -46,7 +44,6 @@ impl Webkit {
     }
 }
 
-/// Converts an emulation for the host of a device with these sizes.
 pub fn for_host(emulation: &Emulation, sizes: DeviceSizes) -> protocol::Emulation {
     let DeviceSizes { viewport, screen } = sizes.in_orientation(emulation.orientation);
     let header = |header: &emulation::ExtraHeader| protocol::ExtraHeader {

@@ -13,7 +13,7 @@ use super::host::CallError;
 use super::reading::too_large;
 use super::webkit::{Webkit, milliseconds};
 
-/// Maximum time of a page's answer after a script has reached its time limit.
+/// For the page's answer, after a script has reached its time limit.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 impl Webkit {
@@ -44,7 +44,6 @@ impl Webkit {
         }
     }
 
-    /// True when the page still answers after a script has reached its time limit.
     pub(super) async fn page_answers(&self) -> bool {
         let asked = self.host.call::<Value>(HostCommand::Evaluate { script: "return null".to_owned() });
         // A page that was replaced meanwhile answers as well.
@@ -52,7 +51,7 @@ impl Webkit {
     }
 }
 
-/// Describes a syntax error without text of the script.
+/// Without text of the script.
 pub(super) fn syntax_message(SyntaxError { message, line }: &SyntaxError) -> String {
     let line = line.map(|line| format!(" in line {line}")).unwrap_or_default();
     format!("must be the body of an async function: {message}{line}")

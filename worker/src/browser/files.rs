@@ -1,8 +1,7 @@
-//! Files of a browser: downloads that it has written, and uploads on their way to it. Both are handled in parallel to the
-//! browser's operations.
+//! Downloads that a browser has written, and uploads on their way to it. Both are handled in parallel to its operations.
 //!
-//! The folder of a running browser is untrusted. Files are therefore opened in it without following any link. The files of an
-//! upload are written to a folder that the browser cannot reach, and moved into the browser's folder as a whole.
+//! The folder of a running browser is untrusted: files in it are opened without following any link. An upload is written to a
+//! folder that the browser cannot reach, and then moved as a whole.
 
 use std::collections::HashMap;
 use std::fs::File as BlockingFile;
@@ -35,22 +34,22 @@ use super::directories::BrowserDirectory;
 use super::host::{CallError, HostHandle, driver_failure};
 use super::view::call;
 
-/// Maximum number of concurrent transfers of a session.
+/// Of a session.
 const TRANSFERS: usize = 16;
 
-/// Maximum time of the host's answer. A page cannot keep the host busy.
+/// A page cannot keep the host busy.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// Maximum time that a reader waits for the end of a download.
+/// A reader waits as long for the end of a download.
 const ENDS_WITHIN: Duration = Duration::from_secs(30);
 
-/// Pauses between two looks at a download: the first one, and the longest one.
+/// First and longest pause between two looks at a download.
 pub(super) const LOOKS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(500)];
 
-/// Bytes of earlier uploads that stay in a browser's folder. A page may read a file long after it was selected.
+/// Of earlier uploads. A page may read a file long after it was selected.
 const KEPT_BYTES: u64 = 128 * 1024 * 1024;
 
-/// Access to the files of a browser. It can be shared, and does not keep the browser running.
+/// Does not keep the browser running.
 #[derive(Clone)]
 pub struct Files(Arc<Shared>);
 
@@ -58,20 +57,19 @@ struct Shared {
     source: Source,
     /// IDs of the downloads, by their number in the browser.
     ids: Mutex<Vec<(u32, DownloadId)>>,
-    /// Complete uploads whose operations have not taken them.
+    /// Complete, not taken by an operation.
     waiting: Mutex<HashMap<UploadId, Upload>>,
-    /// Files that stay with the session, each an upload of one file.
+    /// They stay with the session, each an upload of one file.
     attached: Mutex<Vec<Upload>>,
     transfers: Arc<Semaphore>,
 }
 
 enum Source {
     Host(HostHandle, BrowserDirectory),
-    /// Downloads of a simulated browser. Their content is made up.
+    /// Their content is made up.
     Simulated(Mutex<Vec<Download>>),
 }
 
-/// A complete download.
 pub struct OpenDownload {
     pub file_name: FileName,
     pub content_type: Option<String>,
@@ -79,28 +77,24 @@ pub struct OpenDownload {
     pub content: Box<dyn AsyncRead + Send + Unpin>,
 }
 
-/// Reason why a download cannot be read.
 #[derive(Debug)]
 pub enum NotOpened {
     NoSuchDownload,
-    /// It takes too long, or has failed.
     Incomplete(DownloadStatus, Option<DownloadError>),
-    /// The browser has ended, or does not answer.
     Browser(Failure),
     File(io::Error),
 }
 
-/// Files of an upload.
 #[derive(Debug)]
 pub struct Upload {
     id: UploadId,
     names: Vec<FileName>,
     bytes: u64,
-    /// Folder that contains a numbered folder for each file. `None` for a simulated browser.
+    /// Contains a numbered folder for each file. `None` for a simulated browser.
     folder: Option<PathBuf>,
 }
 
-/// Removes an upload that no operation has taken.
+/// No operation has taken the upload.
 pub struct UploadGuard {
     files: Files,
     id: UploadId,
@@ -123,15 +117,12 @@ impl Files {
         Self(Arc::new(Shared { source, ids, waiting, attached, transfers }))
     }
 
-    /// Reserves a transfer. `None` when the session has too many.
+    /// `None` when the session has too many transfers.
     pub fn slot(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.0.transfers).try_acquire_owned().ok()
     }
 
-    /// Returns all downloads of the browser, oldest first.
-    ///
-    /// # Errors
-    /// When the browser has ended, or does not answer.
+    /// Oldest first.
     pub async fn downloads(&self) -> Result<Vec<Download>, Failure> {
         match &self.0.source {
             Source::Host(line, _) => Ok(self.describe(&entries(line).await?)),
@@ -139,7 +130,7 @@ impl Files {
         }
     }
 
-    /// Opens the content of a download, once it has ended.
+    /// Waits for the end of the download.
     pub async fn open(&self, id: DownloadId) -> Result<OpenDownload, NotOpened> {
         let given_up = Instant::now() + ENDS_WITHIN;
         let mut pause = LOOKS[0];
@@ -155,7 +146,6 @@ impl Files {
         }
     }
 
-    /// Returns a download, and the path of its file in the browser's folder.
     async fn find(&self, id: DownloadId) -> Result<(Download, String), NotOpened> {
         let found = match &self.0.source {
             Source::Host(line, _) => {
@@ -183,7 +173,7 @@ impl Files {
         Ok(OpenDownload { file_name, content_type, bytes, content: Box::new(File::from_std(file)) })
     }
 
-    /// Converts the host's entries, and assigns IDs to those that are new.
+    /// Assigns IDs to new entries.
     pub(super) fn describe(&self, entries: &[DownloadEntry]) -> Vec<Download> {
         let mut ids = lock(&self.0.ids);
         // The host drops old failures. A list that was read earlier than another one lacks the newest downloads only.
@@ -200,18 +190,13 @@ impl Files {
         entries.iter().map(|entry| described(entry, id_of(entry.id))).collect()
     }
 
-    /// Adds a download to a simulated browser.
     pub(super) fn simulate(&self, download: Download) {
         if let Source::Simulated(downloads) = &self.0.source {
             lock(downloads).push(download);
         }
     }
 
-    /// Receives the files of an upload, whose number and size the caller has checked. They wait for their operation as long as
-    /// the guard exists.
-    ///
-    /// # Errors
-    /// When the stream ends early, or the files cannot be written.
+    /// The caller has checked number and size. The files wait for their operation as long as the guard exists.
     pub async fn receive(
         &self,
         id: UploadId,
@@ -220,7 +205,7 @@ impl Files {
     ) -> io::Result<UploadGuard> {
         let mut guard = self.guard(id);
         if let Some(folder) = &guard.folder {
-            // The folder above it does not exist any more when the browser has ended, and must not be created again.
+            // The folder above it is gone when the browser has ended, and must not be created again.
             if let Some(incoming) = folder.parent() {
                 create_unless_there(incoming).await?;
             }
@@ -261,7 +246,7 @@ impl Files {
         UploadGuard { files: self.clone(), id, folder, is_complete: false }
     }
 
-    /// Keeps the files of an upload with the session. False when the session has too many.
+    /// False when the session has too many.
     pub fn attach(&self, guard: &UploadGuard) -> bool {
         let mut attached = lock(&self.0.attached);
         let Some(upload) = self.take(guard.id) else { return false };
@@ -276,12 +261,12 @@ impl Files {
         fits
     }
 
-    /// Returns the names of the attached files, oldest first.
+    /// Oldest first.
     pub fn attached_names(&self) -> Vec<FileName> {
         lock(&self.0.attached).iter().flat_map(|upload| upload.names.iter().take(1).cloned()).collect()
     }
 
-    /// Copies the newest attached file with this name, so that it can be given to a page. `None` when there is none.
+    /// The copy can be given to a page. `None` when there is none.
     pub(super) async fn copy_attached(&self, name: &FileName) -> io::Result<Option<UploadGuard>> {
         let found = {
             let attached = lock(&self.0.attached);
@@ -303,23 +288,23 @@ impl Files {
         Ok(Some(guard))
     }
 
-    /// Returns the number of files of an upload. `None` when it has not arrived, or was removed.
+    /// `None` when it has not arrived, or was removed.
     pub(super) fn waiting(&self, id: UploadId) -> Option<usize> {
         lock(&self.0.waiting).get(&id).map(|upload| upload.names.len())
     }
 
-    /// Takes an upload for its operation. `None` when it has not arrived, or was removed.
+    /// `None` when it has not arrived, or was removed.
     pub(super) fn take(&self, id: UploadId) -> Option<Upload> {
         lock(&self.0.waiting).remove(&id)
     }
 }
 
 impl Upload {
-    /// Moves the files into the browser's folder, and returns them as the host needs them. The last part of a path is the
-    /// name that the page sees. The folder above it has a name of ours.
+    /// The last part of a path is the name that the page sees; the folder above it has a name of ours.
     ///
     /// # Errors
-    /// When the files cannot be moved, for example because the browser has ended.
+    ///
+    /// For example because the browser has ended.
     pub(super) async fn hand_over(
         self,
         directory: &BrowserDirectory,
@@ -341,18 +326,16 @@ impl Upload {
     }
 }
 
-/// Upload in a browser's folder.
 pub(super) struct HandedUpload {
     folder: PathBuf,
     bytes: u64,
 }
 
-/// Uploads in a browser's folder, oldest first.
 #[derive(Default)]
 pub(super) struct HandedUploads(Vec<HandedUpload>);
 
 impl HandedUploads {
-    /// Adds an upload, and removes the oldest ones beyond [`KEPT_BYTES`].
+    /// Removes the oldest ones beyond [`KEPT_BYTES`].
     pub async fn add(&mut self, upload: HandedUpload) {
         self.0.push(upload);
         while self.0.len() > 1 && self.0.iter().map(|upload| upload.bytes).sum::<u64>() > KEPT_BYTES {
@@ -401,7 +384,6 @@ async fn create_file(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).mode(0o600).open(path).await
 }
 
-/// Asks the host for its downloads.
 pub(super) async fn entries(line: &HostHandle) -> Result<Vec<DownloadEntry>, Failure> {
     match timeout(ANSWER_WITHIN, call(line, HostCommand::Downloads)).await {
         Ok(entries) => entries.map_err(CallError::into_failure),
@@ -436,8 +418,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Opens a regular file below a folder, and returns its size. A browser has written the file and chosen the path, and a
-/// compromised one can replace each part of the path by a link to a file of the worker. No part is therefore followed.
+/// The browser has chosen the path, and a compromised one can replace each part by a link to a file of the worker: no link is
+/// followed.
 fn open_beneath(root: &Path, path: &Path) -> io::Result<(BlockingFile, u64)> {
     let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
     let folder = flags | OFlag::O_DIRECTORY;

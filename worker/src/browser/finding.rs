@@ -11,10 +11,9 @@ use super::OperationEnd;
 use super::page::{self, PageQuery};
 use super::webkit::{Webkit, milliseconds};
 
-/// Maximum run time of a script on one page. A snapshot is truncated at this limit, and a search for an element fails.
+/// Of a script on one page. A snapshot is truncated at this limit, and a search for an element fails.
 const LOOK_FOR: Duration = Duration::from_secs(3);
 
-/// Result of [`page::SNAPSHOT`].
 #[derive(Deserialize)]
 struct SnapshotAnswer {
     snapshot: String,
@@ -23,11 +22,10 @@ struct SnapshotAnswer {
     links: Vec<String>,
     /// Lines of frames of other origins.
     foreign: String,
-    /// Total number of refs that have been assigned.
+    /// Assigned in total.
     given: u64,
 }
 
-/// Result of [`page::FIND`].
 #[derive(Deserialize)]
 struct FindAnswer {
     matches: Vec<FoundMatch>,
@@ -80,7 +78,7 @@ impl Webkit {
 }
 
 impl Webkit {
-    /// Makes the browser hold back unapproved submissions, and reports whether it has held one.
+    /// Reports whether the browser has held an unapproved submission.
     pub(super) async fn hold(&mut self) -> Result<SubmissionHeld, OperationEnd> {
         self.hold_submissions(SubmissionRule::HoldUnapproved).await?;
         Ok(SubmissionHeld { held: self.held_submission().await?.is_some() })

@@ -1,4 +1,4 @@
-//! Search and login: detects the fields of a form and fills them with key events.
+//! Detects the fields of a form and fills them with key events.
 
 use std::time::{Duration, Instant};
 
@@ -11,21 +11,19 @@ use super::input::{ExistingText, keys_of};
 use super::page::{POLL, PageQuery, Use};
 use super::webkit::{Webkit, milliseconds};
 
-/// Time a login's outcome must be stable. Between two pages there is no password field either.
+/// Between two pages of a login there is no password field either.
 const OUTCOME_STANDS: Duration = Duration::from_millis(500);
 
-/// Maximum time that is reserved for the steps after typing.
+/// For the steps after typing.
 const RESERVE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Typing {
     Done,
-    /// The time for typing ended first.
     Truncated,
 }
 
 struct Form {
-    /// Maximum time of the search for each field.
     step: Duration,
     typing_ends: Instant,
 }
@@ -123,7 +121,7 @@ impl Webkit {
         })
     }
 
-    /// Replaces the content of a field with `text`. `None` when there is no such field.
+    /// `None` when there is no such field.
     async fn fill(
         &mut self,
         field: PageQuery<'_>,
@@ -172,7 +170,7 @@ impl Webkit {
         Ok(within(patience, appears).await?.is_some())
     }
 
-    /// Waits until a loaded page has had no visible password field for [`OUTCOME_STANDS`].
+    /// No visible password field for [`OUTCOME_STANDS`].
     async fn leaves(&mut self, password: PageQuery<'_>) -> Result<(), OperationEnd> {
         let mut since = Instant::now();
         while since.elapsed() < OUTCOME_STANDS {

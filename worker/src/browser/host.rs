@@ -1,5 +1,3 @@
-//! One `kitfleet-host` process: start, commands, and detection of its end.
-
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -33,23 +31,22 @@ use super::directories::BrowserDirectory;
 use super::page::LoadedScripts;
 use super::processes::{Family, Processes, Spawner};
 
-/// Interval at which the network process is checked.
 const LOOK_AFTER: Duration = Duration::from_millis(250);
 
-/// Maximum time of an orderly exit. It normally takes 50 ms. A host whose main loop hangs ends itself after 2 s.
+/// Normally 50 ms. A host whose main loop hangs ends itself after 2 s.
 const ENDS_WITHIN: Duration = Duration::from_millis(2_500);
 
-/// Variables of the worker's environment that an unconfined family receives. The others may hold secrets.
+/// For an unconfined family. The other variables may hold secrets.
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LD_LIBRARY_PATH", "FONTCONFIG_FILE", "FONTCONFIG_PATH", "TMPDIR"];
 
 pub struct HostLaunch<'a> {
     pub program: &'a Path,
-    /// Initial device. It can be changed later to another one of the same pixel ratio, which takes additional time.
+    /// Can be changed later to one of the same pixel ratio, which takes additional time.
     pub archetype: &'a Archetype,
-    /// Time zone instead of the machine's. It is fixed for the life of the host.
+    /// Instead of the machine's. Fixed for the life of the host.
     pub timezone: Option<&'a str>,
     pub confinement: &'a Confinement,
-    /// The host's folder, which is deleted with the host.
+    /// Deleted with the host.
     pub directory: BrowserDirectory,
     pub watchdog: &'a Watchdog,
     pub spawner: &'a Spawner,
@@ -59,7 +56,7 @@ pub struct HostLaunch<'a> {
     pub tasks: &'a TaskTracker,
 }
 
-/// A running host. Dropping it kills the whole family and removes its folder in the background.
+/// Dropping it kills the family and removes its folder in the background.
 pub struct Host {
     /// The host's input stays open as long as this sender exists.
     requests: mpsc::UnboundedSender<String>,
@@ -72,7 +69,7 @@ pub struct Host {
     _tasks: [AbortOnDropHandle<()>; 3],
 }
 
-/// Handle to a running host. It can be shared, and does not keep the host running.
+/// Does not keep the host running.
 #[derive(Clone)]
 pub struct HostHandle {
     requests: mpsc::WeakUnboundedSender<String>,
@@ -89,33 +86,27 @@ struct ExitRequest {
     kept: oneshot::Receiver<Infallible>,
 }
 
-/// Folder of a host after an orderly exit. Dropping it removes the folder in the background.
+/// After an orderly exit. Dropping it removes the folder in the background.
 pub struct HostFolder {
     directory: BrowserDirectory,
     _keep: oneshot::Sender<Infallible>,
 }
 
-/// Cause of a browser's unexpected end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum Cause {
-    /// The browser exceeded its memory limit.
     Memory,
-    /// The browser exceeded its disk limit, or the disk was nearly full and the browser had written the most.
+    /// Its limit, or the disk was nearly full and the browser had written the most.
     Disk,
-    /// The page's process ended.
     PageProcess,
-    /// The network process ended.
     NetworkProcess,
     /// The host ended, or sent an invalid message.
     Host,
 }
 
 impl Cause {
-    /// All causes.
     pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
-    /// Label value in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -135,7 +126,7 @@ pub enum CallError {
 }
 
 impl Host {
-    /// Starts a host and waits until it shows its blank page. The caller limits the time.
+    /// Waits until the blank page is shown. The caller limits the time.
     pub async fn start(start: HostLaunch<'_>) -> Result<Self, Failure> {
         let HostLaunch { program, archetype, timezone, confinement, directory, watchdog, spawner, stopping, tasks } =
             start;
@@ -171,12 +162,11 @@ impl Host {
         &self.directory
     }
 
-    /// Scripts that its page has loaded.
     pub fn told(&self) -> &LoadedScripts {
         &self.told
     }
 
-    /// Sends a command and decodes the reply. Dropping the future discards the reply, but does not undo the command.
+    /// Dropping the future discards the reply, but does not undo the command.
     pub async fn call<T: DeserializeOwned>(&self, command: HostCommand) -> Result<T, CallError> {
         self.line.call(command).await
     }
@@ -190,7 +180,6 @@ impl Host {
         wait_for_death(&mut self.line.death.clone()).await
     }
 
-    /// True as long as the host accepts commands.
     pub fn is_alive(&self) -> bool {
         self.cause_of_death().is_none()
     }
@@ -199,7 +188,7 @@ impl Host {
         self.line.death.borrow().as_ref().map(|death| death.cause)
     }
 
-    /// Resolves when the host has ended, without borrowing the host.
+    /// Does not borrow the host.
     pub fn death(&self) -> impl Future<Output = Failure> + use<> {
         self.line.death()
     }
@@ -212,10 +201,10 @@ impl Host {
         let _ = burial.await;
     }
 
-    /// Lets the host exit by itself and waits for it. Its network process then writes site data that is still in memory.
-    /// No process changes the folder after that.
+    /// The network process writes site data that is still in memory. No process changes the folder after that.
     ///
     /// # Errors
+    ///
     /// When the host has already been killed.
     pub async fn end_in_order(self) -> Result<HostFolder, Failure> {
         let Self { requests, in_use, directory, _tasks: pipes, .. } = self;
@@ -233,7 +222,6 @@ impl Host {
 }
 
 impl HostHandle {
-    /// See [`Host::call`].
     pub async fn call<T: DeserializeOwned>(&self, command: HostCommand) -> Result<T, CallError> {
         let name = command.name();
         let span = tracing::info_span!("browser", command = name);
@@ -244,7 +232,7 @@ impl HostHandle {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let line = serde_json::to_string(&Request { id, command }).expect("commands have string keys");
         let reply = self.replies.expect(id);
-        // A dead host has no writer and no replies. The next line detects this.
+        // Without a writer there are no replies either, which the next line detects.
         let _ = self.requests.upgrade().map(|requests| requests.send(line));
         match reply.await {
             Some(Outcome::Ok(value)) => {
@@ -270,14 +258,13 @@ impl HostFolder {
     }
 }
 
-/// Variables of the worker's environment that other programs may receive.
 #[allow(clippy::disallowed_methods, reason = "these are handed on as they are: no settings of ours are among them")]
 pub fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
     INHERITED.into_iter().filter_map(|name| Some((name, env::var_os(name)?)))
 }
 
-/// Ends the family when its host is no longer in use, is condemned, or the pool stops. This is a separate task, so that
-/// it runs even if the owner's task is cancelled.
+/// The host is no longer in use, is condemned, or the pool stops. A separate task, so that it runs even if the owner's task is
+/// cancelled.
 async fn bury(
     family: Family,
     directory: BrowserDirectory,
@@ -305,7 +292,7 @@ pub fn driver_failure(detail: impl Into<String>) -> Failure {
     Failure { class: FailureClass::Driver, detail: detail.into() }
 }
 
-/// Pending replies. `None` once no further replies are possible.
+/// `None` once no further replies are possible.
 struct Replies {
     waiting: Mutex<Option<HashMap<u64, oneshot::Sender<Outcome>>>>,
 }
@@ -317,7 +304,7 @@ impl Default for Replies {
 }
 
 impl Replies {
-    /// Returns the reply to a command. `None` when the host ends first.
+    /// `None` when the host ends first.
     fn expect(&self, id: u64) -> impl Future<Output = Option<Outcome>> {
         let (sender, receiver) = oneshot::channel();
         self.with(|waiting| waiting.as_mut().map(|waiting| waiting.insert(id, sender)));
@@ -335,7 +322,6 @@ impl Replies {
         }
     }
 
-    /// Ends all pending calls, because the host is dead.
     fn end(&self) {
         self.with(Option::take);
     }
@@ -345,7 +331,6 @@ impl Replies {
     }
 }
 
-/// Removes a pending reply when its caller is cancelled.
 struct PendingReply<'a> {
     replies: &'a Replies,
     id: u64,
@@ -362,7 +347,7 @@ async fn wait_for_death(death: &mut watch::Receiver<Option<Death>>) -> Failure {
     known.map_or_else(|| driver_failure("the browser ended"), |death| death.failure)
 }
 
-/// A task writes the lines, so that a cancelled caller leaves no partial line.
+/// In a task, so that a cancelled caller leaves no partial line.
 async fn write(mut stdin: ChildStdin, mut lines: mpsc::UnboundedReceiver<String>) {
     while let Some(mut line) = lines.recv().await {
         line.push('\n');
@@ -418,8 +403,8 @@ async fn read(
     replies.end();
 }
 
-/// Resolves when the network process of this host ends. WebKit would start a new one and never answer the requests of
-/// the old one. The process is not a child of this one, so it is polled.
+/// WebKit would start a new network process and never answer the requests of the old one. It is not a child of this process, so
+/// it is polled.
 fn watch_network_process(leader: Pid) -> io::Result<impl Future<Output = ()>> {
     let process = find_network_process(leader)?.ok_or(io::ErrorKind::NotFound)?;
     Ok(async move {
@@ -436,7 +421,7 @@ fn find_network_process(leader: Pid) -> io::Result<Option<Pid>> {
     Ok(found.map(|process| Pid::from_raw(process.pid)))
 }
 
-/// Copies a child's output to the log, for debugging. It contains no typed text.
+/// For debugging. It contains no typed text.
 pub async fn log_lines(program: &'static str, output: impl AsyncRead + Unpin) {
     let mut output = BufReader::new(output);
     let mut line = Vec::new();

@@ -1,5 +1,3 @@
-//! Input of operations: taps, keys, scrolling and files.
-
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::agents::approvals::depends_on_focus;
@@ -23,40 +21,33 @@ use super::pace::KeyDelays;
 use super::page::{self, POLL, PageQuery};
 use super::webkit::{Webkit, milliseconds};
 
-/// Number of attempts with a covered field after which it is focused without a tap.
+/// A covered field is focused without a tap after as many attempts.
 const PATIENCE: u32 = 10;
 
-/// Number of attempts after which an element is scrolled into view again. The page may have scrolled back, or may show
-/// an element that it covered before.
+/// The page may have scrolled back, or show an element that it covered before.
 const SCROLL_EVERY: u32 = 10;
 
-/// Interval of the movements of a drag, as a screen reports them.
+/// As a screen reports movements.
 const MOVE_MS: u64 = 16;
 
 /// Part of an element that a swipe without a distance moves over.
 const SWIPED_PART: f64 = 0.6;
 
-/// Number of keys of a text that are typed with pauses. The page receives the rest as fast as it handles it.
+/// The page receives the rest as fast as it handles it.
 const PACED_KEYS: usize = 200;
 
-/// Maximum time from a tap to the file chooser that it opens. A page may load something first.
+/// A page may load something first.
 const CHOOSER_WITHIN: Duration = Duration::from_secs(3);
 
-/// Result of [`page::UPLOAD`].
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 enum UploadTarget {
     Absent,
     Disabled,
-    /// A file input.
-    Input {
-        multiple: bool,
-    },
-    /// Another element, which may open a chooser when it is tapped.
+    Input { multiple: bool },
     Other,
 }
 
-/// Result of [`page::REACH`].
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 enum TargetState {
@@ -75,42 +66,34 @@ struct ElementPosition {
     y: f64,
     width: f64,
     height: f64,
-    /// Points of the path of the request, in the viewport.
     path: Vec<(f64, f64)>,
     takes: InputKind,
-    /// True when the element takes text of several lines.
     multiline: bool,
     /// True when the element is disabled or read-only.
     locked: bool,
     disabled: bool,
     has_focus: bool,
-    /// True when a person or an operation has put the caret into the element since it has the focus.
+    /// A person or an operation has put the caret into the element since it has the focus.
     entered: bool,
 }
 
-/// Effect of keys on an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum InputKind {
-    /// They enter text.
     Text,
-    /// They choose an option of a menu.
     Choice,
     /// A picker sets the value, which has a form of its own.
     Value,
-    /// They have no relevant effect.
     Nothing,
 }
 
-/// Treatment of a field's existing text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExistingText {
-    /// The new text is appended.
     Keep,
     Replace,
 }
 
-/// Returns the rule for submissions during an interaction. An approval permits one load.
+/// An approval permits one load.
 fn rule_of(interact: &Interact) -> SubmissionRule {
     match (interact.hold_submissions, interact.approved) {
         (false, _) => SubmissionRule::AllowAll,
@@ -120,8 +103,7 @@ fn rule_of(interact: &Interact) -> SubmissionRule {
     }
 }
 
-/// True when requests of scripts are held during an interaction: a tap, or a key that activates an element, without
-/// approval.
+/// A tap, or a key that activates an element, without approval.
 fn holds_requests(interact: &Interact) -> bool {
     let activates = match &interact.action {
         // A page may send a file as soon as it is selected.
@@ -142,7 +124,7 @@ impl Webkit {
             interacted.page_submission_held = self.held_submission().await?.is_some();
             return Ok(interacted);
         }
-        // A dialog blocks the page, so that the rule for submissions cannot change before the answer.
+        // A dialog blocks the page: the rule for submissions cannot change before the answer.
         if let Action::Dialog { accept, text } = &interact.action {
             return self.answer(interact, (*accept, text.clone()), started).await;
         }
@@ -150,7 +132,7 @@ impl Webkit {
             Action::Tap { element, .. } => element.clone(),
             _ => None,
         };
-        // A submission that was held before now does not belong to this interaction.
+        // It does not belong to this interaction.
         let held_before = self.set_submission_rule(rule_of(interact), holds_requests(interact)).await?;
         match &interact.action {
             Action::Tap { element: Some(element), at, count, hold_ms } => {
@@ -208,7 +190,6 @@ impl Webkit {
             Action::Select { element, options, is_list } => {
                 self.choose(PageQuery::written(element, &element.field("action")), options, *is_list).await?;
             }
-            // Answered above.
             Action::Dialog { .. } => {}
             Action::Upload { element, upload, attached, .. } => {
                 self.upload(element.as_ref(), *upload, attached.as_ref()).await?;
@@ -232,8 +213,8 @@ impl Webkit {
         Ok(interacted)
     }
 
-    /// Sets the rule for submissions of the page. A page may submit long after an input, so the rule applies until the
-    /// next interaction or navigation. Returns whether a submission was held that has not been reported.
+    /// A page may submit long after an input, so the rule applies until the next interaction or navigation. Returns whether a
+    /// submission was held that has not been reported.
     pub(super) async fn hold_submissions(&mut self, rule: SubmissionRule) -> Result<bool, OperationEnd> {
         self.set_submission_rule(rule, false).await
     }
@@ -251,12 +232,11 @@ impl Webkit {
         Ok(self.host.call(HostCommand::HoldSubmissions { rule, requests }).await?)
     }
 
-    /// Returns the submission that was held during the last step.
     pub(super) async fn held_submission(&mut self) -> Result<Option<Held>, OperationEnd> {
         Ok(self.host.call(HostCommand::HeldSubmission).await?)
     }
 
-    /// Submits the form that was last held. `false` when it no longer exists.
+    /// `false` when it no longer exists.
     pub(super) async fn release_submission(&mut self) -> Result<bool, OperationEnd> {
         self.holds_submissions = true;
         Ok(self.host.call(HostCommand::ReleaseSubmission).await?)
@@ -283,13 +263,12 @@ impl Webkit {
         })
     }
 
-    /// Taps an element once it can be tapped.
     pub(super) async fn tap(&mut self, target: PageQuery<'_>) -> Result<(), OperationEnd> {
         let hold_ms = self.pace.hold_ms();
         self.tap_with(target, None, hold_ms).await
     }
 
-    /// Taps an element, or a point of it, once it can be tapped. A tap that misses it is repeated.
+    /// Repeats a tap that misses the element.
     pub(super) async fn tap_with(
         &mut self,
         target: PageQuery<'_>,
@@ -311,7 +290,6 @@ impl Webkit {
         Ok(())
     }
 
-    /// Repeats the last tap at its point.
     async fn tap_again(&mut self, times: u8, hold_ms: u64) -> Result<(), OperationEnd> {
         for _ in 0..times {
             self.touch(self.touched, false, hold_ms).await?;
@@ -319,7 +297,7 @@ impl Webkit {
         Ok(())
     }
 
-    /// Waits until an element, or a point of it, can be touched. Without an element, returns the point of the viewport.
+    /// Without an element, returns the point of the viewport.
     async fn place(
         &mut self,
         element: Option<&Element>,
@@ -413,7 +391,6 @@ impl Webkit {
         Ok(points)
     }
 
-    /// Moves a finger along the points, with movements as often as a screen reports them.
     async fn slide(&mut self, points: &[(f64, f64)], duration_ms: u64) -> Result<(), OperationEnd> {
         self.obstacle = "the page does not react to the swipe";
         self.delivered = true;
@@ -427,7 +404,6 @@ impl Webkit {
         Ok(())
     }
 
-    /// Drags along the points, with movements as often as a screen reports them.
     async fn drag(
         &mut self,
         points: &[(f64, f64)],
@@ -449,7 +425,6 @@ impl Webkit {
         Ok(())
     }
 
-    /// Taps a checkbox unless it has the wanted state, and waits until it has.
     async fn check(&mut self, target: PageQuery<'_>, wanted: bool) -> Result<(), OperationEnd> {
         let input = self.input(json!({ "target": target, "checked": wanted }));
         let mut is_tapped = false;
@@ -472,13 +447,11 @@ impl Webkit {
         }
     }
 
-    /// Focuses a field, with a tap if the field can be tapped.
     pub(super) async fn focus(&mut self, target: PageQuery<'_>, existing: ExistingText) -> Result<(), OperationEnd> {
         self.enter(target, existing).await.map(drop)
     }
 
-    /// Focuses a field, with a tap if the field can be tapped. Returns the effect of keys on it, and whether it has
-    /// several lines.
+    /// Returns the effect of keys, and whether the field has several lines.
     async fn enter(
         &mut self,
         target: PageQuery<'_>,
@@ -562,7 +535,7 @@ impl Webkit {
         (self.obstacle, self.reason) = (words, Some(reason));
     }
 
-    /// Taps a point of the viewport. Returns whether the tap has reached the element that was looked for, if `aimed`.
+    /// Returns whether an `aimed` tap has reached its element.
     async fn touch(&mut self, (x, y): (f64, f64), aimed: bool, hold_ms: u64) -> Result<bool, OperationEnd> {
         self.obstacle = "the page does not react to the tap";
         let land = TouchStep { phase: TouchPhase::Begin, x, y, after_ms: 0 };
@@ -575,7 +548,6 @@ impl Webkit {
         Ok(outcome == TouchOutcome::Done)
     }
 
-    /// Types into the focused element with the pauses of the request or of the behavioural profile.
     async fn type_text(
         &mut self,
         interact: &Interact,
@@ -594,7 +566,6 @@ impl Webkit {
         self.type_keys(rest, KeyDelays::None).await
     }
 
-    /// Replaces the content of a field.
     async fn replace_content(&mut self, target: PageQuery<'_>, value: &str) -> Result<(), OperationEnd> {
         let (takes, multiline) = self.enter(target, ExistingText::Replace).await?;
         match takes {
@@ -638,7 +609,7 @@ impl Webkit {
         self.obstacle = "the text was not typed completely";
         self.delivered |= !keys.is_empty();
         if let KeyDelays::None = pauses {
-            // All keys are sent at once: the host inserts a long text in chunks, which takes 1 s instead of 1 min.
+            // The host inserts a long text in chunks: 1 s instead of 1 min.
             return Ok(self.press(keys).await?);
         }
         let mut due = TokioInstant::now();
@@ -654,7 +625,7 @@ impl Webkit {
         self.host.call(HostCommand::Keys { keys }).await
     }
 
-    /// Chooses an option of a menu once it is available. If it is already chosen, no event is sent.
+    /// Sends no event if it is already chosen.
     async fn choose(&mut self, target: PageQuery<'_>, options: &[String], is_list: bool) -> Result<(), OperationEnd> {
         let input = self.input(json!({ "target": target, "options": options, "is_list": is_list }));
         loop {
@@ -676,7 +647,6 @@ impl Webkit {
         }
     }
 
-    /// Gives the files of an upload to a page.
     async fn upload(
         &mut self,
         element: Option<&Element>,
@@ -696,7 +666,6 @@ impl Webkit {
             let message = "is required, because no file chooser is open";
             return Err(OperationEnd::invalid("action.selector", message));
         }
-        // Files that are not taken are removed when their request ends.
         let upload = self.files.take(upload).ok_or_else(lost)?;
         let handed = upload.hand_over(self.host.directory(), &self.confinement).await;
         let (handed, files) = handed.map_err(|error| {
@@ -723,7 +692,6 @@ impl Webkit {
         copied.map_err(OperationEnd::Failed)?.ok_or_else(missing)
     }
 
-    /// Opens the chooser of a file input, or taps an element that opens one.
     async fn open_chooser(&mut self, target: PageQuery<'_>, files: usize) -> Result<(), OperationEnd> {
         for attempt in 0.. {
             let input = self.input(json!({ "target": target, "opens": false }));
@@ -754,7 +722,7 @@ impl Webkit {
         Ok(())
     }
 
-    /// Taps a file input, or activates one by a script that a user cannot tap now. Returns whether it was activated.
+    /// A script activates an input that a user cannot tap now. Returns whether it was activated.
     async fn activate_input(&mut self, target: PageQuery<'_>, attempt: u32) -> Result<bool, OperationEnd> {
         match self.reach(target, Search { aims: true, ..Search::attempt(attempt) }).await? {
             // The chooser did not open after a tap, so a script is tried next.
@@ -771,12 +739,10 @@ impl Webkit {
         Ok(matches!(activated, Some(UploadTarget::Input { .. })))
     }
 
-    /// Returns the file chooser that is open.
     async fn chooser(&self) -> Result<Option<OpenChooser>, OperationEnd> {
         Ok(self.host.call(HostCommand::ChooserOpen).await?)
     }
 
-    /// Waits briefly for a file chooser.
     async fn chooser_opens(&self) -> Result<bool, OperationEnd> {
         let given_up = TokioInstant::now() + CHOOSER_WITHIN;
         loop {
@@ -808,12 +774,9 @@ fn too_many_files() -> OperationEnd {
     OperationEnd::invalid("action.files", "must be one file, because the file input has no `multiple` attribute")
 }
 
-/// What [`page::REACH`] looks for.
 #[derive(Debug, Clone, Copy)]
 struct Search<'a> {
-    /// Point of the element.
     at: Option<Point>,
-    /// Further points of the element, to be converted.
     path: &'a [Point],
     /// True when a touch follows that must reach the element.
     aims: bool,
@@ -830,7 +793,6 @@ impl Search<'_> {
 }
 
 impl ElementPosition {
-    /// Position without an element.
     fn nothing() -> Self {
         Self {
             x: 0.0,
@@ -848,7 +810,7 @@ impl ElementPosition {
     }
 }
 
-/// Returns the points of a movement along a polyline, each with the pause before it. Each leg takes the same time.
+/// Each leg takes the same time.
 #[allow(clippy::cast_precision_loss, reason = "a drag has at most some hundred points")]
 fn course_of(points: &[(f64, f64)], duration_ms: u64) -> Vec<((f64, f64), u64)> {
     let legs = points.len().saturating_sub(1).max(1) as u64;
@@ -864,7 +826,6 @@ fn course_of(points: &[(f64, f64)], duration_ms: u64) -> Vec<((f64, f64), u64)> 
     course
 }
 
-/// Result of [`page::CHECKED`].
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 enum CheckState {
@@ -876,7 +837,6 @@ enum CheckState {
     },
 }
 
-/// Result of [`page::CHOOSE`] and [`page::FILL`].
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 enum FieldState {
@@ -890,8 +850,7 @@ enum FieldState {
     Done,
 }
 
-/// Returns the keys that type a text. A line break is the Enter key. A tab moves to the next field, except in a field of
-/// several lines, which receives it as text.
+/// A line break is Enter. A tab moves to the next field, except in a field of several lines, which receives it as text.
 pub fn keys_of(text: &str, field: &str, multiline: bool) -> Result<Vec<String>, OperationEnd> {
     let key_of = |character| match character {
         '\n' => Ok("Enter".to_owned()),

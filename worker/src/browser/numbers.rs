@@ -1,5 +1,3 @@
-//! Numbers in text: prices, distances, counts.
-//!
 //! The rule is in the contract (operations 20). The separators themselves decide wherever only one reading is possible,
 //! and the language of the text decides the rest, such as `1.234`.
 
@@ -22,12 +20,12 @@ const ZEROS: [u32; 76] = [
 
 static CURRENCY: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^\p{Sc}$").expect("a test compiles the pattern"));
 
-/// Separators of a language, from CLDR.
+/// From CLDR.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Separators {
-    /// Decimal separator, with the digits 0 to 9.
+    /// With the digits 0 to 9.
     decimal: String,
-    /// Group separator, with the digits 0 to 9.
+    /// With the digits 0 to 9.
     group: String,
 }
 
@@ -41,7 +39,6 @@ impl Separators {
     }
 }
 
-/// Returns the first number in `text`, or null.
 pub fn numeric_part(text: &str, language: &Separators) -> Value {
     let text: Vec<char> = text.chars().filter(|&character| !is_ignored(character)).map(plain).collect();
     parse(&text, language).map_or(Value::Null, Value::Number)
@@ -75,17 +72,15 @@ fn parse(text: &[char], language: &Separators) -> Option<Number> {
     Number::from_f64(number)
 }
 
-/// Digits of a number, without separators.
 struct Digits {
     whole: String,
     fraction: String,
-    /// Index of the first character after the number.
+    /// First index after the number.
     end: usize,
 }
 
-/// Digits that single separators divide into groups, such as `1 234,50`.
+/// Divided by single separators, such as `1 234,50`.
 struct Groups {
-    /// Range of the first group.
     first: (usize, usize),
     /// Separator before each further group, and the range of the group.
     rest: Vec<(char, usize, usize)>,
@@ -107,7 +102,6 @@ impl Groups {
         Self { first, rest }
     }
 
-    /// Decides which separators belong to the number, and which one is the decimal separator.
     fn digits(&self, text: &[char], language: &Separators) -> Digits {
         let Some(&(separator, ..)) = self.rest.first() else { return self.take(text, 0, false) };
         let count = self.count_from(0);
@@ -130,13 +124,13 @@ impl Groups {
         }
     }
 
-    /// Number of separators from index `from` on that are the same.
+    /// Equal separators from index `from` on.
     fn count_from(&self, from: usize) -> usize {
         let Some(&(separator, ..)) = self.rest.get(from) else { return 0 };
         self.rest[from..].iter().take_while(|&&(other, ..)| other == separator).count()
     }
 
-    /// True when the first `count` separators divide the digits by thousands, or as in India (`12,34,567`).
+    /// By thousands, or as in India (`12,34,567`).
     fn is_grouped(&self, count: usize) -> bool {
         let lengths: Vec<usize> = self.rest[..count].iter().map(|&(_, start, end)| end - start).collect();
         let Some((&last, middle)) = lengths.split_last() else { return false };
@@ -146,7 +140,7 @@ impl Groups {
         last == 3 && (by_thousands || as_in_india)
     }
 
-    /// True when ordinary spaces divide a number and not two numbers, such as a model and a size.
+    /// Ordinary spaces can also divide two numbers, such as a model and a size.
     fn space_groups(&self, text: &[char], language: &Separators, count: usize, has_fraction: bool) -> bool {
         let (start, end) = (self.first.0, self.rest[count - 1].2);
         let is_price = currency_before(text, start).is_some() || currency_after(text, end);
@@ -154,7 +148,7 @@ impl Groups {
         language.group_is_space() || has_fraction || count > 1 || is_price || !follows_word
     }
 
-    /// The first group, `count` further ones, and the fraction after them.
+    /// The first group, `count` further ones, and the fraction.
     fn take(&self, text: &[char], count: usize, has_fraction: bool) -> Digits {
         let mut whole: String = text[self.first.0..self.first.1].iter().collect();
         let mut end = self.first.1;
@@ -175,7 +169,7 @@ fn digits_at(text: &[char], start: usize) -> usize {
     text.get(start..).unwrap_or_default().iter().take_while(|character| character.is_ascii_digit()).count()
 }
 
-/// True when the text before a digit ends with a decimal separator that has no digit before it, as in `,89`.
+/// A decimal separator that has no digit before it, as in `,89`.
 fn leads_fraction(before: &[char]) -> bool {
     match before {
         [.., previous, mark] => is_mark(*mark) && !previous.is_alphanumeric() && !is_mark(*previous),
@@ -184,7 +178,7 @@ fn leads_fraction(before: &[char]) -> bool {
     }
 }
 
-/// Returns an exponent such as `e-7`, and moves `end` behind it.
+/// Such as `e-7`. Moves `end` behind it.
 fn exponent_at(text: &[char], start: usize, end: &mut usize) -> String {
     let joins = start.checked_sub(1).is_some_and(|before| text[before].is_alphanumeric());
     if joins || !matches!(text.get(*end), Some('e' | 'E')) {
@@ -203,7 +197,7 @@ fn exponent_at(text: &[char], start: usize, end: &mut usize) -> String {
     format!("e{sign}{}", text[first..after].iter().collect::<String>())
 }
 
-/// True for a minus sign before the number, or before its currency. A hyphen after a letter or a digit joins words.
+/// Or before its currency. A hyphen after a letter or a digit joins words.
 fn has_sign_before(text: &[char], start: usize) -> bool {
     let signs = |at: usize| {
         let joins = at.checked_sub(2).is_some_and(|before| text[before].is_alphanumeric());
@@ -218,7 +212,7 @@ fn has_sign_before(text: &[char], start: usize) -> bool {
     signs(start) || (is_spaced && signs(start - 1)) || currency_before(text, start).is_some_and(signs)
 }
 
-/// True for a minus sign directly after the number, as in some ledgers.
+/// As in some ledgers.
 fn has_sign_after(text: &[char], end: usize) -> bool {
     let is_sign = matches!(text.get(end), Some('-' | '−' | '－' | '﹣'));
     let next = text.get(end + 1..).unwrap_or_default().iter().position(|character| !character.is_whitespace());
@@ -226,7 +220,7 @@ fn has_sign_after(text: &[char], end: usize) -> bool {
     is_sign && next.is_none_or(|next| is_currency(text[next]) || text[next] == '%' || is_code(text, next))
 }
 
-/// True when the whole text is an amount in brackets. A number of things is not an amount.
+/// A number of things in brackets is not an amount.
 fn is_in_brackets(text: &[char], start: usize, end: usize, decimals: usize) -> bool {
     let (before, after) = (&text[..start], &text[end..]);
     let one = |part: &[char], bracket: char| part.iter().filter(|&&character| character == bracket).count() == 1;
@@ -241,7 +235,7 @@ fn is_in_brackets(text: &[char], start: usize, end: usize, decimals: usize) -> b
     is_amount && one(before, '(') && one(after, ')') && others().all(is_rest)
 }
 
-/// Index of the first character of the currency directly before the number, such as `€`, `US$` or `USD`.
+/// Such as `€`, `US$` or `USD`.
 fn currency_before(text: &[char], start: usize) -> Option<usize> {
     let mut at = start;
     if at > 0 && matches!(text[at - 1], ' ' | '\u{a0}') {
@@ -259,7 +253,6 @@ fn currency_before(text: &[char], start: usize) -> Option<usize> {
     (symbols == 1).then_some(at)
 }
 
-/// True when a currency symbol directly follows the number.
 fn currency_after(text: &[char], end: usize) -> bool {
     match text.get(end..).unwrap_or_default() {
         [' ' | '\u{a0}', next, ..] | [next, ..] => is_currency(*next),
@@ -267,7 +260,7 @@ fn currency_after(text: &[char], end: usize) -> bool {
     }
 }
 
-/// True for three capital letters, such as `USD`.
+/// Three capital letters.
 fn is_code(text: &[char], start: usize) -> bool {
     let letters = text[start..].iter().take(4).take_while(|character| character.is_ascii_uppercase()).count();
     letters == 3 && text.get(start + 3).is_none_or(|next| !next.is_alphanumeric())
@@ -281,7 +274,6 @@ const fn is_minus(character: char) -> bool {
     matches!(character, '-' | '−' | '‐' | '‑' | '‒' | '–' | '—' | '⁻' | '－' | '﹣')
 }
 
-/// Separators that can be decimal.
 const fn is_mark(character: char) -> bool {
     matches!(character, '.' | ',' | '٫')
 }
@@ -295,7 +287,7 @@ const fn is_ignored(character: char) -> bool {
     matches!(character, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Replaces the digits and separators of other scripts. All spaces that do not break are the same.
+/// Digits and separators of other scripts become ASCII. All spaces that do not break are the same.
 fn plain(character: char) -> char {
     match character {
         '\0'..='&' | '('..='\u{9f}' => character,

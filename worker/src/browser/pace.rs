@@ -1,12 +1,10 @@
-//! Timing of simulated input.
-
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use kitfleet_domain::sessions::BehavioralProfile;
 use rand::random_range;
 
-/// Timing of taps and keys. Both vary, as with human input.
+/// Both vary, as with human input.
 #[derive(Debug, Clone)]
 pub struct InputTiming {
     key: Duration,
@@ -14,7 +12,7 @@ pub struct InputTiming {
 }
 
 impl InputTiming {
-    /// Returns the timing of a behavioural profile: human, but as fast as plausible.
+    /// Human, but as fast as plausible.
     pub fn of(profile: BehavioralProfile) -> Self {
         let (key_ms, hold_ms) = match profile {
             BehavioralProfile::Casual => (60, 60..=90),
@@ -24,12 +22,11 @@ impl InputTiming {
         Self { key: Duration::from_millis(key_ms), hold_ms }
     }
 
-    /// Duration of a tap in milliseconds.
     pub fn hold_ms(&self) -> u64 {
         random_range(self.hold_ms.clone())
     }
 
-    /// Returns the pauses between the keys of a text, which take at most `allowance` in total.
+    /// At most `allowance` in total.
     pub fn typing(&self, keys: usize, allowance: Duration) -> KeyDelays {
         let keys = u32::try_from(keys).unwrap_or(u32::MAX).max(1);
         let mean = self.key.min(allowance / keys);
@@ -40,21 +37,18 @@ impl InputTiming {
 
 #[derive(Debug, Clone, Copy)]
 pub enum KeyDelays {
-    /// No pauses.
     None,
-    /// A fixed pause.
     Exactly(Duration),
-    /// A random pause, up to a third shorter or longer than the mean.
+    /// Up to a third shorter or longer than the mean.
     Around(Duration),
 }
 
 impl KeyDelays {
-    /// Pauses that the caller chose.
+    /// Chosen by the caller.
     pub fn exactly(ms: u64) -> Self {
         if ms == 0 { Self::None } else { Self::Exactly(Duration::from_millis(ms)) }
     }
 
-    /// Returns the next pause.
     pub fn next(self) -> Duration {
         match self {
             Self::None => Duration::ZERO,

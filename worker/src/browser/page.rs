@@ -1,5 +1,3 @@
-//! Scripts that run on the page, in an isolated world.
-
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,16 +13,15 @@ use tokio::time::{sleep, timeout};
 use super::OperationEnd;
 use super::host::{CallError, Host, driver_failure};
 
-/// Interval at which a page is checked for a condition.
+/// Between checks of a page for a condition.
 pub const POLL: Duration = Duration::from_millis(50);
 
-/// Time after which a script is sent again. A page that is busy for longer answers each of them late.
+/// The script is then sent again. A page that is busy for longer answers each of them late.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// Maximum number of consecutive failures of a script that only reads. A navigation causes one or two.
+/// Of a script that only reads. A navigation causes one or two failures.
 const MAX_FAILURES: u32 = 60;
 
-/// A script for the page.
 #[derive(Debug, Clone, Copy)]
 pub struct Script {
     name: &'static str,
@@ -32,7 +29,6 @@ pub struct Script {
     library: Library,
 }
 
-/// Additional code that a script needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Library {
     Nothing,
@@ -59,7 +55,6 @@ impl Script {
         Self { name, own, library: Library::Words }
     }
 
-    /// Adds the code that this query needs.
     pub fn about(self, sought: PageQuery<'_>) -> Self {
         match sought {
             PageQuery::Selector { .. } => self,
@@ -68,81 +63,55 @@ impl Script {
         }
     }
 
-    /// Key of the script in the page's map.
     fn key(self) -> String {
         format!("{} {:?}", self.name, self.library)
     }
 }
 
-/// Returns the position of an element where it can be tapped.
+/// Position of an element where it can be tapped.
 pub const REACH: Script = Script::of("reach", include_str!("scripts/reach.js"));
-/// Chooses an option of a menu.
 pub const CHOOSE: Script = Script::of("choose", include_str!("scripts/choose.js"));
-/// Completes the change of a field.
 pub const FILL: Script = Script::of("fill", include_str!("scripts/fill.js"));
-/// Reads the state of a checkbox.
 pub const CHECKED: Script = Script::of("checked", include_str!("scripts/checked.js"));
-/// Describes the element of an upload.
 pub const UPLOAD: Script = Script::of("upload", include_str!("scripts/upload.js"));
-/// Focuses a field.
 pub const FOCUS: Script = Script::of("focus", include_str!("scripts/focus.js"));
 pub const SCROLL: Script = Script::of("scroll", include_str!("scripts/scroll.js"));
-/// Checks whether an element is visible.
 pub const VISIBLE: Script = Script::of("visible", include_str!("scripts/visible.js"));
 /// Scrolls an element into view for a picture, and returns its box.
 pub const PICTURE: Script = Script::of("picture", include_str!("scripts/picture.js"));
-/// Reads the local storage.
 pub const STORAGE: Script = Script::of("storage", include_str!("scripts/storage.js"));
-/// Reads the document.
 pub const DOM: Script = Script::of("dom", include_str!("scripts/dom.js"));
-/// Reads values.
 pub const EXTRACT: Script = Script::of("extract", include_str!("scripts/extract.js"));
-/// Reads a snapshot of the page.
 pub const SNAPSHOT: Script = Script::of_all_elements("snapshot", include_str!("scripts/snapshot.js"));
-/// Locates elements.
 pub const FIND: Script = Script::of_all_elements("find", include_str!("scripts/find.js"));
-/// Checks for challenges.
 pub const CHALLENGES: Script = Script::of("challenges", include_str!("scripts/challenges.js"));
 
 const PRELUDE: &str = include_str!("scripts/page.js");
 
-/// Query for an element.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(untagged)]
 pub enum PageQuery<'a> {
-    /// By the caller's selector.
     Selector {
-        /// CSS selector.
         selector: &'a str,
-        /// Field of the request.
         field: &'a str,
     },
-    /// By properties of the element.
     Target {
         target: &'a Target,
-        /// Field of the request.
         field: &'a str,
-        /// True when words must be the whole text, in the same case.
+        /// Words must be the whole text, in the same case.
         exact: bool,
     },
-    /// By appearance.
     Looks {
-        /// Purpose of the field.
         looks: Use,
     },
 }
 
-/// Purpose of a form field.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Use {
-    /// Input for search terms.
     Search,
-    /// Input for a user name.
     Username,
-    /// Input for a password.
     Password,
-    /// Button that submits the form.
     Submit,
 }
 
@@ -152,7 +121,6 @@ impl<'a> PageQuery<'a> {
         selector.map_or(Self::Looks { looks }, |selector| Self::Selector { selector, field })
     }
 
-    /// Returns the caller's element, which is in this field of the request.
     pub fn written(element: &'a Element, field: &'a str) -> Self {
         match element {
             Element::Selector(selector) => Self::Selector { selector, field },
@@ -161,7 +129,6 @@ impl<'a> PageQuery<'a> {
         }
     }
 
-    /// Field of the request.
     pub fn field(self) -> &'a str {
         match self {
             Self::Selector { field, .. } | Self::Target { field, .. } => field,
@@ -170,12 +137,11 @@ impl<'a> PageQuery<'a> {
     }
 }
 
-/// Result of a script.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer<T> {
     Value(T),
-    /// The page does not have the script, because another page was loaded meanwhile.
+    /// Another page was loaded meanwhile.
     Unknown,
     Refused {
         field: String,
@@ -184,7 +150,7 @@ enum Answer<T> {
     },
 }
 
-/// Scripts that the current page has loaded, so that they are not sent again.
+/// The current page has loaded these, so that they are not sent again.
 #[derive(Default)]
 pub struct LoadedScripts(Mutex<HashSet<(&'static str, Library)>>);
 
@@ -199,7 +165,7 @@ impl LoadedScripts {
     }
 }
 
-/// Runs a script once. `None` when the page was replaced meanwhile.
+/// `None` when the page was replaced meanwhile.
 pub async fn ask_once<T: DeserializeOwned>(
     host: &Host,
     script: Script,
@@ -235,7 +201,7 @@ fn hear<T>(answer: Result<Answer<T>, CallError>) -> Result<Option<T>, OperationE
     }
 }
 
-/// Runs a script that may run twice. `None` when the page was replaced meanwhile, or is too busy to answer.
+/// The script may run twice. `None` when the page was replaced meanwhile, or is too busy to answer.
 pub async fn ask<T: DeserializeOwned>(
     host: &Host,
     script: Script,
@@ -244,7 +210,7 @@ pub async fn ask<T: DeserializeOwned>(
     timeout(ANSWER_WITHIN, ask_once(host, script, input)).await.unwrap_or(Ok(None))
 }
 
-/// Runs a script that only reads, and repeats it if the page is replaced meanwhile. Waits for a page that hangs.
+/// Repeats the script if the page is replaced meanwhile. Waits for a page that hangs.
 pub async fn read<T: DeserializeOwned>(host: &Host, script: Script, input: &impl Serialize) -> Result<T, OperationEnd> {
     for _ in 0..MAX_FAILURES {
         if let Some(answer) = ask_once(host, script, input).await? {
@@ -255,8 +221,7 @@ pub async fn read<T: DeserializeOwned>(host: &Host, script: Script, input: &impl
     Err(OperationEnd::Failed(driver_failure("the page could not be read")))
 }
 
-/// Runs a script that the page has loaded. The caller's text is passed as a JSON string within a string literal, so it
-/// cannot become code.
+/// The caller's text is a JSON string within a string literal, so it cannot become code.
 fn recall(script: Script, input: &impl Serialize) -> String {
     let (name, input) = (quoted(&script.key()), quoted(&inputs(input)));
     format!(
@@ -265,7 +230,7 @@ fn recall(script: Script, input: &impl Serialize) -> String {
     )
 }
 
-/// Sends a script to the page and runs it. The page keeps the compiled script for later runs.
+/// The page keeps the compiled script for later runs.
 fn tell(script: Script, input: &impl Serialize) -> String {
     let (own, library) = (script.own, script.library.text());
     let (name, input) = (quoted(&script.key()), quoted(&inputs(input)));

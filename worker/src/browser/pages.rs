@@ -1,5 +1,3 @@
-//! Pages of a browser: listing, opening, activating and closing them.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,14 +11,11 @@ use super::host::HostHandle;
 use super::page::POLL;
 use super::webkit::Webkit;
 
-/// Number of the first page of a browser.
 const FIRST_PAGE: u32 = 1;
 
-/// Newest pages at the begin of the last two operations, for a wait for a new page.
+/// At the begin of the last two operations, for a wait for a new page.
 pub struct NewestPages {
-    /// Newest page at the begin of the previous operation.
     before: u32,
-    /// Newest page at the begin of this operation.
     now: Arc<AtomicU32>,
 }
 
@@ -29,7 +24,7 @@ impl NewestPages {
         Self { before: FIRST_PAGE, now: Arc::new(AtomicU32::new(FIRST_PAGE)) }
     }
 
-    /// Begins an operation. The future reads the newest page, and must be polled before the operation.
+    /// The future reads the newest page, and must be polled before the operation.
     pub fn begin(&mut self, line: HostHandle) -> impl Future<Output = ()> + Send + use<> {
         self.before = self.now.load(Ordering::Relaxed);
         let now = Arc::clone(&self.now);
@@ -41,7 +36,7 @@ impl NewestPages {
         }
     }
 
-    /// True when one of the pages, or a page that was open when this operation began, is newer than the previous operation.
+    /// Also a page that was open when this operation began.
     fn has_new(&self, pages: &[PageEntry]) -> bool {
         newest(pages).max(self.now.load(Ordering::Relaxed)) > self.before
     }

@@ -1,12 +1,11 @@
 //! Warm browsers: hosts that already show a blank page, so that a session opens in milliseconds.
 //!
-//! They use the device pixel ratio of the default archetype, because GTK fixes the ratio at its start. All other
-//! properties of a device can be set on a running host. Browsers with other ratios, or with a time zone of their own,
-//! start cold.
+//! GTK fixes the device pixel ratio at its start, so warm browsers have that of the default archetype. Browsers with another
+//! ratio or time zone start cold.
 //!
-//! `demand.rs` determines the number of warm browsers. A browser that is taken is replaced at once. Several start in
-//! parallel, but not while a session is opening, which needs the processors. A session without a warm browser takes
-//! either a permit to start one or the next warm browser, whichever comes first.
+//! A browser that is taken is replaced at once. Several start in parallel, but not while a session is opening, which needs the
+//! processors. A session without a warm browser takes either a permit to start one or the next warm browser, as soon as one of
+//! them is available.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -41,16 +40,14 @@ use super::webkit::Webkit;
 use super::{Browser, Engine, StartError, user_ids};
 use crate::config::{Bounds, WorkerConfig};
 
-/// Interval at which warm browsers are checked: one may have died, or demand or memory may have decreased.
+/// A warm browser may have died, or demand or memory may have decreased.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 
-/// Pause after a failed start.
+/// After a failed start.
 const REST: Duration = Duration::from_secs(1);
 
-/// Maximum time until all killed processes are gone.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
 
-/// Opens browsers.
 #[derive(Clone)]
 pub struct Pool {
     kind: Kind,
@@ -65,9 +62,10 @@ enum Kind {
 }
 
 impl Pool {
-    /// Starts the configured driver and the warm browsers.
+    /// Also starts the warm browsers.
     ///
     /// # Errors
+    ///
     /// When the machine lacks something that browsers need.
     pub async fn start(config: &WorkerConfig) -> Result<Self, StartError> {
         let (sites, upstreams) = (config.destinations.clone(), config.upstreams.clone());
@@ -80,16 +78,12 @@ impl Pool {
         Ok(Self { kind, rules })
     }
 
-    /// Rules for the targets of egress routes.
     #[must_use]
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// Opens a browser with this device, egress route, emulation and handling of dialogs. The caller limits the time.
-    ///
-    /// # Errors
-    /// When the worker has no browsers, or the browser does not open.
+    /// The caller limits the time.
     pub async fn open(
         &self,
         archetype: &'static Archetype,
@@ -113,14 +107,14 @@ impl Pool {
         Ok(Browser(engine))
     }
 
-    /// Stops keeping warm browsers. Sessions that are being opened are still served.
+    /// Sessions that are being opened are still served.
     pub fn wind_down(&self) {
         if let Kind::Webkit(slots) = &self.kind {
             slots.hosts.shelf.close();
         }
     }
 
-    /// Keeps warm browsers again, after [`Pool::wind_down`].
+    /// Undoes [`Pool::wind_down`].
     pub fn resume(&self) {
         if let Kind::Webkit(slots) = &self.kind {
             slots.hosts.shelf.reopen();
@@ -136,8 +130,8 @@ impl Pool {
         }
     }
 
-    /// Returns the resource that is nearly exhausted: `disk` or `memory`. Simulated browsers use neither and save
-    /// nothing, so they also run on a full machine (contract: workers 17).
+    /// `disk` or `memory`. Simulated browsers use neither and save nothing, so they also run on a full machine
+    /// (contract: workers 17).
     #[must_use]
     pub fn lacks(&self, bounds: Bounds, disk: Option<DiskSpace>, memory: Option<Memory>) -> Option<&'static str> {
         let Kind::Webkit(_) = &self.kind else { return None };
@@ -147,7 +141,6 @@ impl Pool {
         memory.is_some_and(|memory| memory.is_short()).then_some("memory")
     }
 
-    /// Kills every browser, open or warm, and waits until its processes, sockets and folders are gone.
     pub async fn shut_down(&self) {
         if let Kind::Webkit(slots) = &self.kind {
             slots.hosts.shut_down().await;
@@ -155,7 +148,7 @@ impl Pool {
     }
 }
 
-/// Hosts whose warm browsers are maintained as long as a [`Pool`] exists.
+/// Maintained as long as a [`Pool`] exists.
 struct Slots {
     hosts: Arc<Hosts>,
     _until_dropped: DropGuard,
@@ -207,22 +200,20 @@ struct Hosts {
     watchdog: Arc<Watchdog>,
     spawner: Spawner,
     shelf: Arc<WarmShelf>,
-    /// Limits simultaneous starts. Each start keeps one processor busy, so more of them would only be slower.
+    /// Each start keeps one processor busy, so more of them would only be slower.
     starts: Semaphore,
     stopping: CancellationToken,
     /// The tasks that maintain warm browsers, and the task that ends each host.
     tasks: TaskTracker,
 }
 
-/// Result of the wait for a browser.
 enum PooledBrowser<'a> {
     Hot(Host),
-    /// A permit to start a browser.
     Turn(SemaphorePermit<'a>),
 }
 
 impl Hosts {
-    /// Returns a browser and its count among the worker's sessions, which the caller holds until the browser is gone.
+    /// The caller holds the count among the worker's sessions until the browser is gone.
     async fn open(
         &self,
         archetype: &Archetype,
@@ -312,14 +303,13 @@ impl Hosts {
         Ok(())
     }
 
-    /// Starts the missing warm browsers and waits for them.
     async fn fill(&self) -> Result<(), Failure> {
         let missing = self.shelf.settle(self.config.clock.now());
         let started = (0..missing).map(|_| async { self.start_hot(self.turn().await?).await });
         try_join_all(started).await.map(drop)
     }
 
-    /// Maintains the number of warm browsers. Never returns.
+    /// Never returns.
     async fn keep_hot(&self) {
         static FAILED: LogThrottle = LogThrottle::new();
         let (mut starting, mut resting_until) = (FuturesUnordered::new(), Instant::now());

@@ -1,7 +1,5 @@
 //! Child processes that cannot outlive their owner.
 //!
-//! Four mechanisms ensure this:
-//!
 //! - Every child leads a process group, which is killed as a whole.
 //! - The kernel kills the child when the *thread* that started it ends. One thread, which lives as long as its
 //!   [`Spawner`],   therefore starts all children.
@@ -26,10 +24,10 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Maximum time until the kernel has removed a killed process. It takes milliseconds, unless a disk hangs.
+/// It takes milliseconds, unless a disk hangs.
 const BURIED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Thread that starts every child. It ends when the last clone is dropped, and its children end with it.
+/// Ends when the last clone is dropped, and its children end with it.
 #[derive(Clone)]
 pub struct Spawner {
     orders: mpsc::Sender<Order>,
@@ -41,7 +39,7 @@ struct Order {
 }
 
 impl Spawner {
-    /// Starts the thread, which waits for the children on the calling runtime.
+    /// The thread waits for the children on the calling runtime.
     pub fn start() -> io::Result<Self> {
         if let Err(error) = prctl::set_child_subreaper(true) {
             tracing::debug!(%error, "cannot become the subreaper: init reaps orphaned browser processes");
@@ -58,7 +56,7 @@ impl Spawner {
         Ok(Self { orders })
     }
 
-    /// Starts `command` as the leader of a family. Its input and outputs are pipes.
+    /// The leader's input and outputs are pipes.
     pub async fn spawn(&self, command: Command) -> io::Result<Family> {
         let (reply, family) = oneshot::channel();
         self.orders.send(Order { command, reply }).map_err(io::Error::other)?;
@@ -66,7 +64,7 @@ impl Spawner {
     }
 }
 
-/// A child and its descendants. Dropping it kills them.
+/// Dropping it kills the child and its descendants.
 pub struct Family {
     leader: Child,
     group: Pid,
@@ -80,12 +78,11 @@ impl Family {
         Ok(Self { leader, group: Pid::from_raw(group) })
     }
 
-    /// Process ID of the leader, which is also the ID of the group.
     pub fn id(&self) -> Pid {
         self.group
     }
 
-    /// Returns the leader's pipes. Fails when they have already been taken.
+    /// Fails when they have already been taken.
     pub fn take_pipes(&mut self) -> io::Result<(ChildStdin, ChildStdout, ChildStderr)> {
         let pipes = (self.leader.stdin.take(), self.leader.stdout.take(), self.leader.stderr.take());
         match pipes {
@@ -99,7 +96,7 @@ impl Family {
         self.leader.wait().await.unwrap_or_default()
     }
 
-    /// Sends a signal to every member. The group ID cannot be reused until the leader is reaped.
+    /// The group ID cannot be reused until the leader is reaped.
     pub fn signal(&self, signal: Signal) {
         if self.leader.id().is_some() {
             // The only error is that the last member has just ended.
@@ -107,9 +104,8 @@ impl Family {
         }
     }
 
-    /// Kills every member and waits until all are gone. WebKit's processes stay in the group of their leader, also
-    /// inside bubblewrap. When the leader ends, they either become children of this process or end with process 1 of
-    /// their namespace, whose exit the kernel delays until they are gone.
+    /// WebKit's processes stay in the group of their leader, also inside bubblewrap. When the leader ends, they either become
+    /// children of this process or end with process 1 of their namespace, whose exit the kernel delays until they are gone.
     pub async fn end(mut self) {
         self.signal(Signal::SIGKILL);
         self.leader_ended().await;
@@ -118,8 +114,7 @@ impl Family {
         }
     }
 
-    /// Waits until the leader exits after a request, and then until the other members have finished their work and exit.
-    /// Kills the members that remain after `limit`.
+    /// The other members have finished their work by then. Members that remain after `limit` are killed.
     pub async fn end_in_order(mut self, limit: Duration) {
         let deadline = Instant::now() + limit;
         if timeout_at(deadline, self.leader_ended()).await.is_ok() {
@@ -147,18 +142,13 @@ impl Family {
     }
 }
 
-/// Snapshot of the machine's processes. One read of all of them is cheaper than queries for each family, which the
-/// kernel answers separately for each thread.
+/// One read of all processes is cheaper than queries for each family, which the kernel answers separately for each thread.
 pub struct Processes {
     by_parent: HashMap<i32, Vec<Stat>>,
 }
 
 impl Processes {
-    /// Reads the processes. A process that ends meanwhile may be missing, and its children then have no parent in the
-    /// snapshot.
-    ///
-    /// # Errors
-    /// When `/proc` is not available.
+    /// A process that ends meanwhile may be missing, and its children then have no parent.
     pub fn now() -> io::Result<Self> {
         let mut by_parent = HashMap::<_, Vec<_>>::new();
         let all = procfs::process::all_processes().map_err(io::Error::other)?;
@@ -168,7 +158,6 @@ impl Processes {
         Ok(Self { by_parent })
     }
 
-    /// Returns the running descendants of a process.
     pub fn below(&self, leader: Pid) -> Vec<&Stat> {
         let of = |parent: i32| self.by_parent.get(&parent).into_iter().flatten();
         let mut found: Vec<&Stat> = of(leader.as_raw()).collect();

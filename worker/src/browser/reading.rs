@@ -1,5 +1,3 @@
-//! Reads state, captures and values of the page.
-
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
@@ -26,10 +24,9 @@ use super::numbers::{self, Separators};
 use super::page::{self, POLL, PageQuery};
 use super::webkit::{Webkit, milliseconds};
 
-/// Name of a capture's file in the browser's folder.
 const CAPTURE: &str = "capture";
 
-/// Maximum wait for an element that a picture is to show.
+/// For an element that a picture is to show.
 const ELEMENT_WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]
@@ -38,19 +35,12 @@ struct Storage {
     truncated: bool,
 }
 
-/// Result of [`page::PICTURE`].
 #[derive(Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 enum PicturePlace {
     Absent,
     Hidden,
-    Ready {
-        x: f64,
-        y: f64,
-        width: f64,
-        height: f64,
-    },
-    /// The scroll positions are restored.
+    Ready { x: f64, y: f64, width: f64, height: f64 },
     Done,
 }
 
@@ -60,37 +50,26 @@ struct Dom {
     html: Option<String>,
 }
 
-/// Result of a batch of extractions. It has no names: a compromised page process must not make the worker hold much more
-/// data than it sends.
+/// It has no names: a compromised page process must not make the worker hold much more data than it sends.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum ReadMatch {
-    /// Values in the order of the extractions.
     Values(Vec<Answer>),
-    /// Counted bytes when the limit was exceeded.
     TooLarge { bytes: u64 },
-    /// Number of matches of one list.
     TooMany { matches: u64 },
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
-    /// Value of the first match.
     One(Option<String>),
-    /// Value of each match.
     List(Vec<Option<String>>),
-    /// Number in the text of the first match.
     Number(Option<NumberText>),
-    /// Number in the text of each match.
     Numbers(Vec<Option<NumberText>>),
-    /// Box of the first match.
     Box(Option<Rectangle>),
-    /// Values of the parts of each match.
     Objects(Vec<Vec<PartAnswer>>),
 }
 
-/// Value of a part of a match.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum PartAnswer {
@@ -98,7 +77,7 @@ enum PartAnswer {
     Text(Option<String>),
 }
 
-/// Box in CSS pixels of the viewport.
+/// In CSS pixels of the viewport.
 #[derive(Deserialize, Serialize)]
 struct Rectangle {
     x: Number,
@@ -107,7 +86,6 @@ struct Rectangle {
     height: Number,
 }
 
-/// Text with a number, and the separators of its language.
 #[derive(Deserialize)]
 struct NumberText {
     text: String,
@@ -150,7 +128,7 @@ impl Webkit {
         Ok(state)
     }
 
-    /// Reads the local storage. `None` while the page shows a dialog, which blocks it.
+    /// `None` while a dialog blocks the page.
     async fn storage(&self, input: &Value) -> Result<Option<Storage>, OperationEnd> {
         if self.dialogs.open().await.is_some() {
             return Ok(None);
@@ -166,7 +144,7 @@ impl Webkit {
         }
     }
 
-    /// Captures the page. While it shows a dialog, there is only the last picture of the viewport.
+    /// A page with a dialog has only the last picture of the viewport.
     pub(super) async fn capture_unless_blocked(
         &mut self,
         capture: &Capture,
@@ -189,7 +167,7 @@ impl Webkit {
         }
     }
 
-    /// Returns the last picture of the viewport, if it is wanted and there is one.
+    /// `None` if that picture is not wanted.
     async fn capture_blocked(
         &mut self,
         capture: &Capture,
@@ -251,7 +229,7 @@ impl Webkit {
         }
     }
 
-    /// Waits briefly for an element, writes a picture of it, and restores the scroll position.
+    /// Waits briefly for the element, and restores the scroll position.
     async fn write_element(&mut self, capture: &Capture, element: &Element) -> Result<(), OperationEnd> {
         let field = element.field("");
         let target = PageQuery::written(element, &field);
@@ -310,7 +288,6 @@ impl Webkit {
         }
     }
 
-    /// Returns the result, or withholds it if it is too large.
     pub(super) fn within_limit(&self, result: OperationResult) -> OperationEnd {
         let limit = self.limits.result_bytes;
         match OperationEnd::done(result) {
@@ -348,14 +325,13 @@ fn layout_for_host(layout: &PdfLayout) -> protocol::PdfLayout {
     }
 }
 
-/// Approximate maximum size of a cookie that browsers accept.
+/// Approximate, for cookies that browsers accept.
 const COOKIE_BYTES: usize = 4_096;
 
-/// Last second that a timestamp can express: a year in RFC 3339 has four digits.
+/// A year in RFC 3339 has four digits.
 pub(super) const LAST_SECOND: i64 = 253_402_300_799;
 
-/// Opens a file that a browser has written, and returns its size. Rejects links, because a compromised browser could
-/// create one to a file of the worker.
+/// Also returns its size. Rejects links, because a compromised browser could create one to a file of the worker.
 async fn open_capture(path: &Path) -> io::Result<(File, u64)> {
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     let file = File::options().read(true).custom_flags(flags).open(path).await?;
@@ -383,12 +359,10 @@ fn question((i, item): (usize, &Extraction)) -> Value {
     })
 }
 
-/// Bytes of a name in a result, with its colon and a comma.
 fn name_bytes(name: &str) -> usize {
     Value::from(name).to_string().len() + 2
 }
 
-/// True when the values are numbers in texts.
 fn has_number(item: &Extraction) -> bool {
     item.transform == Some(Transform::Number) && matches!(item.take, Take::Text | Take::List) && item.extract.is_none()
 }

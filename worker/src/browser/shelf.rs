@@ -1,5 +1,3 @@
-//! Warm browsers of a worker, and the counts that determine their number.
-
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -19,7 +17,7 @@ pub struct WarmShelf {
     pool: WarmPool,
     most_sessions: usize,
     stock: Mutex<ShelfState>,
-    /// Notified when the required number of warm browsers may have changed.
+    /// The required number of warm browsers may have changed.
     changed: Notify,
     /// Notified when a warm browser is added.
     arrived: Notify,
@@ -29,14 +27,13 @@ pub struct WarmShelf {
 struct ShelfState {
     hot: VecDeque<Host>,
     demand: DemandHistory,
-    /// Number of sessions, each counted from before its browser opens until the browser is gone.
+    /// Each counted from before its browser opens until the browser is gone.
     sessions: usize,
-    /// Number of browsers that are being prepared for a session.
+    /// Browsers that are being prepared for a session.
     dressing: usize,
     closed: bool,
 }
 
-/// Increments a count until it is dropped.
 pub struct CountedBrowser {
     shelf: Arc<WarmShelf>,
     count: fn(&mut ShelfState) -> &mut usize,
@@ -49,13 +46,11 @@ impl WarmShelf {
         Self { pool, most_sessions, stock, changed, arrived }
     }
 
-    /// Counts a session.
     pub fn place(self: &Arc<Self>) -> CountedBrowser {
         self.count(|stock| &mut stock.sessions)
     }
 
-    /// Counts a browser that is being prepared for a session. No warm browser is started meanwhile, because the
-    /// preparation needs the processors.
+    /// No warm browser is started meanwhile, because the preparation needs the processors.
     pub fn dressing(self: &Arc<Self>) -> CountedBrowser {
         self.count(|stock| &mut stock.dressing)
     }
@@ -65,12 +60,11 @@ impl WarmShelf {
         CountedBrowser { shelf: Arc::clone(self), count }
     }
 
-    /// Records a request for a browser that can be warm.
     pub fn note(&self, now: Instant) {
         self.with(|stock| stock.demand.note(now));
     }
 
-    /// Takes a warm browser. It is replaced when its session has opened.
+    /// Replaced when the session has opened.
     pub fn take(&self) -> Option<Host> {
         self.with(|stock| {
             stock.hot.retain(Host::is_alive);
@@ -78,7 +72,6 @@ impl WarmShelf {
         })
     }
 
-    /// Waits for a warm browser and takes it.
     pub async fn take_next(&self) -> Host {
         loop {
             self.arrived.notified().await;
@@ -93,24 +86,21 @@ impl WarmShelf {
         self.arrived.notify_one();
     }
 
-    /// Stops keeping warm browsers.
     pub fn close(&self) {
         self.with(|stock| stock.closed = true);
         self.changed.notify_one();
     }
 
-    /// Reverts [`WarmShelf::close`].
     pub fn reopen(&self) {
         self.with(|stock| stock.closed = false);
         self.changed.notify_one();
     }
 
-    /// Waits until the required number of warm browsers may have changed.
     pub async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// Drops dead and surplus browsers, and returns the number of missing ones.
+    /// Returns the number of missing ones.
     pub fn settle(&self, now: Instant) -> usize {
         if self.with(|stock| stock.dressing > 0) {
             return 0;

@@ -34,30 +34,24 @@ use super::files::Files;
 use super::view::{SharedSize, View};
 use super::webkit::milliseconds;
 
-/// An image of one white pixel.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0\x3a\x7e\x9b\x55\0\0\0\nIDAT\x78\x9c\x63\xf8\x0f\0\x01\x01\x01\0\x1b\xb6\xee\x56\0\0\0\0IEND\xaeB\x60\x82";
 
-/// A picture of one pixel.
 const JPEG: &[u8] = b"\
     \xff\xd8\xff\xdb\0C\0\x03\x02\x02\x02\x02\x02\x03\x02\x02\x02\x03\x03\x03\x03\x04\x06\x04\x04\x04\x04\x04\
     \x08\x06\x06\x05\x06\x09\x08\x0a\x0a\x09\x08\x09\x09\x0a\x0c\x0f\x0c\x0a\x0b\x0e\x0b\x09\x09\x0d\x11\x0d\x0e\x0f\
     \x10\x10\x11\x10\x0a\x0c\x12\x13\x12\x10\x13\x0f\x10\x10\x10\xff\xc9\0\x0b\x08\0\x01\0\x01\x01\x01\x11\0\
     \xff\xcc\0\x06\0\x10\x10\x05\xff\xda\0\x08\x01\x01\0\0?\0\xd2\xcf \xff\xd9";
 
-/// A picture of one pixel.
 const WEBP: &[u8] = b"\
     RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0/\0\0\0\x10\x07\x10\x11\
     \x11\x88\x88\xfe\x07\0";
 
-/// A document without pages.
 const PDF: &[u8] =
     b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n\
     trailer<</Root 1 0 R>>\n%%EOF\n";
 
-/// Time that a dialog is held open.
 const DIALOG_HELD: Duration = Duration::from_secs(DIALOG_HELD_SECS);
 
-/// A page of a simulated browser.
 #[derive(Clone)]
 struct SimulatedPage {
     number: u32,
@@ -66,35 +60,30 @@ struct SimulatedPage {
 }
 
 pub struct Simulated {
-    /// Pages, oldest first. There is at least one.
+    /// Oldest first. There is at least one.
     pages: Vec<SimulatedPage>,
-    /// Number of the active page.
     active: u32,
-    /// Number of the newest page.
     newest: u32,
-    /// Newest page at the begin of the previous operation, and of this one.
+    /// At the begin of the previous operation, and of this one.
     newest_at_begin: (u32, u32),
     dialogs: DialogPolicy,
     /// Dialogs that were answered since the last result.
     answered: Vec<AnsweredDialog>,
     /// Dialog that is held open, and the time at which it is dismissed.
     open: Option<(OpenDialog, tokio::time::Instant)>,
-    /// Number of loads.
     loads: u64,
-    /// Number of checks of this page for challenges.
+    /// Checks of this page for challenges.
     looks: AtomicU32,
     emulation: Emulation,
     cookies: Vec<BrowserCookie>,
-    /// True when submissions are held back.
     holds_submissions: bool,
-    /// Sizes of the upright device.
     sizes: DeviceSizes,
     viewport: SharedSize,
     pub(super) files: Files,
-    /// Number of downloads when the previous and the current operation began.
+    /// When the previous and the current operation began.
     downloads: [usize; 2],
     ends: DropGuard,
-    /// Egress route, which stays open as long as the browser.
+    /// Open as long as the browser.
     _way: Arc<EgressRoute>,
 }
 
@@ -195,7 +184,7 @@ impl Simulated {
         OperationEnd::done(result)
     }
 
-    /// True when the files of an upload have arrived, which it uses up, or when such a file is attached.
+    /// Uses up an upload that has arrived. An attached file stays.
     async fn has_files(&self, upload: UploadId, attached: Option<&FileName>) -> bool {
         match attached {
             Some(name) => self.files.copy_attached(name).await.is_ok_and(|copy| copy.is_some()),
@@ -203,7 +192,7 @@ impl Simulated {
         }
     }
 
-    /// Changes the state of the browser as an operation does. Returns the download that it has begun.
+    /// As an operation does. Returns the download that it has begun.
     fn act(&mut self, operation: &Operation) -> Result<Option<DownloadRef>, Refusal> {
         match operation {
             Operation::Navigate(navigate) => self.holds_submissions = navigate.hold_submissions,
@@ -263,9 +252,8 @@ impl Simulated {
         Ok(None)
     }
 
-    /// Loads a page, or begins a download. A page of `popup.simulated.example` opens another one. A page of
-    /// `dialog.simulated.example` shows the dialog that its path names, such as `/confirm`, with the query parameters `message` and
-    /// `default`. It is held for `for_ms`.
+    /// A page of `popup.simulated.example` opens another one. A page of `dialog.simulated.example` shows the dialog that its
+    /// path names, such as `/confirm`, with the query parameters `message` and `default`. It is held for `for_ms`.
     fn load(&mut self, address: &str) -> Option<DownloadRef> {
         if let Some(download) = download(address) {
             let reference = download.reference();
@@ -328,13 +316,12 @@ impl Simulated {
         }
     }
 
-    /// Returns the dialog that is held open.
     pub fn dialog(&self) -> Option<OpenDialog> {
         let (dialog, until) = self.open.as_ref()?;
         (*until > tokio::time::Instant::now()).then(|| dialog.clone())
     }
 
-    /// Waits until the open dialog is another one than `known`. Between operations it can only expire.
+    /// Between operations the dialog can only expire.
     pub async fn dialog_changed(&self, known: Option<&OpenDialog>) -> Option<OpenDialog> {
         loop {
             let open = self.dialog();
@@ -371,9 +358,8 @@ impl Simulated {
         &self.active().url
     }
 
-    /// Simulates challenges. A page of `challenge.simulated.example` shows the challenge that its path names, such as
-    /// `/hcaptcha`. The query parameters `confidence` and `looks` set the confidence and the number of checks for which
-    /// it is shown.
+    /// A page of `challenge.simulated.example` shows the challenge that its path names, such as `/hcaptcha`. The query
+    /// parameters `confidence` and `looks` set the confidence and the number of checks for which it is shown.
     pub fn look_for_challenges(&self) -> ChallengeScan {
         let looks = self.looks.fetch_add(1, Ordering::Relaxed);
         ChallengeScan { document: self.loads, found: challenge(self.url(), looks).into_iter().collect() }
@@ -494,9 +480,8 @@ impl Simulated {
         Waited { response, ..Waited::of(kind, matched, duration_ms, self.url().to_owned()) }
     }
 
-    /// Returns one match for any query, except for the names `nothing` and `several` and for names that contain
-    /// `changing`. The selector contains the name, so that a search for the selector returns the same element. The name
-    /// of a checkbox determines its state.
+    /// Returns one match for any query, except for the names `nothing` and `several` and for names that contain `changing`. The
+    /// selector contains the name. The name of a checkbox determines its state.
     fn locate(&self, locate: &Locate) -> Located {
         let (role, name) = match &locate.sought {
             LocateBy::Target(Target::Role { role, name }) => (role.as_str(), name.as_deref().unwrap_or("Simulated")),
@@ -551,8 +536,8 @@ impl Simulated {
     }
 }
 
-/// Simulates downloads. An address of `download.simulated.example` is a download, named by its path. The query parameters
-/// `name`, `bytes`, `type` and `status` set another name, the size, the media type and the progress.
+/// An address of `download.simulated.example` is a download, named by its path. The query parameters `name`, `bytes`, `type`
+/// and `status` set another name, the size, the media type and the progress.
 fn download(url: &str) -> Option<Download> {
     let url = Url::parse(url).ok().filter(|url| url.host_str() == Some("download.simulated.example"))?;
     let parameter = |name: &str| parameter(&url, name);
@@ -573,7 +558,7 @@ fn download(url: &str) -> Option<Download> {
     })
 }
 
-/// Returns the value of a script that only returns JSON, such as `return 0`.
+/// The script only returns JSON, such as `return 0`.
 fn returned(script: &str) -> Option<ScriptValue> {
     let json = script.strip_prefix("return ")?.trim_end_matches(';');
     ScriptValue::new(RawValue::from_string(json.to_owned()).ok()?)
@@ -587,12 +572,10 @@ fn challenge(url: &str, looks: u32) -> Option<Finding> {
     (looks < most).then(|| Finding { kind, confidence, detail: "The page says so.".to_owned() })
 }
 
-/// Returns a parameter of the query.
 fn parameter(url: &Url, name: &str) -> Option<String> {
     url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
-/// Returns the role and the name in a selector of [`Simulated::locate`].
 fn called(selector: &str) -> Option<(&str, &str)> {
     let (role, rest) = selector.split_once("[name=")?;
     Some((role, rest.split_once(']')?.0))

@@ -1,5 +1,3 @@
-//! Data of sites in a browser: cookies, which the host reads and writes, and files.
-//!
 //! WebKit writes the files below the host's folder, beside other files that it creates again itself: caches, its list of
 //! sites that require TLS, and registrations of service workers, which belong to a cache that is not kept. Files can
 //! also be moved into the folder of a running host before it loads a page: WebKit opens a site's files when a page of
@@ -11,7 +9,7 @@ use std::path::Path;
 use kitfleet_host_protocol::Cookie;
 use kitfleet_profiles::FOLDERS;
 
-/// Moves all site data to another folder of the same file system. Fails if the target already has some.
+/// To the same file system. Fails if the target already has some.
 pub async fn move_all(from: &Path, to: &Path) -> io::Result<()> {
     tokio::fs::create_dir_all(to).await?;
     for folder in FOLDERS {
@@ -23,13 +21,11 @@ pub async fn move_all(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Converts a cookie of the browser for storage.
 pub fn of_browser(cookie: Cookie) -> kitfleet_profiles::Cookie {
     let Cookie { name, value, domain, path, expires, secure, http_only, same_site } = cookie;
     kitfleet_profiles::Cookie { name, value, domain, path, expires, secure, http_only, same_site }
 }
 
-/// Converts a stored cookie for the browser.
 pub fn to_browser(cookie: kitfleet_profiles::Cookie) -> Cookie {
     let kitfleet_profiles::Cookie { name, value, domain, path, expires, secure, http_only, same_site } = cookie;
     Cookie { name, value, domain, path, expires, secure, http_only, same_site }

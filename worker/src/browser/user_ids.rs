@@ -1,8 +1,8 @@
 //! User IDs for browsers, when the worker runs as root.
 //!
-//! A process can read the files and trace the processes of every other process with its user ID. Unrelated services share the user
-//! `nobody`, so no browser runs as `nobody`. Each family of a browser leases a user ID of its own instead, which no account of the
-//! machine, no running process and no other browser has. No account is created for it: the kernel knows numbers only.
+//! A process can access the files and processes of every other process with its user ID, and unrelated services share the user
+//! `nobody`. Each family of a browser therefore leases a user ID of its own, which no account, running process or other browser
+//! has. No account is created for it: the kernel knows numbers only.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,15 +14,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nix::unistd::{Uid, User, geteuid};
 use rand::Rng as _;
 
-/// Ranges of user IDs. The first range that the user namespace maps completely is used. systemd documents the first one
-/// as unused. The second one is the range of systemd's `DynamicUser=`, for containers, whose namespace seldom maps more
-/// than 65,536 IDs.
+/// The first range that the user namespace maps completely is used. systemd documents the first one as unused. The second one
+/// is the range of systemd's `DynamicUser=`, for containers, whose namespace seldom maps more than 65,536 IDs.
 const RANGES: [RangeInclusive<u32>; 2] = [1_879_048_192..=1_895_825_407, 61_184..=65_519];
 
-/// Maximum number of random user IDs that are tried for a browser.
+/// Random user IDs that are tried.
 const TRIES: usize = 100;
 
-/// Overflow user ID of Linux, which is the user `nobody`.
+/// Linux's overflow user ID.
 const NOBODY: u32 = 65_534;
 
 #[derive(Debug)]
@@ -31,7 +30,7 @@ pub struct UserIds {
     leased: Mutex<BTreeSet<u32>>,
 }
 
-/// User ID of one browser. Dropping it releases the ID.
+/// Dropping it releases the ID.
 #[derive(Debug)]
 pub struct UserId {
     id: u32,
@@ -39,11 +38,7 @@ pub struct UserId {
 }
 
 impl UserIds {
-    /// Returns the IDs that the current user may assign to browsers. `None` when the user is not root, or its user
-    /// namespace maps none of the ranges.
-    ///
-    /// # Errors
-    /// When the maps of the user namespace cannot be read.
+    /// `None` when the user is not root, or its user namespace maps none of the ranges.
     pub fn find() -> io::Result<Option<Arc<Self>>> {
         if !geteuid().is_root() {
             return Ok(None);
@@ -54,10 +49,6 @@ impl UserIds {
         Ok(range.map(|range| Arc::new(Self { range, leased: Mutex::default() })))
     }
 
-    /// Leases an ID that is not used by an account, a process or another browser.
-    ///
-    /// # Errors
-    /// When no ID is free, or the used IDs cannot be read.
     pub fn lease(self: &Arc<Self>) -> io::Result<UserId> {
         let running = running()?;
         for _ in 0..TRIES {
@@ -92,7 +83,7 @@ pub fn is_shared() -> io::Result<bool> {
     Ok(user.as_raw() == NOBODY || User::from_uid(user)?.is_some_and(|user| user.name == "nobody"))
 }
 
-/// True when one line of an ID map (`user_namespaces(7)`) covers the whole range.
+/// One line of an ID map (`user_namespaces(7)`) covers the whole range.
 fn maps(map: &str, range: &RangeInclusive<u32>) -> bool {
     map.lines().any(|line| {
         let mut numbers = line.split_whitespace().filter_map(|number| number.parse::<u64>().ok());

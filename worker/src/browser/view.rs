@@ -1,4 +1,4 @@
-//! A browser as its viewers use it (contract: live). Viewers use it in parallel to its operations: watching changes
+//! A browser as its viewers use it (contract: live). Viewers use a browser in parallel to its operations: watching changes
 //! nothing, and a person who sends input holds the session's claim.
 
 use std::sync::Arc;
@@ -12,17 +12,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::host::{CallError, HostHandle, driver_failure};
 
-/// View of a browser. It can be shared, and does not keep the browser running.
+/// Does not keep the browser running.
 #[derive(Clone)]
 pub struct View {
     source: Source,
     size: SharedSize,
-    /// Distinguishes consecutive viewers.
     watcher: u64,
     watchers: Arc<AtomicU64>,
 }
 
-/// Size of a viewport, which changes with the orientation.
+/// Changes with the orientation.
 #[derive(Clone)]
 pub(super) struct SharedSize(Arc<[AtomicU32; 2]>);
 
@@ -48,14 +47,12 @@ enum Source {
     Simulated(CancellationToken),
 }
 
-/// Result of a viewer's input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputOutcome {
-    /// The browser received the input.
     Done,
-    /// The page does not answer, and the input had no effect.
+    /// The input had no effect.
     Unresponsive,
-    /// The key does not exist, and the input had no effect.
+    /// The input had no effect.
     NoSuchKey,
 }
 
@@ -72,23 +69,19 @@ impl View {
         Self { source, size, watcher: 0, watchers: Arc::default() }
     }
 
-    /// Returns the view for another viewer. An earlier viewer that stops watching does not affect it.
+    /// An earlier viewer that stops watching does not affect it.
     #[must_use]
     pub fn for_another(&self) -> Self {
         Self { watcher: self.watchers.fetch_add(1, Ordering::Relaxed) + 1, ..self.clone() }
     }
 
-    /// Current viewport in CSS pixels.
+    /// In CSS pixels.
     #[must_use]
     pub fn size(&self) -> Size {
         self.size.get()
     }
 
-    /// Waits for a change, or returns the complete picture if `whole` is set. The browser paints from the first call
-    /// until [`Self::unwatch`].
-    ///
-    /// # Errors
-    /// When the browser has ended, or cannot be watched.
+    /// The complete picture if `whole` is set. The browser paints from the first call until [`Self::unwatch`].
     pub async fn watch(&self, whole: bool) -> Result<LiveEvent, Failure> {
         match &self.source {
             Source::Host(line) => {
@@ -102,7 +95,6 @@ impl View {
         }
     }
 
-    /// Stops the painting for this viewer.
     pub async fn unwatch(&self) {
         if let Source::Host(line) = &self.source {
             // An error means that the browser has ended and does not paint.
@@ -110,10 +102,6 @@ impl View {
         }
     }
 
-    /// Grants input to a person, or revokes it.
-    ///
-    /// # Errors
-    /// When the browser has ended.
     pub async fn grant_input(&self, lend: bool) -> Result<(), Failure> {
         match &self.source {
             Source::Host(line) => call(line, HostCommand::GrantInput { lend }).await.map_err(CallError::into_failure),
@@ -121,10 +109,7 @@ impl View {
         }
     }
 
-    /// Waits a limited time until the page has handled a person's input. True when it shows no dialog or menu.
-    ///
-    /// # Errors
-    /// When the browser has ended.
+    /// Waits a limited time. True when the page shows no dialog or menu.
     pub async fn input_idle(&self) -> Result<bool, Failure> {
         match &self.source {
             Source::Host(line) => call(line, HostCommand::InputIdle).await.map_err(CallError::into_failure),
@@ -132,10 +117,6 @@ impl View {
         }
     }
 
-    /// Sends a person's input to the page.
-    ///
-    /// # Errors
-    /// When the browser has ended, or rejects the input.
     pub async fn act(&self, acts: Vec<ViewerAction>) -> Result<InputOutcome, Failure> {
         match &self.source {
             Source::Host(line) => match call(line, HostCommand::Act { acts }).await {
@@ -148,7 +129,6 @@ impl View {
         }
     }
 
-    /// Waits until the browser has ended for any reason.
     pub async fn ended(&self) -> Failure {
         match &self.source {
             Source::Host(line) => line.death().await,
@@ -160,7 +140,7 @@ impl View {
     }
 }
 
-/// Sends a command, and fails when the host ends first.
+/// Fails when the host ends first.
 pub(super) async fn call<T: DeserializeOwned>(line: &HostHandle, command: HostCommand) -> Result<T, CallError> {
     tokio::select! {
         answer = line.call(command) => answer,

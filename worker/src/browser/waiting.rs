@@ -1,4 +1,4 @@
-//! Waits for conditions of the page: texts, scripts, responses and loads (contract: operations 16, 17).
+//! Texts, scripts, responses and loads (contract: operations 16, 17).
 
 use kitfleet_domain::operations::{self, PageResponse, Refusal, ScriptText, Target, WaitException};
 use kitfleet_host_protocol::{HostCommand, LoadProgress, ResponseEntry, ScriptEnd, ScriptException, ScriptRun};
@@ -11,13 +11,13 @@ use super::page::{self, POLL, PageQuery};
 use super::webkit::Webkit;
 
 impl Webkit {
-    /// Waits until a text is visible, in any frame.
+    /// Visible, in any frame.
     pub(super) async fn wait_for_text(&mut self, text: &str) -> Result<(), OperationEnd> {
         let target = Target::Text(text.to_owned());
         self.wait_for_query(PageQuery::Target { target: &target, field: "condition.text", exact: false }, true).await
     }
 
-    /// Waits until an element is visible, or until none is.
+    /// `visible` false waits until none is visible.
     pub(super) async fn wait_for_query(&mut self, query: PageQuery<'_>, visible: bool) -> Result<(), OperationEnd> {
         let input = self.input(json!({ "target": query, "until_hidden": !visible }));
         while page::ask::<bool>(&self.host, page::VISIBLE.about(query), &input).await? != Some(visible) {
@@ -26,7 +26,6 @@ impl Webkit {
         Ok(())
     }
 
-    /// Runs a script of the caller until it returns something truthy.
     pub(super) async fn wait_for_script(&mut self, script: &ScriptText) -> Result<(), OperationEnd> {
         let ScriptText(script) = script;
         if self.holds_submissions {
@@ -51,7 +50,6 @@ impl Webkit {
         }
     }
 
-    /// Waits for a response since the previous operation began.
     pub(super) async fn wait_for_response(
         &self,
         url_pattern: &str,
@@ -74,7 +72,6 @@ impl Webkit {
         }
     }
 
-    /// Waits until the load of the active page has reached a state.
     pub(super) async fn wait_for_load(&mut self, state: operations::WaitUntil) -> Result<(), OperationEnd> {
         loop {
             let progress: LoadProgress = self.ask_host(HostCommand::LoadProgress).await?;
@@ -92,7 +89,7 @@ impl Webkit {
     }
 }
 
-/// Truncates a text. The database stores no NUL.
+/// The database stores no NUL.
 fn storable(text: &str, most_chars: usize) -> String {
     text.chars().take(most_chars).map(|c| if c == '\0' { '\u{FFFD}' } else { c }).collect()
 }

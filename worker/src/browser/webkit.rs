@@ -1,4 +1,4 @@
-//! A session on WebKit: implements each operation with commands of the host.
+//! Implements each operation with commands of the host.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -46,52 +46,45 @@ use super::sites;
 use super::view::{SharedSize, View};
 use super::{NotSaved, OperationEnd};
 
-/// Maximum time of the host's answer for the current address. A page cannot keep the host busy.
+/// A page cannot keep the host busy.
 const ADDRESS_WITHIN: Duration = Duration::from_secs(2);
 
-/// Maximum time for reading the cookies during a save. It takes some seconds if a site has set ten thousand.
+/// It takes some seconds if a site has set ten thousand.
 const COOKIES_WITHIN: Duration = Duration::from_secs(15);
-/// Maximum time for a page to store data as it is left.
+/// For a page to store data as it is left.
 const LEAVE_WITHIN: Duration = Duration::from_millis(500);
 /// Time after which a wait for a download returns although the download has not ended.
 const DOWNLOAD_WITHIN: Duration = Duration::from_secs(2);
-/// Maximum time from the start of a download to its name.
+/// From the start of a download to its name.
 const NAMED_WITHIN: Duration = Duration::from_secs(1);
-/// Pause before a failed upload is retried.
+/// Before a failed upload is retried.
 const TRY_AGAIN: Duration = Duration::from_millis(500);
-/// Minimum free bytes on a browser's disk for a save.
+/// Minimum for a save.
 const ROOM: u64 = 4 * 1024 * 1024;
 
-/// A browser with its own host and guard.
 pub struct Webkit {
     pub(super) host: Host,
     pub(super) pace: InputTiming,
     pub(super) limits: Limits,
-    /// Current obstacle of an interaction, for the error when its time limit is reached.
+    /// For the error when the time limit is reached.
     pub(super) obstacle: &'static str,
-    /// The obstacle as a member of the result.
+    /// Member of the result.
     pub(super) reason: Option<Obstacle>,
-    /// Exception of the last run of a script that is waited for.
+    /// Of the last run of a script that is waited for.
     pub(super) exception: Option<WaitException>,
-    /// Point of the last tap.
     pub(super) touched: (f64, f64),
     /// Element of the last interaction, if that was a tap.
     pub(super) tapped: Option<Element>,
-    /// True when the page has received input of the current interaction.
+    /// The page has received input of the current interaction.
     pub(super) delivered: bool,
-    /// Options of a menu that has not the option of the current interaction.
+    /// Of a menu that lacks the option of the current interaction.
     pub(super) options: Option<Value>,
-    /// Number of refs that have been assigned on all pages. A ref is never reused.
+    /// On all pages. A ref is never reused.
     pub(super) refs: u64,
-    /// True when the page's submissions are held back.
     pub(super) holds_submissions: bool,
-    /// Viewport in the current orientation.
     pub(super) viewport: Size,
-    /// The same viewport, for viewers.
     pub(super) shared_viewport: SharedSize,
-    /// Sizes of the upright device.
     pub(super) sizes: DeviceSizes,
-    /// Emulation in force, with the values of its headers.
     pub(super) emulation: Emulation,
     pub(super) dialogs: HeldDialogs,
     pub(super) newest_pages: NewestPages,
@@ -100,17 +93,12 @@ pub struct Webkit {
     pub(super) guard: Guard,
     pub(super) confinement: Confinement,
     pub(super) files: Files,
-    /// Uploads that the browser has received.
     pub(super) uploads: HandedUploads,
-    /// Times at which the previous and the current operation began, in microseconds since 1970.
+    /// Start of the previous and the current operation, in microseconds since 1970.
     pub(super) began_us: [u64; 2],
 }
 
 impl Webkit {
-    /// Configures a blank host as a device.
-    ///
-    /// # Errors
-    /// When the guard cannot be opened, or the host rejects the device or dies.
     pub async fn open(
         host: Host,
         archetype: &Archetype,
@@ -221,7 +209,7 @@ impl Webkit {
         }
     }
 
-    /// Returns a result with the dialogs that were shown, or withholds it if it is too large.
+    /// Withholds a result that is too large.
     async fn done(&self, mut result: OperationResult) -> OperationEnd {
         if let Some((dialogs, dialog)) = result.dialogs_mut() {
             match self.answered_dialogs().await {
@@ -230,7 +218,7 @@ impl Webkit {
             }
             *dialog = self.dialogs.open().await;
         }
-        // The page's handlers of the input are blocked, and whether the input was reported before that is a matter of chance.
+        // The page's handlers are blocked, and whether the input was reported before is a matter of chance.
         if let OperationResult::Interact(interacted) = &mut result
             && interacted.dialog.is_some()
             && interacted.kind != ActionKind::Dialog
@@ -240,8 +228,7 @@ impl Webkit {
         self.within_limit(result)
     }
 
-    /// Ends an operation that cannot continue before a dialog is answered. The dialog is `None` when only the page's process is
-    /// known to be blocked.
+    /// Before a dialog is answered. `None` when only the page's process is known to be blocked.
     async fn interrupted(
         &self,
         operation: &Operation,
@@ -259,7 +246,6 @@ impl Webkit {
         Ok(operation.interrupted(by).map_or_else(|| refused(Some(dialog)), |result| self.within_limit(result)))
     }
 
-    /// Returns the dialogs that were answered since the last result.
     async fn answered_dialogs(&self) -> Result<Vec<AnsweredDialog>, OperationEnd> {
         let shown: Vec<ShownDialog> = self.ask_host(HostCommand::TakeDialogs).await?;
         Ok(shown.iter().take(MOST_SHOWN_DIALOGS).map(answered_dialog).collect())
@@ -270,7 +256,7 @@ impl Webkit {
         self.dialogs.open().await
     }
 
-    /// Waits until the open dialog is another one than `known`. Cancellation is safe.
+    /// Cancellation is safe.
     pub async fn dialog_changed(&self, known: Option<&OpenDialog>) -> Option<OpenDialog> {
         self.dialogs.changed(known).await
     }
@@ -374,7 +360,6 @@ impl Webkit {
         }
     }
 
-    /// The failure of an operation whose page did not load.
     pub(super) fn not_loaded(&self, error: &PageError) -> OperationEnd {
         let layer = match error.kind {
             PageErrorKind::Http => "HTTP",
@@ -388,7 +373,7 @@ impl Webkit {
         OperationEnd::Failed(driver_failure(detail))
     }
 
-    /// Describes a load error. For a failed connection the guard has a more precise reason than WebKit.
+    /// For a failed connection the guard has a more precise reason than WebKit.
     fn explain(&self, error: &PageError) -> String {
         let refusal = self.guard.take_refusal();
         let below_tls = matches!(error.kind, PageErrorKind::Dns | PageErrorKind::Net);
@@ -417,8 +402,7 @@ impl Webkit {
         self.waited(wait, true, started).await
     }
 
-    /// Waits for a download that has begun since the previous operation began. A download that takes long is not waited for
-    /// to its end.
+    /// Begun since the previous operation began. A long one is not waited for to its end.
     async fn wait_for_download(&self) -> Result<DownloadRef, OperationEnd> {
         let line = self.host.line();
         let mut pause = LOOKS[0];
@@ -438,7 +422,7 @@ impl Webkit {
         }
     }
 
-    /// Describes a download of the host, which has a name soon after its start.
+    /// A download has a name soon after its start.
     async fn download(&self, number: Option<u32>) -> Result<Option<DownloadRef>, OperationEnd> {
         let Some(number) = number else { return Ok(None) };
         let (line, given_up) = (self.host.line(), Instant::now() + NAMED_WITHIN);
@@ -474,13 +458,12 @@ impl Webkit {
         self.wait_for_query(PageQuery::written(element, &field), visible).await
     }
 
-    /// True when the element is visible. `None` while the page does not answer.
+    /// `None` while the page does not answer.
     pub(super) async fn shows(&mut self, target: PageQuery<'_>) -> Result<Option<bool>, OperationEnd> {
         page::ask(&self.host, page::VISIBLE.about(target), &json!({ "target": target })).await
     }
 
-    /// Adds the number of assigned refs to a script's input, which distinguishes an unknown ref from an element that is
-    /// gone.
+    /// The number of refs distinguishes an unknown ref from an element that is gone.
     pub(super) fn input(&self, mut input: Value) -> Value {
         input["refs"] = self.refs.into();
         input
@@ -540,12 +523,12 @@ impl Webkit {
         Ok(self.page().await?.uri)
     }
 
-    /// Returns state that the host has without asking the page.
+    /// Does not ask the page.
     pub(super) async fn page(&self) -> Result<Page, OperationEnd> {
         self.ask_host(HostCommand::Page).await
     }
 
-    /// Runs a command that the host answers without asking the page.
+    /// Does not ask the page.
     pub(super) async fn ask_host<T: DeserializeOwned>(&self, command: HostCommand) -> Result<T, OperationEnd> {
         match timeout(ADDRESS_WITHIN, self.host.call(command)).await {
             Ok(answer) => Ok(answer?),
@@ -553,10 +536,6 @@ impl Webkit {
         }
     }
 
-    /// Restores the site data of a profile into a blank browser.
-    ///
-    /// # Errors
-    /// When the data cannot be read, or the browser rejects it.
     pub async fn restore(&mut self, stores: &Stores, held: &HeldProfile) -> Result<(), Failure> {
         let Some(store) = held.store else { return Ok(()) };
         let (session, kept) = (self.host.directory().session(), self.host.directory().kept());
@@ -571,13 +550,10 @@ impl Webkit {
         self.host.call::<()>(HostCommand::ReplaceCookies { cookies }).await.map_err(CallError::into_failure)
     }
 
-    /// Shuts the browser down and saves the site data. A failed upload is retried until the caller cancels, because the
-    /// store may be briefly unreachable, for example during a restart of the database.
-    ///
-    /// # Errors
-    /// When the browser cannot return its data, or the data cannot be saved.
+    /// A failed upload is retried until the caller cancels, because the store may be briefly unreachable, such as during a
+    /// restart of the database.
     pub async fn save(self, stores: &Stores, held: &HeldProfile) -> Result<Saved, NotSaved> {
-        // A page that blocks is not waited for, nor one that shows a dialog. Data that it stored before is in the network process.
+        // A page that blocks, or shows a dialog, is not waited for. Data that it stored before is in the network process.
         if let Ok(Err(error @ CallError::Dead(_))) =
             timeout(LEAVE_WITHIN, self.host.call::<()>(HostCommand::Leave)).await
         {
@@ -605,19 +581,16 @@ impl Webkit {
         }
     }
 
-    /// Checks the page for challenges. `None` when the page is replaced meanwhile, or the browser has died. The future
-    /// of a page that hangs does not resolve.
+    /// `None` when the page is replaced meanwhile, or the browser has died. Does not resolve while a page hangs.
     pub async fn look_for_challenges(&self) -> Option<ChallengeScan> {
         let looked: ScanResult = page::ask_once(&self.host, page::CHALLENGES, &*SYSTEMS).await.ok()??;
         Some(looked.judged())
     }
 
-    /// Resolves when the browser has ended by itself.
     pub async fn died(&self) -> Failure {
         self.host.died().await
     }
 
-    /// Cause of the browser's end, if it has ended by itself.
     pub fn cause_of_death(&self) -> Option<Cause> {
         self.host.cause_of_death()
     }
@@ -627,7 +600,7 @@ impl Webkit {
     }
 }
 
-/// True when a held dialog ends the operation early. The others end without the page, or know what to do.
+/// The other operations end without the page, or know what to do.
 fn ends_with_dialog(operation: &Operation) -> bool {
     !operation.spec().allowed_with_dialog
         && !matches!(
@@ -643,13 +616,12 @@ fn ends_with_dialog(operation: &Operation) -> bool {
         )
 }
 
-/// Fails on a full disk, where a browser also loses data that it had already stored.
+/// On a full disk, a browser also loses data that it had already stored.
 fn require_room(folder: &Path) -> io::Result<()> {
     if DiskSpace::on(folder)?.left < ROOM { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
 }
 
 impl CallError {
-    /// Converts the error into a failure of the browser.
     pub(super) fn into_failure(self) -> Failure {
         match self {
             Self::Dead(failure) => failure,
@@ -687,13 +659,12 @@ impl From<CallError> for OperationEnd {
     }
 }
 
-/// The current time in microseconds since 1970, by the clock of this machine and its browsers.
+/// By the clock of this machine and its browsers.
 fn microseconds_now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Milliseconds since `since`.
 pub fn milliseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }

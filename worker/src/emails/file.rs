@@ -12,7 +12,6 @@ use tokio::io::AsyncWriteExt as _;
 use super::NotSent;
 use super::mail::{Mail, Sender};
 
-/// A folder of sent mails.
 pub(super) struct Outbox(PathBuf);
 
 impl Outbox {
@@ -25,7 +24,7 @@ impl Outbox {
         self.keep(mail, &message).await.map_err(|error| NotSent::new(Outcome::Transport, error))
     }
 
-    /// Removes files older than `age`. Returns the number of files removed.
+    /// Returns the number of files removed.
     pub(super) async fn remove_older_than(&self, age: Duration) -> io::Result<usize> {
         let mut entries = match fs::read_dir(&self.0).await {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
@@ -42,7 +41,7 @@ impl Outbox {
         Ok(removed)
     }
 
-    /// Writes a mail under a temporary name and renames it, so that readers never see a partial file.
+    /// Under a temporary name first, so that readers never see a partial file.
     async fn keep(&self, mail: &Mail, message: &[u8]) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0).await?;
         let time = mail.written_at.0.format("%Y%m%dT%H%M%S%.6fZ");

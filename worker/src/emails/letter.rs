@@ -15,34 +15,28 @@ use kitfleet_domain::ids::{SessionId, WebhookId};
 use kitfleet_domain::status::incidents::IncidentMail;
 use kitfleet_domain::tokens::Token;
 
-/// Text of a mail.
 pub(super) struct Letter<'a> {
     pub(super) subject: Cow<'static, str>,
     heading: Cow<'static, str>,
     paragraphs: Vec<String>,
     link: Option<Link>,
-    /// Smaller text below the link.
+    /// Smaller, below the link.
     notes: Vec<String>,
-    /// Unsubscribe URL for this kind of mail.
     pub(super) unsubscribe: Option<String>,
-    /// Base URL of the service.
     base_url: &'a str,
 }
 
-/// Link of a mail.
 struct Link {
     label: &'static str,
     url: String,
 }
 
-/// HTML version of a mail.
 #[derive(Render)]
 #[template(path = "emails/letter.html")]
 pub(super) struct Html<'a> {
     pub(super) letter: &'a Letter<'a>,
 }
 
-/// Plain text version of a mail.
 #[derive(Render)]
 #[template(path = "emails/letter.txt")]
 pub(super) struct Text<'a> {
@@ -72,7 +66,6 @@ impl<'a> Letter<'a> {
         Self { subject, heading, paragraphs: paragraphs(attempt, base_url), link, notes, unsubscribe: None, base_url }
     }
 
-    /// Mail about an incident.
     pub(super) fn of_incident(template: Template, told: &IncidentMail, base_url: &'a str) -> Self {
         let IncidentMail { title, impact, components, status, message, over: _ } = told;
         let what = match template {
@@ -96,7 +89,6 @@ impl<'a> Letter<'a> {
         }
     }
 
-    /// Adds an unsubscribe URL.
     pub(super) fn can_be_ended_at(&mut self, url: String) {
         self.unsubscribe = Some(url);
     }
@@ -127,7 +119,6 @@ fn titles(template: Template) -> (&'static str, &'static str) {
     }
 }
 
-/// Label and path of a template's link.
 fn link(template: Template) -> Option<(&'static str, &'static str)> {
     match template {
         Template::VerifyEmail => Some(("Verify this address", "verify-email")),
@@ -233,7 +224,7 @@ fn paragraphs(attempt: &Attempt, base_url: &str) -> Vec<String> {
     }
 }
 
-/// Returns whether a name needs no escaping in a mail.
+/// A name that is not plain needs escaping.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.len() <= 40 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_ ".contains(&b))
 }
@@ -258,7 +249,7 @@ fn age(attempt: &Attempt) -> String {
     seconds.map_or_else(|| "old".to_owned(), |seconds| format!("{} old", in_words(Duration::from_secs(seconds))))
 }
 
-/// Remaining time until the mail and its link expire.
+/// Until the mail and its link expire.
 fn left(attempt: &Attempt) -> String {
     in_words((attempt.expires_at.0 - attempt.started_at.0).to_std().unwrap_or_default())
 }

@@ -1,5 +1,3 @@
-//! A message and its sender.
-
 use std::fmt;
 use std::str::FromStr;
 use std::time::SystemTime;
@@ -16,20 +14,18 @@ use url::{Host, Url};
 use super::NotSent;
 use super::letter::{Html, Letter, Text};
 
-/// Display name of the sender when no other name is configured.
+/// Used when no other name is configured.
 const NAME: &str = "Kitfleet";
 
-/// Sender of mails.
 #[derive(Debug, Clone)]
 pub struct Sender(Mailbox);
 
-/// Error for an invalid sender.
 #[derive(Debug, thiserror::Error)]
 #[error("the sender must have the form {NAME} <no-reply@example.com>")]
 pub struct SenderError;
 
 impl Sender {
-    /// A sender at the host of this URL. A URL with an IP address becomes `localhost`, because mail needs a host name.
+    /// At the host of this URL. A URL with an IP address becomes `localhost`, because mail needs a host name.
     #[must_use]
     pub fn nobody_at(base_url: &str) -> Self {
         let url = Url::parse(base_url).ok();
@@ -62,7 +58,6 @@ impl fmt::Display for Sender {
     }
 }
 
-/// A message to one recipient.
 pub(super) struct Mail {
     pub(super) id: EmailId,
     pub(super) attempt: i32,
@@ -72,7 +67,7 @@ pub(super) struct Mail {
     pub(super) subject: String,
     pub(super) text: String,
     pub(super) html: String,
-    /// URL that ends the subscription on a POST request (RFC 8058).
+    /// Ends the subscription on a POST request (RFC 8058).
     pub(super) unsubscribe: Option<String>,
 }
 
@@ -104,7 +99,6 @@ impl Mail {
         headers
     }
 
-    /// Builds the message for a mail server.
     pub(super) fn message(&self, from: &Sender) -> Result<Message, NotSent> {
         let refused = |error: &dyn fmt::Display| NotSent::new(Outcome::InvalidRequest, error);
         let to: Address = self.to.parse().map_err(|error| refused(&error))?;
@@ -132,11 +126,11 @@ impl Mail {
     }
 }
 
-/// Maximum octets of a message line (RFC 5322, 2.1.1).
+/// Octets of a message line (RFC 5322, 2.1.1).
 const LINE_OCTETS: usize = 998;
 
-/// A part that is sent unencoded if possible, because lettre would otherwise break links longer than 76 characters. Staff texts
-/// that are not ASCII or have longer lines are encoded.
+/// Unencoded if possible, because lettre would otherwise break links longer than 76 characters. Staff texts that are not ASCII
+/// or have longer lines are encoded.
 fn as_it_stands(kind: ContentType, content: &str) -> SinglePart {
     let lines: Vec<_> = content.lines().collect();
     if !content.is_ascii() || lines.iter().any(|line| line.len() > LINE_OCTETS) {

@@ -13,7 +13,7 @@ use super::mail::{Mail, Sender};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// A Postmark server, identified by its token.
+/// The token identifies it.
 #[derive(Clone)]
 pub struct Account {
     url: String,
@@ -21,7 +21,7 @@ pub struct Account {
     http: reqwest::Client,
 }
 
-/// Response of the API. Its error code is more specific than the HTTP status.
+/// The error code is more specific than the HTTP status.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct Answer {
@@ -31,9 +31,6 @@ struct Answer {
 
 impl Account {
     /// `url` is the base URL of the API, without a trailing slash.
-    ///
-    /// # Errors
-    /// The HTTP client cannot be built.
     pub fn new(url: &str, token: &str) -> reqwest::Result<Self> {
         let http =
             reqwest::Client::builder().no_proxy().redirect(redirect::Policy::none()).connect_timeout(CONNECT_LIMIT);

@@ -1,5 +1,3 @@
-//! Relay through an SMTP server.
-
 use std::error::Error as _;
 use std::fmt;
 
@@ -11,22 +9,18 @@ use url::{Host, Url};
 use super::NotSent;
 use super::mail::{Mail, Sender};
 
-/// An SMTP server and its connection settings. Each mail uses its own connection.
+/// Each mail uses its own connection.
 #[derive(Clone)]
 pub struct Relay(AsyncSmtpTransport<Tokio1Executor>);
 
-/// Error for an invalid SMTP URL.
 #[derive(Debug, thiserror::Error)]
 #[error("must be a URL such as smtp://user:password@host:587, smtp://host?tls=required or smtps://host")]
 pub struct RelayError;
 
 impl Relay {
-    /// Parses an SMTP URL. `smtps` is TLS from the first byte. `smtp` uses STARTTLS according to the `tls` parameter, `required`
-    /// or `opportunistic`. Without it, a password is sent to another host only over TLS, a mail without a password uses TLS if
-    /// the server offers it, and loopback is plain text.
-    ///
-    /// # Errors
-    /// The URL is not a valid SMTP URL.
+    /// `smtps` is TLS from the first byte. `smtp` uses STARTTLS according to the `tls` parameter, `required` or
+    /// `opportunistic`. Without it, a password is sent to another host only over TLS, a mail without a password uses TLS if the
+    /// server offers it, and loopback is plain text.
     pub fn parse(url: &str) -> Result<Self, RelayError> {
         let mut url = Url::parse(url).map_err(|_| RelayError)?;
         let plain = url.scheme() == "smtp" && !url.query_pairs().any(|(name, _)| name == "tls");
@@ -38,10 +32,7 @@ impl Relay {
         Ok(Self(relay.build()))
     }
 
-    /// Checks that the server is reachable and accepts the credentials.
-    ///
-    /// # Errors
-    /// Returns the reason as text.
+    /// The server is reachable and accepts the credentials. An error is text.
     pub async fn check(&self) -> Result<(), String> {
         match self.0.test_connection().await {
             Ok(true) => Ok(()),
@@ -90,7 +81,7 @@ fn outcome(error: &smtp::Error) -> Outcome {
     }
 }
 
-/// lettre stores the server's reply in the source of the error.
+/// lettre stores it in the source of the error.
 fn told(error: &smtp::Error) -> String {
     error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }

@@ -10,7 +10,7 @@ use super::Mailer;
 use super::letter::Letter;
 use super::mail::Mail;
 
-/// Builds the mail. Returns `None` when the mail is not needed any more or not due yet; either is recorded.
+/// `None` when the mail is not needed any more or not due yet; either is recorded.
 pub(super) async fn compose(
     conn: &mut PgConnection,
     mailer: &Mailer,

@@ -1,5 +1,3 @@
-//! State that the viewers of one session share.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,17 +17,16 @@ use crate::Context;
 use crate::browser::View;
 use crate::sessions::LiveHandle;
 
-/// Interval of the checks of the viewers and of the driver.
+/// Of the viewers and of the driver.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// Interval of the same checks while a viewer sends input.
+/// While a viewer sends input.
 const LOOK_WHILE_ACTING: Duration = Duration::from_secs(1);
-/// Interval of the heartbeats that a driver's connection gives its lane.
+/// A driver's connection gives its lane heartbeats.
 const HEAR_EVERY: Duration = Duration::from_secs(5);
 
-/// Maximum number of inputs that wait for the browser.
+/// Inputs that wait for the browser.
 const DEEDS: usize = 32;
 
-/// The viewers of one session, and their pictures.
 pub struct Hub {
     pub session: SessionId,
     pub seats: Viewers,
@@ -44,14 +41,12 @@ pub struct Hub {
     pub looked: Notify,
 }
 
-/// Parts that a hub's task needs.
 pub struct Parts {
     stage: LiveHandle,
     deeds: mpsc::Receiver<ViewerInput>,
 }
 
 impl Hub {
-    /// Creates a hub without viewers, and the parts for [`Hub::run`].
     pub fn new(session: SessionId, stage: &LiveHandle) -> (Arc<Self>, Parts) {
         let stage = LiveHandle { view: stage.view.for_another(), ..stage.clone() };
         let (deeds, waiting) = mpsc::channel(DEEDS);
@@ -68,17 +63,16 @@ impl Hub {
         (Arc::new(hub), Parts { stage, deeds: waiting })
     }
 
-    /// Current viewport in CSS pixels.
+    /// In CSS pixels.
     pub fn viewport(&self) -> Size {
         self.view.size()
     }
 
-    /// Requests an early check of the viewers and of the driver.
     pub fn look_again(&self) {
         self.look.notify_one();
     }
 
-    /// Serves viewers until the last one has left or the browser ends.
+    /// Until the last viewer has left or the browser ends.
     pub async fn run(self: Arc<Self>, parts: Parts, context: Arc<Context>) {
         let Parts { stage, deeds } = parts;
         let stop = CancellationToken::new();
@@ -110,8 +104,7 @@ impl Hub {
         }
     }
 
-    /// Repeatedly checks which viewers may stay and who drives, and sends heartbeats for the driver (contract: live 6,
-    /// 11, 12).
+    /// Also sends heartbeats for the driver (contract: live 6, 11, 12).
     async fn look_at_viewers(&self, stage: &LiveHandle, context: &Context) {
         let (failed, mut heard_at) = (LogThrottle::new(), None);
         loop {

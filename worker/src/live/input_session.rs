@@ -1,5 +1,5 @@
-//! Input of viewers, one viewer at a time (contract: live 7 to 16). The person who sends input holds the session's claim
-//! until 1 s after their last input, so that no operation runs meanwhile.
+//! Input of viewers, one viewer at a time (contract: live 7 to 16). The person who sends input holds the session's claim until
+//! 1 s after their last input, so that no operation runs meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,13 +25,13 @@ use crate::Context;
 use crate::browser::InputOutcome;
 use crate::sessions::{self, LiveHandle};
 
-/// Time after the last input at which the claim is released.
+/// The claim is released this long after the last input.
 const RESTS_AFTER: Duration = Duration::from_secs(1);
-/// The same while a finger is down or the page shows a dialog.
+/// Like [`RESTS_AFTER`], while a finger is down or the page shows a dialog.
 const GIVES_UP_AFTER: Duration = Duration::from_mins(1);
-/// Maximum time for the browser to accept input. A page cannot delay it.
+/// For the browser to accept input. A page cannot delay it.
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
-/// Timeout when nothing is due.
+/// When nothing is due.
 const LONG: Duration = Duration::from_hours(1);
 
 pub struct ViewerInput {
@@ -40,11 +40,10 @@ pub struct ViewerInput {
     pub what: InputRight,
 }
 
-/// Kind of a viewer's input.
 pub enum InputRight {
-    /// Events for the browser, already checked against the limits.
+    /// Already checked against the limits.
     Events(Vec<Event>),
-    /// A change of who drives: take over from the AI, or hand back.
+    /// Take over from the AI, or hand back.
     Lane(Change),
 }
 
@@ -68,7 +67,7 @@ impl<'a> InputSession<'a> {
         Self { hub, stage, context, fingers: TouchState::default(), now: None }
     }
 
-    /// Processes input until `stop`. Input is never cancelled midway, so that a claim is always released.
+    /// Input is never cancelled midway, so that a claim is always released.
     pub async fn run(mut self, mut deeds: mpsc::Receiver<ViewerInput>, stop: &CancellationToken) {
         loop {
             let due = self.due();
@@ -102,7 +101,7 @@ impl<'a> InputSession<'a> {
         }
     }
 
-    /// Releases the claim, unless the page opens a dialog as it handles the last input. A slow page may open it late.
+    /// Unless the page opens a dialog as it handles the last input. A slow page may open it late.
     async fn rest_from_what_was_done(&mut self) {
         let Some(now) = self.now else { return };
         let waited = self.fingers.any() || self.hub.pictures.asks();
@@ -135,7 +134,7 @@ impl<'a> InputSession<'a> {
         }
     }
 
-    /// Changes who drives (contract: live 36). A viewer's pending input is completed before the AI continues.
+    /// Contract: live 36. A viewer's pending input is completed before the AI continues.
     async fn change_lane(&mut self, seat: SeatId, admission: Uuid, change: Change) {
         if change == Change::HandBack && self.now.is_some_and(|now| now.seat == seat) {
             self.rest().await;
@@ -212,7 +211,7 @@ impl<'a> InputSession<'a> {
         }
     }
 
-    /// Claims the session for a viewer, and retries until the outcome is known.
+    /// Retries until the outcome is known.
     async fn claim(&self, client: Option<&str>) -> sqlx::Result<Claim> {
         let mut held = self.stage.claim.lock().await;
         let intent = IntentId::generate();
@@ -232,7 +231,7 @@ impl<'a> InputSession<'a> {
         claimed
     }
 
-    /// Lifts all fingers, closes open dialogs, and releases the claim.
+    /// Closes open dialogs, too.
     async fn rest(&mut self) {
         let lifted = self.fingers.lift_all();
         if self.now.take().is_none() {
@@ -259,8 +258,7 @@ impl<'a> InputSession<'a> {
         }
     }
 
-    /// Reports the failure to the session's actor, which fails the claim with the browser. If the actor has ended, it
-    /// knows already.
+    /// The session's actor fails the claim with the browser. If it has ended, it knows already.
     async fn fail(&mut self, failure: Failure) {
         self.now = None;
         let _ = self.stage.faults.send(failure).await;

@@ -1,5 +1,4 @@
-//! Pictures and page state for the viewers of a session. The newest picture is encoded once for all viewers. A viewer
-//! without room skips pictures.
+//! Pictures and page state for the viewers of a session. The newest picture is encoded once for all viewers.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -14,7 +13,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::browser::View;
 
-/// Maximum number of unacknowledged pictures of a viewer (contract: live 3).
+/// Unacknowledged pictures of a viewer (contract: live 3).
 pub const ON_THEIR_WAY: usize = 2;
 
 pub struct Pictures {
@@ -24,16 +23,14 @@ pub struct Pictures {
     hunger: Mutex<FrameDemand>,
 }
 
-/// An encoded picture, and the picture it requires.
 #[derive(Clone)]
 pub struct LatestFrame {
     pub seq: u32,
-    /// Number of the picture that it is drawn over. 0 for none.
+    /// Picture that it is drawn over. 0 for none.
     pub base: u32,
     pub message: Bytes,
 }
 
-/// Current page information and dialogs, as messages.
 #[derive(Clone, Default)]
 pub struct PageTexts {
     pub page: Option<ToViewer>,
@@ -45,7 +42,7 @@ pub struct PageTexts {
     pub asks: bool,
 }
 
-/// Number of viewers with room for a picture. `whole` is set when one of them lacks the base of a partial picture.
+/// Viewers with room for a picture. `whole` is set when one of them lacks the base of a partial picture.
 #[derive(Default)]
 struct FrameDemand {
     viewers: u32,
@@ -64,7 +61,7 @@ impl Default for Pictures {
 }
 
 impl Pictures {
-    /// Requests changes while a viewer has room for them, until the browser ends.
+    /// While a viewer has room for changes, until the browser ends.
     pub async fn follow(&self, view: &View) -> Failure {
         loop {
             let whole = self.appetite().await;
@@ -85,7 +82,7 @@ impl Pictures {
         }
     }
 
-    /// Waits until a viewer has room. Returns whether a complete picture is wanted.
+    /// A viewer has room. Returns whether a complete picture is wanted.
     async fn appetite(&self) -> bool {
         loop {
             let wanted = self.wanted.notified();
@@ -112,19 +109,17 @@ impl Pictures {
         self.picture.send_replace(Some(LatestFrame { seq, base, message }));
     }
 
-    /// Subscribes to pictures from now on.
     pub fn newest(&self) -> watch::Receiver<Option<LatestFrame>> {
         self.picture.subscribe()
     }
 
-    /// Subscribes to page information, starting with the current one.
+    /// Starts with the current one.
     pub fn words(&self) -> watch::Receiver<PageTexts> {
         let mut words = self.words.subscribe();
         words.mark_changed();
         words
     }
 
-    /// True when the page waits for an answer.
     pub fn asks(&self) -> bool {
         self.words.borrow().asks
     }
@@ -139,14 +134,14 @@ impl Pictures {
     }
 }
 
-/// Room of one viewer for pictures. Dropping it removes the viewer.
+/// Dropping it removes the viewer.
 pub struct FrameBudget<'a> {
     pictures: &'a Pictures,
     has_room: bool,
 }
 
 impl FrameBudget<'_> {
-    /// Reports room for a picture, or for a `whole` one if the viewer lacks the base of a partial one.
+    /// For a `whole` picture if the viewer lacks the base of a partial one.
     pub fn has_room(&mut self, whole: bool) {
         self.pictures.with(|hunger| {
             hunger.viewers += u32::from(!self.has_room);
@@ -156,7 +151,6 @@ impl FrameBudget<'_> {
         self.pictures.wanted.notify_one();
     }
 
-    /// Reports that there is no room.
     pub fn is_full(&mut self) {
         self.pictures.with(|hunger| hunger.viewers -= u32::from(self.has_room));
         self.has_room = false;

@@ -1,5 +1,5 @@
-//! Converts a viewer's events into actions of the browser (contract: live 13, 14): tracks fingers that are down,
-//! converts a wheel into a moving finger, because a phone has no wheel, and checks the limits.
+//! Converts a viewer's events into actions of the browser (contract: live 13, 14). A wheel becomes a moving finger, because a
+//! phone has no wheel.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,24 +9,24 @@ use kitfleet_host_protocol::{TouchPhase, ViewerAction};
 use kitfleet_live::messages::{Event, Phase};
 use tokio::time::Instant;
 
-/// Maximum number of events in a message.
+/// In a message.
 const EVENTS: usize = 64;
-/// Maximum number of fingers of a viewer.
+/// Of a viewer.
 const FINGERS: u8 = 10;
-/// Maximum length of a key with its modifiers, in characters.
+/// With its modifiers, in characters.
 const KEY_CHARS: usize = 20;
-/// Maximum length of a text, in characters.
+/// In characters.
 const TEXT_CHARS: usize = 4_096;
-/// Maximum turn of a wheel in one event, in CSS pixels.
+/// In one event, in CSS pixels.
 const TURN: f64 = 10_000.0;
 /// Time without events after which a finger is lifted.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
-/// Time after its last turn at which a wheel's finger is lifted.
+/// A wheel's finger is lifted this long after its last turn.
 const TURNED_AFTER: Duration = Duration::from_millis(80);
-/// Finger that represents the wheel. It is not one of the viewer's fingers.
+/// Not one of the viewer's fingers.
 const WHEEL: u8 = FINGERS;
 
-/// Checks events against the limits. The error describes the violation.
+/// The error describes the violation.
 pub fn check(events: &[Event], viewport: Size) -> Result<(), &'static str> {
     if events.len() > EVENTS {
         return Err("a message has at most 64 events");
@@ -74,8 +74,7 @@ struct TouchPoint {
 }
 
 impl TouchState {
-    /// Returns the actions for events that are within the limits. Moves and lifts of a finger that is not down are
-    /// ignored.
+    /// Moves and lifts of a finger that is not down are ignored.
     pub fn acts(&mut self, events: Vec<Event>, viewport: Size, now: Instant) -> Vec<ViewerAction> {
         let mut acts = Vec::with_capacity(events.len());
         for event in events {
@@ -112,8 +111,8 @@ impl TouchState {
         }
     }
 
-    /// Moves the wheel's finger against the direction of the turn. A finger that would leave the viewport is lifted, and
-    /// put down again at the pointer.
+    /// Moves the wheel's finger against the direction of the turn. A finger that would leave the viewport is put down again at
+    /// the pointer.
     fn turn(
         &mut self,
         acts: &mut Vec<ViewerAction>,
@@ -155,7 +154,7 @@ impl TouchState {
         }
     }
 
-    /// Lifts the fingers that are due: the wheel's finger after its pause, and the others after 10 s without an event.
+    /// The wheel's finger after its pause, and the others after 10 s without an event.
     pub fn lift_due(&mut self, now: Instant) -> Vec<ViewerAction> {
         let mut acts = Vec::new();
         if self.down.get(&WHEEL).is_some_and(|finger| finger.due(WHEEL) <= now) {
@@ -171,17 +170,14 @@ impl TouchState {
         acts
     }
 
-    /// Time at which the next finger is due.
     pub fn next_due(&self) -> Option<Instant> {
         self.down.iter().map(|(number, finger)| finger.due(*number)).min()
     }
 
-    /// Cancels all touches.
     pub fn lift_all(&mut self) -> Vec<ViewerAction> {
         std::mem::take(&mut self.down).iter().map(|(number, finger)| finger.step(*number, TouchPhase::Cancel)).collect()
     }
 
-    /// True when a finger is down.
     pub fn any(&self) -> bool {
         !self.down.is_empty()
     }
@@ -285,7 +281,7 @@ mod tests {
     }
 
     proptest! {
-        /// For any events, each finger is put down before it moves or lifts, and stays within the viewport.
+        /// For any events.
         #[test]
         fn touch_phases_are_ordered_and_within_the_viewport(
             events in prop::collection::vec((0_u8..3, 0_u8..5, 0.0..=400.0, 0.0..=800.0, -900.0..=900.0), 0..60)

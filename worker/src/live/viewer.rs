@@ -1,5 +1,3 @@
-//! Connection of one viewer.
-
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -25,24 +23,22 @@ use super::touch_state;
 use super::viewers::{Control, ViewerHandle};
 
 const PING_EVERY: Duration = Duration::from_secs(10);
-/// Maximum time without a message from the viewer, and for sending one message.
+/// Without a message from the viewer, and for sending one message.
 const SILENCE: Duration = Duration::from_secs(30);
-/// Maximum time for the closing handshake.
 const GOODBYE: Duration = Duration::from_secs(1);
-/// Maximum number of events per second (contract: live 14).
+/// Contract: live 14.
 const EVENTS_A_SECOND: NonZeroU32 = NonZeroU32::new(1_000).expect("not zero");
-/// Number of events that a change of the driver counts as, because it is written to the audit log (contract: live 36).
+/// Each change of the driver is written to the audit log, so it counts as many events (contract: live 36).
 const EVENTS_OF_A_CHANGE: usize = 100;
-/// Maximum number of messages per second, of all kinds (contract: live 20).
+/// Of all kinds (contract: live 20).
 const MESSAGES_A_SECOND: NonZeroU32 = NonZeroU32::new(1_000).expect("not zero");
 
-/// Maximum number of bytes that are read of a message. A message over the limit of the contract is refused. A message
-/// over this limit closes the connection.
+/// Bytes that are read of a message. A message over the limit of the contract is refused. A message over this limit closes the
+/// connection.
 const READ_BYTES: usize = 4 * MESSAGE_BYTES;
 
 type Socket = WebSocketStream<Box<dyn Stream>>;
 
-/// Serves a viewer until it disconnects or is disconnected.
 pub async fn serve(stream: Box<dyn Stream>, hub: &Hub, seat: ViewerHandle, stopping: &CancellationToken) {
     let config = WebSocketConfig::default()
         .read_buffer_size(4 * 1024)
@@ -72,12 +68,11 @@ struct Viewer<'a> {
     seat: ViewerHandle,
     sink: SplitSink<Socket, Message>,
     stream: SplitStream<Socket>,
-    /// Number of the last sent picture.
     has: u32,
-    /// Send times of the pictures that are not acknowledged yet.
+    /// Of the pictures that are not acknowledged yet.
     on_their_way: VecDeque<Instant>,
-    /// Minimum time between two pictures while the first one is unacknowledged: two thirds of the last round trip. A
-    /// slow connection is then never idle, and a picture waits for about half of the transfer of the previous one.
+    /// Minimum time between two pictures while the first one is unacknowledged: two thirds of the last round trip. A slow
+    /// connection is then never idle, and a picture waits for about half of the transfer of the previous one.
     pace: Duration,
     heard_at: Instant,
     told: PageTexts,
@@ -87,7 +82,6 @@ struct Viewer<'a> {
 
 enum ViewEnd {
     Gone,
-    /// The viewer must be disconnected.
     Close(Closing),
 }
 
@@ -182,7 +176,7 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    /// Time from which another picture may be sent. `None` until a picture is acknowledged.
+    /// `None` until a picture is acknowledged.
     fn room_at(&self) -> Option<Instant> {
         let last = self.on_their_way.back().map_or_else(Instant::now, |sent_at| *sent_at + self.pace);
         (self.on_their_way.len() < ON_THEIR_WAY).then_some(last)
@@ -192,7 +186,7 @@ impl<'a> Viewer<'a> {
         self.room_at().is_some_and(|at| at <= Instant::now())
     }
 
-    /// Sends a picture if the viewer has its base. Returns whether the base is missing.
+    /// Only if the viewer has the picture's base. Returns whether the base is missing.
     async fn show(&mut self, picture: Option<LatestFrame>) -> Result<bool, ViewEnd> {
         let Some(LatestFrame { seq, base, message }) = picture else { return Ok(false) };
         if base != 0 && base != self.has {
@@ -276,7 +270,6 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    /// Forwards input if the viewer may send it and it is within the limits.
     fn hand_on(&self, what: InputRight) -> Result<(), (Refusal, &'static str)> {
         let admission = Arc::clone(&self.seat.admission);
         if admission.role != Role::Controller {
@@ -311,7 +304,7 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    /// Sends the close frame and waits until the viewer has closed the connection.
+    /// Waits until the viewer has closed the connection.
     async fn say_goodbye(&mut self, closing: Closing) {
         let frame = CloseFrame { code: closing.code().into(), reason: closing.reason().into() };
         if self.sink.send(Message::Close(Some(frame))).await.is_ok() {
@@ -320,7 +313,7 @@ impl<'a> Viewer<'a> {
     }
 }
 
-/// True when a viewer that has picture `has` lacks the base of the newest picture.
+/// Base of the newest picture, for a viewer that has picture `has`.
 fn lacks_its_base(newest: &watch::Receiver<Option<LatestFrame>>, has: u32) -> bool {
     newest.borrow().as_ref().is_some_and(|newest| newest.seq != has && newest.base != 0 && newest.base != has)
 }

@@ -1,5 +1,3 @@
-//! Viewers of a session.
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,11 +10,10 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Maximum number of refusals that wait for a viewer. Further ones are dropped, because they would tell the viewer
-/// nothing new.
+/// Refusals that wait for a viewer. Further ones would tell the viewer nothing new.
 const REFUSALS: usize = 16;
 
-/// Additional slots for controllers, so that viewers who may only watch cannot exclude a person who may act.
+/// Viewers who may only watch cannot exclude a person who may act.
 const KEPT_FOR_CONTROLLERS: usize = 4;
 
 /// Number of a viewer within its hub.
@@ -30,7 +27,6 @@ pub struct Viewers {
 #[derive(Default)]
 struct OccupiedSlots {
     all: Mutex<AllViewers>,
-    /// Notified when a viewer leaves.
     left: Notify,
 }
 
@@ -40,7 +36,6 @@ struct AllViewers {
     seats: BTreeMap<SeatId, ViewerSlot>,
 }
 
-/// The hub's side of a viewer.
 struct ViewerSlot {
     admission: Arc<Admission>,
     control: watch::Sender<Option<Control>>,
@@ -48,10 +43,8 @@ struct ViewerSlot {
     withdrawn: CancellationToken,
 }
 
-/// Current driver, and rights of this viewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Control {
-    /// Driver as seen by this viewer.
     pub driver: Driver,
     /// True when this viewer may act while no other person does.
     pub may_act: bool,
@@ -59,11 +52,11 @@ pub struct Control {
     pub offers: Option<Change>,
 }
 
-/// A viewer's side of its slot. Dropping it leaves the session.
+/// Dropping it leaves the session.
 pub struct ViewerHandle {
     pub id: SeatId,
     pub admission: Arc<Admission>,
-    /// Driver and rights. `None` before the first check.
+    /// `None` before the first check.
     pub control: watch::Receiver<Option<Control>>,
     pub refusals: mpsc::Receiver<(Refusal, &'static str)>,
     /// Cancelled when the viewer may no longer watch.
@@ -85,7 +78,7 @@ impl OccupiedSlots {
 }
 
 impl Viewers {
-    /// Assigns a slot. `None` when all are taken.
+    /// `None` when all are taken.
     pub fn take(&self, admission: Admission) -> Option<ViewerHandle> {
         let mut everybody = self.taken.everybody();
         let kept = if admission.role == Role::Controller { KEPT_FOR_CONTROLLERS } else { 0 };
@@ -140,14 +133,12 @@ impl Viewers {
         }
     }
 
-    /// True when this viewer is connected and may act as of the last check. Before the first check the claim itself
-    /// decides.
+    /// Connected, and may act as of the last check. Before the first check the claim itself decides.
     pub fn may_act(&self, id: SeatId) -> bool {
         let everybody = self.taken.everybody();
         everybody.seats.get(&id).is_some_and(|chair| chair.control.borrow().is_none_or(|control| control.may_act))
     }
 
-    /// Notifies a viewer that its input was refused.
     pub fn refuse(&self, id: SeatId, reason: Refusal, detail: &'static str) {
         if let Some(chair) = self.taken.everybody().seats.get(&id) {
             // A viewer that does not read has enough refusals waiting.

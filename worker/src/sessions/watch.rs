@@ -14,49 +14,45 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::Context;
 use crate::browser::{Browser, ChallengeScan};
 
-/// Pause between two checks.
 const EVERY: Duration = Duration::from_secs(1);
 /// Longest pause between two checks of a page that does not answer.
 const SELDOM: Duration = Duration::from_secs(30);
 /// Maximum time for a page's answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
-/// Maximum number of reported challenges of one session, so that a page cannot cause an unlimited number of reports.
+/// Reported challenges of one session.
 const MOST: u32 = 100;
 
 static UNTOLD: LogThrottle = LogThrottle::new();
 
 pub(super) struct Watch {
     session: SessionId,
-    /// Minimum confidence of a challenge.
     confidence: f64,
-    /// Time of the next check. `None` until a page is loaded.
+    /// `None` until a page is loaded.
     due: Option<Instant>,
     pause: Duration,
     /// Document of the last check.
     document: Option<u64>,
     /// Challenge types already reported for that document.
     told: Vec<ChallengeType>,
-    /// Reported challenge that is still shown. Its row says whether it still pauses the session.
+    /// Still shown. The row says whether it still pauses the session.
     shown: Option<(ChallengeId, ChallengeType)>,
     left: u32,
 }
 
 impl Watch {
-    /// Creates the watch of a session whose browser has not loaded a page.
     pub(super) fn new(session: SessionId, confidence: f64) -> Self {
         let (due, document, told, shown) = (None, None, Vec::new(), None);
         Self { session, confidence, due, pause: EVERY, document, told, shown, left: MOST }
     }
 
-    /// Schedules a check after an operation that may have loaded a page.
     pub(super) fn after(&mut self, done: &Operation) {
         if done.spec().may_load {
             (self.due, self.pause) = (Some(Instant::now()), EVERY);
         }
     }
 
-    /// Checks the page at the next due time. `None` when the page did not answer. The pause doubles for a page that
-    /// hangs. Cancellation is safe: the next call checks at once.
+    /// At the next due time. `None` when the page did not answer. The pause doubles for a page that hangs. Cancellation is
+    /// safe: the next call checks at once.
     pub(super) async fn look(&mut self, browser: &Browser) -> Option<ChallengeScan> {
         match self.due {
             Some(due) if self.left > 0 || self.shown.is_some() => sleep_until(due).await,
@@ -70,7 +66,7 @@ impl Watch {
         seen
     }
 
-    /// Records the changes since the last check. After a database error the next check finds them again.
+    /// After a database error the next check finds the changes again.
     pub(super) async fn note(&mut self, context: &Context, seen: ChallengeScan) {
         if let Err(error) = self.compare(context, seen).await {
             UNTOLD.say(|held_back| {

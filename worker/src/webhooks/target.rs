@@ -1,9 +1,8 @@
 //! One attempt: a POST request to an address that the customer chooses and that may be hostile.
 //!
-//! Only public internet addresses are dialled, never addresses of this machine or its local networks. The check happens
-//! at connection time: the connector's resolver filters the addresses of a name, and a literal address is checked before
-//! the request. Redirects are not followed. One time limit covers connect, headers and body. The status decides the
-//! outcome: of the body only an excerpt is read, and its end does not matter.
+//! Only public internet addresses are dialled. They are checked at connection time: the resolver filters the addresses of a
+//! name, and a literal address is checked before the request. Redirects are not followed. One time limit covers connect,
+//! headers and body. Only an excerpt of the body is read, and its end does not matter.
 
 use std::error::Error;
 use std::io;
@@ -30,12 +29,10 @@ pub(crate) const ATTEMPTS: Counter<1> =
 pub(crate) const ATTEMPT_TIME: Histogram =
     Histogram::new("service_webhook_attempt_duration_seconds", "Duration of webhook delivery attempts in seconds.", []);
 
-/// Bytes of the response body that are read and kept.
 const EXCERPT_BYTES: usize = 4_096;
-/// Characters of an error that are kept.
 const ERROR_CHARS: usize = 500;
 
-/// Idle connections to a host that are kept for later deliveries, and the time they are kept.
+/// To a host, with the time they are kept.
 const IDLE_CONNECTIONS: usize = 8;
 const IDLE_FOR: Duration = Duration::from_secs(20);
 
@@ -43,22 +40,16 @@ const IDLE_FOR: Duration = Duration::from_secs(20);
 #[derive(Debug, Clone, Default)]
 pub struct ExtraRoots(Vec<Certificate>);
 
-/// Error in a file of root certificates.
 #[derive(Debug, thiserror::Error)]
 pub enum BadRoots {
-    /// The file contains no certificate.
     #[error("the file contains no certificate")]
     Empty,
-    /// A certificate cannot be read.
     #[error("the file cannot be read as PEM certificates: {0}")]
     Malformed(#[from] reqwest::Error),
 }
 
 impl ExtraRoots {
-    /// Reads certificates in PEM.
-    ///
-    /// # Errors
-    /// When the text has no certificate, or a certificate cannot be read.
+    /// Certificates in PEM.
     pub fn parse(pem: &[u8]) -> Result<Self, BadRoots> {
         let roots = Certificate::from_pem_bundle(pem)?;
         if roots.is_empty() { Err(BadRoots::Empty) } else { Ok(Self(roots)) }
@@ -90,7 +81,7 @@ impl Target {
         Ok(Self { http: http.build()?, judge })
     }
 
-    /// Sends a delivery once and measures the time until its status arrives.
+    /// Measures the time until the status arrives.
     pub(super) async fn send(&self, attempt: &Attempt, secrets: &[SigningSecret]) -> AttemptResult {
         let began = Instant::now();
         let response = self.ask(attempt, secrets).await;
@@ -105,7 +96,6 @@ impl Target {
         ended(attempt, took, answered)
     }
 
-    /// Returns the response when its status and headers have arrived.
     async fn ask(&self, attempt: &Attempt, secrets: &[SigningSecret]) -> Result<Response, NotAnswered> {
         let url = Url::parse(&attempt.url).map_err(|error| NotAnswered::transport(&error))?;
         if let Some(literal) = literal_address(&url)
@@ -148,7 +138,7 @@ fn literal_address(url: &Url) -> Option<IpAddr> {
     }
 }
 
-/// The headers, in the order of the contract (webhooks 16).
+/// In the order of the contract (webhooks 16).
 fn headers(attempt: &Attempt, signature: &str) -> Result<HeaderMap, reqwest::header::InvalidHeaderValue> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -200,13 +190,13 @@ impl From<reqwest::Error> for NotAnswered {
     }
 }
 
-/// Returns the cause of an error. An error inside an `io::Error` is not its `source()`, so it is read with `get_ref`.
+/// An error inside an `io::Error` is not its `source()`, so it is read with `get_ref`.
 fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
     let carried = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
     carried.map(|carried| carried as &(dyn Error + 'static)).or_else(|| error.source())
 }
 
-/// Describes a TLS error. The messages of rustls are Rust debug output.
+/// The messages of rustls are Rust debug output.
 fn broken_trust(error: &rustls::Error) -> &'static str {
     use rustls::CertificateError as Certificate;
     match error {
@@ -226,8 +216,8 @@ fn broken_trust(error: &rustls::Error) -> &'static str {
     }
 }
 
-/// Reads the excerpt of a body. The rest is not read, which closes the connection. A body that breaks off or exceeds the
-/// time limit ends the excerpt: many servers end a response by closing the connection, and some never end it.
+/// The rest is not read, which closes the connection. A body that breaks off or exceeds the time limit ends the excerpt: many
+/// servers end a response by closing the connection, and some never end it.
 async fn read_excerpt(response: &mut Response) -> String {
     let mut bytes = Vec::new();
     while bytes.len() < EXCERPT_BYTES
@@ -238,12 +228,12 @@ async fn read_excerpt(response: &mut Response) -> String {
     kept(&String::from_utf8_lossy(&bytes), EXCERPT_BYTES)
 }
 
-/// Text that the database can store, at most `chars` characters long. PostgreSQL rejects NUL.
+/// PostgreSQL rejects NUL.
 fn kept(text: &str, chars: usize) -> String {
     text.replace('\0', "\u{fffd}").chars().take(chars).collect()
 }
 
-/// Resolves names, and drops addresses that must not be dialled.
+/// Drops addresses that must not be dialled.
 struct Guard {
     names: Arc<Names>,
     judge: Judge,

@@ -1,5 +1,4 @@
-//! Authentication of staff (contract: staff 2 to 4). For other callers, staff routes do not exist. No other route accepts a staff
-//! credential.
+//! Authentication of staff (contract: staff 2 to 4). No other route accepts a staff credential.
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
@@ -14,18 +13,13 @@ use crate::http::kinds;
 use crate::http::metrics::{self, AuthOutcome};
 use crate::http::state::App;
 
-/// A member of the staff.
 #[derive(Debug, Clone, Copy)]
 pub struct Staff {
-    /// Credential of the staff member.
     pub credential: StaffCredentialId,
 }
 
 impl Staff {
-    /// The staff member with the reason they gave.
-    ///
-    /// # Errors
-    /// On field `reason`, if it does not have 1 to 500 characters.
+    /// 1 to 500 characters.
     pub fn because(self, reason: &str) -> Result<StaffActor, Invalid> {
         Ok(StaffActor { credential: self.credential, reason: Reason::parse(reason)? })
     }
@@ -43,7 +37,6 @@ impl FromRequestParts<App> for Staff {
     }
 }
 
-/// Authenticates a staff member.
 pub(super) async fn caller(app: &App, headers: &HeaderMap) -> Result<Staff> {
     let authorized = authorize(app, headers).await;
     metrics::count_auth(authorized.as_ref().map_or_else(|refused| refused.outcome, |_| AuthOutcome::Ok));
@@ -62,8 +55,7 @@ async fn authorize(app: &App, headers: &HeaderMap) -> Result<Staff, Refused> {
     Ok(Staff { credential: bearer.id })
 }
 
-/// Response to a caller who is not staff. A valid credential gets the same 404 as an unknown route, and the request counts against
-/// its rate limit.
+/// A valid credential gets the same 404 as an unknown route, and the request counts against its rate limit.
 async fn unknown(app: &App, headers: &HeaderMap) -> Refused {
     match authenticate(app, headers).await {
         Err(refused) if refused.problem.status() != kinds::FORBIDDEN.status => return refused,

@@ -1,8 +1,6 @@
-//! Detection of integers that a JSON value would round.
-//!
 //! An integer outside the 64-bit range is parsed as a floating-point number, and the original is lost.
 
-/// Returns the `known` members of an object, given as JSON, that contain an integer outside the 64-bit range.
+/// They contain an integer outside the 64-bit range.
 pub fn rounded(object: &[u8], known: &[&str]) -> Vec<String> {
     let (mut depth, mut at, mut text, mut found) = (0_usize, 0, &b"\"\""[..], Vec::new());
     let mut member = String::new();

@@ -7,19 +7,14 @@ use std::fmt;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// Members of an object.
 #[derive(Debug, Default)]
 pub struct Members {
-    /// Requested members, in the order of the text.
     pub known: Map<String, Value>,
-    /// Names of the other members, in the order of the text, each once; only the first ones.
+    /// In the order of the text, each once; only the first ones.
     pub unknown: Vec<String>,
 }
 
-/// Reads an object whose nesting depth the caller has bounded. Returns `None` for any other value.
-///
-/// # Errors
-/// The text is not JSON.
+/// The caller has bounded the nesting depth. `None` for any other value than an object.
 pub fn read(text: &[u8], known: &[&str], most_unknown: usize) -> serde_json::Result<Option<Members>> {
     let mut parser = serde_json::Deserializer::from_slice(text);
     parser.disable_recursion_limit();
@@ -41,7 +36,6 @@ impl<'de> DeserializeSeed<'de> for Reader<'_> {
     }
 }
 
-/// Common handling of discarded values in both visitors.
 macro_rules! kept_nowhere {
     ($nothing:expr) => {
         fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -100,7 +94,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
     }
 }
 
-/// A value that is validated and discarded. serde's own type does not validate texts.
+/// Validated and discarded. serde's own type does not validate texts.
 struct Discarded;
 
 impl<'de> Deserialize<'de> for Discarded {

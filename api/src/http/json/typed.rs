@@ -1,13 +1,12 @@
 //! Deserializer for typed request bodies.
 //!
 //! A type requests a value by the deserializer method it calls, and reports an error by the constructor of the error type. Both
-//! are implemented here, so that messages use JSON types instead of Rust types and do not depend on serde's wording. On the way
-//! out, each array and object prepends its name to the path of an error.
+//! are implemented here, so that messages use JSON types and do not depend on serde's wording.
 //!
-//! A rejected body is read again by [`mistakes`], which reports all its errors at once. In this mode, a [`Part`] with the wrong
-//! type records the error in the [`Report`] and supplies an empty value of the right type, so that reading continues. Two errors
+//! A rejected body is read again by [`mistakes`], which reports all its errors. In this mode, a [`Part`] with the wrong type
+//! records the error in the [`Report`] and supplies an empty value of the right type, so that reading continues. Two errors
 //! still abort a reading: a missing required member, which only serde's error reveals, and a value that the type's own code
-//! rejects. The body is then read again with this knowledge.
+//! rejects.
 //!
 //! Types that serde buffers first (`flatten`, `tag`, `untagged`) deserialize from the buffer, which has no paths and no JSON
 //! types. Request bodies use none; unions with a `kind` are parsed by hand.
@@ -28,22 +27,15 @@ const WHOLE: &str = "a whole number";
 const REQUIRED: &str = "is required";
 const NOT_NEGATIVE: &str = "a whole number that is not negative";
 
-/// Maximum number of errors reported for a body.
 pub const MAX_MISTAKES: usize = 100;
-/// Maximum number of readings of a body. Each reading but the last learns a required member or a value that the type's own code
-/// rejects, and bodies have few of both.
+/// Each reading but the last learns a required member or a value that the type's own code rejects, and bodies have few of both.
 const MAX_READINGS: usize = 32;
 
-/// Deserializes `body`, an object, into a struct.
-///
-/// # Errors
-/// The first error that serde finds.
 pub fn read<T: DeserializeOwned>(body: &Value) -> Result<T, MemberError> {
     T::deserialize(Part::of(body))
 }
 
-/// Returns all errors of `body`, up to [`MAX_MISTAKES`], and the struct with substitutes for wrong or missing values. Without a
-/// struct, the type does not accept a substitute.
+/// Up to [`MAX_MISTAKES`] errors, and the struct with substitutes. Without a struct, the type does not accept a substitute.
 pub fn mistakes<T: DeserializeOwned>(body: &Value) -> (Option<T>, Vec<FieldError>) {
     let (mut learnt, mut errors) = (TypeCache::default(), Vec::new());
     for _ in 0..MAX_READINGS {
@@ -60,16 +52,13 @@ pub fn mistakes<T: DeserializeOwned>(body: &Value) -> (Option<T>, Vec<FieldError
     (None, errors)
 }
 
-/// An error in a body and its path.
 #[derive(Debug, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct MemberError {
-    /// Names and indexes, separated by dots.
     pub field: String,
     pub message: String,
     /// The missing required member, if that is the error.
     missing: Option<&'static str>,
-    /// True when the report knows the error, so that another reading gets further.
     learnt: bool,
 }
 
@@ -157,18 +146,16 @@ fn described(found: Unexpected<'_>) -> String {
     }
 }
 
-/// A value in a body.
 #[derive(Clone, Copy)]
 struct Part<'a, 'r> {
-    /// `None` when the value is absent or must be substituted.
+    /// Absent, or to be substituted.
     value: Option<&'a Value>,
-    /// Report for errors. Without it, the first error aborts the reading.
+    /// Without it, the first error aborts the reading.
     report: Option<&'r Report<'a>>,
-    /// True when errors are not recorded, because the error is known.
+    /// The error is known, so that it is not recorded again.
     quiet: bool,
 }
 
-/// Records of a reading in search of errors.
 #[derive(Default)]
 struct Report<'a> {
     learnt: RefCell<TypeCache>,
@@ -176,16 +163,13 @@ struct Report<'a> {
     path: RefCell<Vec<Step<'a>>>,
 }
 
-/// Knowledge from earlier readings.
 #[derive(Default)]
 struct TypeCache {
-    /// Members that structs require.
     required: HashSet<(Struct, &'static str)>,
-    /// Values that their type's own code rejects, by path, with its messages.
+    /// By path, with the messages of the type's own code.
     refused: Vec<Refused>,
 }
 
-/// A struct as serde describes it: its name and its field names.
 type Struct = (&'static str, &'static [&'static str]);
 
 struct Refused {
@@ -208,21 +192,19 @@ impl Report<'_> {
         })
     }
 
-    /// Records an error, unless there are too many.
     fn note(&self, error: FieldError) -> Result<(), MemberError> {
         let mut errors = self.errors.borrow_mut();
         errors.push(error);
         if errors.len() < MAX_MISTAKES { Ok(()) } else { Err(MemberError::here("has too many mistakes".to_owned())) }
     }
 
-    /// Leaves a value after reading it.
     fn leave<T>(&self, read: Result<T, MemberError>) -> Result<T, MemberError> {
         let read = read.map_err(|mistake| self.learn(mistake));
         self.path.borrow_mut().pop();
         read
     }
 
-    /// Records an error that the type's own code found in the value at the current path.
+    /// The type's own code found it in the value at the current path.
     fn learn(&self, mistake: MemberError) -> MemberError {
         if mistake.learnt {
             return mistake;
@@ -241,7 +223,6 @@ impl Report<'_> {
         MemberError { learnt: true, ..mistake }
     }
 
-    /// Records whether a struct with this name and these fields requires a member, from its error.
     fn learn_required(&self, of: Struct, mistake: MemberError) -> MemberError {
         let Some(missing) = mistake.missing.filter(|_| !mistake.learnt) else { return mistake };
         let is_new = self.learnt.borrow_mut().required.insert((of, missing));
@@ -258,7 +239,7 @@ impl<'a, 'r> Part<'a, 'r> {
         Self { value: Some(value), report: None, quiet: false }
     }
 
-    /// Records a type error if there is a report; the caller then supplies a substitute.
+    /// The caller then supplies a substitute.
     fn is_not(&self, expected: &str) -> Result<(), MemberError> {
         self.is_wrong(|found| MemberError::other(unexpected(found), &expected))
     }
@@ -274,7 +255,7 @@ impl<'a, 'r> Part<'a, 'r> {
         }
     }
 
-    /// Enters the value at `step`. Returns `None` when the type rejects any value there.
+    /// `None` when the type rejects any value there.
     fn enter(self, step: Step<'a>, value: Option<&'a Value>) -> Result<Option<Self>, MemberError> {
         let part = Self { value, ..self };
         let Some(report) = self.report else { return Ok(Some(part)) };
@@ -293,12 +274,11 @@ impl<'a, 'r> Part<'a, 'r> {
         Ok(Some(part.stand_in()))
     }
 
-    /// Part that is read as a substitute, without recording errors.
     fn stand_in(self) -> Self {
         Self { value: None, quiet: true, ..self }
     }
 
-    /// The members of a struct with this name and these fields, including missing ones.
+    /// Including missing ones.
     fn members(self, of: Struct) -> Result<Members<'a, 'r>, MemberError> {
         let (object, whole) = if let Some(Value::Object(object)) = self.value {
             (Some(object), self)
@@ -483,7 +463,7 @@ struct Members<'a, 'r> {
 }
 
 impl<'a, 'r> Members<'a, 'r> {
-    /// The next member that is present, or is required and missing.
+    /// Present, or required and missing.
     fn next(&mut self) -> Result<Option<(&'a str, Part<'a, 'r>)>, MemberError> {
         for (name, value) in self.rest.iter_mut().flatten() {
             if let Some(part) = self.whole.enter(Step::Member(name), Some(value))? {
@@ -536,7 +516,6 @@ mod tests {
 
     use super::*;
 
-    /// The error of a field of type `T` with this `value`, as path and message.
     fn mistake<T: DeserializeOwned>(value: Value) -> (String, String) {
         let body = Value::Object(Map::from_iter([("at".to_owned(), value)]));
         let Err(MemberError { field, message, .. }) = read::<BTreeMap<String, T>>(&body) else { panic!("a mistake") };
@@ -662,7 +641,6 @@ mod tests {
         assert_says::<Even>(json!("2"), "at", r#"must be a whole number that is not negative, not string "2""#);
     }
 
-    /// Nothing in a body is buffered. A type that buffers loses only the path.
     #[test]
     fn what_serde_buffers_is_refused_in_the_same_form() {
         #[derive(Debug, Deserialize)]
@@ -747,7 +725,7 @@ mod tests {
         assert_eq!((order.shoe.size, order.more.len(), order.note.as_str(), order.count), (0, 1, "", 0));
     }
 
-    /// Many rejected values end the search, which is not repeated for each of them.
+    /// Nor is the search repeated for each rejected value.
     #[test]
     fn mistakes_are_bounded_in_number_and_in_time() {
         let times: Vec<_> = (0..100_000).map(|_| json!("never")).collect();

@@ -1,7 +1,6 @@
 //! The headers `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset` on every response of a limited route.
 //!
-//! A check stores its result in a task-local variable; the layer writes it into the response. If several limits were checked, the
-//! one that will be exceeded first is reported.
+//! If several limits were checked, the one that will be exceeded first is reported.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -22,12 +21,11 @@ tokio::task_local! {
     static TIGHTEST: Cell<Option<LimitState>>;
 }
 
-/// State of a client within a limit.
 #[derive(Clone, Copy)]
 pub struct LimitState {
     limit: u32,
     remaining: u32,
-    /// Seconds until the limit is fully restored or, when it is exceeded, until the next request is allowed, as in `Retry-After`.
+    /// Until the limit is fully restored or, when it is exceeded, until the next request is allowed, as in `Retry-After`.
     reset: u64,
 }
 
@@ -44,7 +42,7 @@ impl LimitState {
     }
 }
 
-/// Stores the state for the response. Outside a request, it has no effect.
+/// Has no effect outside a request.
 pub(super) fn note(standing: LimitState) {
     let _ = TIGHTEST.try_with(|tightest| {
         if tightest.get().is_none_or(|noted| standing.remaining <= noted.remaining) {

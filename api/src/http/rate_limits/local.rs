@@ -11,8 +11,7 @@ use governor::{Quota, RateLimiter};
 
 use super::{Key, LimitedRequest, Verdict};
 
-/// Maximum number of distinct keys of a bucket, about 10 MiB with the map's overhead. During a flood, additional keys share
-/// 65,536 counts. New clients may be limited together, known clients keep their count, and no client bypasses a limit.
+/// Distinct keys of a bucket, about 10 MiB with the map's overhead. During a flood, additional keys share 65,536 counts.
 const MOST_KEYS: usize = 200_000;
 
 pub struct Local<C: Clock>(RateLimiter<LimitedRequest, Counts, C, StateInformationMiddleware>);
@@ -38,7 +37,6 @@ impl<C: Clock> Local<C> {
     }
 }
 
-/// Governor's map, for visits.
 #[derive(Default)]
 struct Counts(DashMapStateStore<Key>);
 
@@ -49,7 +47,7 @@ impl Counts {
 }
 
 impl Key {
-    /// A key shortened to two bytes.
+    /// To two bytes.
     fn folded(self) -> Self {
         let mut folded = [0; 16];
         folded[..2].copy_from_slice(&self.0[..2]);

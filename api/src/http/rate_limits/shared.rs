@@ -1,7 +1,7 @@
 //! Counts of all replicas in Redis: one short script per check, by the clock of Redis.
 //!
-//! A request waits for Redis at most [`ANSWER_WITHIN`]. After a timeout, Redis is not used for [`PAUSE`]; then one request tries
-//! again. A dead, frozen or slow Redis therefore costs one request per second this time, and the others nothing.
+//! A request waits for Redis at most [`ANSWER_WITHIN`]. After a timeout, Redis is not used for [`PAUSE`]; then one request
+//! tries again.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,11 +14,11 @@ use tokio::time::timeout;
 
 use super::{Key, LimitedRequest, Verdict};
 
-/// Maximum time a request waits for Redis.
+/// For Redis.
 const ANSWER_WITHIN: Duration = Duration::from_millis(25);
-/// Pause after Redis did not respond.
+/// After Redis did not respond.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Time after which an unacknowledged connection counts as dead, because its machine went away silently.
+/// An unacknowledged connection then counts as dead: its machine went away silently.
 const DEAD_AFTER: Duration = Duration::from_secs(5);
 
 pub struct Shared {
@@ -81,12 +81,12 @@ impl Key {
     }
 }
 
-/// Circuit breaker; open until the stored time.
+/// Open until the stored time.
 #[derive(Default)]
 struct Breaker(Mutex<Option<Instant>>);
 
 impl Breaker {
-    /// True when closed, or for the first attempt after a pause.
+    /// Closed, or the first attempt after a pause.
     fn lets_through(&self) -> bool {
         let mut open_until = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(until) = *open_until else { return true };
@@ -124,12 +124,11 @@ mod tests {
     use super::*;
     use crate::http::metrics;
 
-    /// Time a request may wait, plus a margin for a busy machine.
+    /// With a margin for a busy machine.
     const AT_ONCE: Duration = Duration::from_millis(200);
-    /// Timeout for a healthy Redis on a busy machine.
+    /// For a healthy Redis on a busy machine.
     const PATIENT: Duration = Duration::from_secs(5);
 
-    /// A Redis server for the test.
     struct Redis {
         port: u16,
         process: Child,
@@ -149,7 +148,7 @@ mod tests {
             command.stdout(Stdio::null()).spawn().expect("ops/setup installs redis-server")
         }
 
-        /// A limiter like that of a replica: two recorded failures per hour.
+        /// Like that of a replica: two recorded failures per hour.
         fn limiter(&self) -> RateLimiter {
             let two = NonZeroU32::new(2).expect("nonzero");
             let limits = RateLimits { login_failures_per_hour: two, signup_per_minute: two, ..RateLimits::default() };
@@ -180,7 +179,6 @@ mod tests {
         limiter.shared.as_mut().expect("a Redis").patience = patience;
     }
 
-    /// Waits until a limiter gets answers from Redis.
     async fn connected(limiter: &RateLimiter) {
         let shared = limiter.shared.as_ref().expect("a Redis");
         let quota = Quota::per_minute(NonZeroU32::MIN);
@@ -193,7 +191,7 @@ mod tests {
         timeout(Duration::from_secs(20), answers).await.expect("Redis answers");
     }
 
-    /// Checks as often as the local limit allows, and asserts that Redis delayed no check.
+    /// As often as the local limit allows. Redis delays no check.
     async fn goes_on_alone(limiter: &mut RateLimiter, email: &str) {
         be_patient(limiter, ANSWER_WITHIN);
         let before = fallbacks();
@@ -216,8 +214,7 @@ mod tests {
             .expect("the series is there from the start")
     }
 
-    /// Contract: rate-limits 8. Replicas share their counts. A frozen or dead Redis neither fails nor delays requests; each
-    /// process then counts locally, and fallbacks are counted. When Redis is back, the replicas share counts again.
+    /// Contract: rate-limits 8. A frozen or dead Redis neither fails nor delays requests, and fallbacks are counted.
     #[tokio::test]
     async fn replicas_share_a_limit_and_lose_only_that_when_redis_is_away() {
         let mut redis = Redis::start();
@@ -250,7 +247,6 @@ mod tests {
         one.look(Bucket::LoginFailures, "eve").await.expect_err("they share again");
     }
 
-    /// The script counts like governor.
     #[tokio::test]
     async fn the_script_is_a_bucket_that_fills_up_evenly() {
         let redis = Redis::start();

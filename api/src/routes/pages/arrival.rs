@@ -1,5 +1,4 @@
-//! The callback page of an identity provider. Its script requests the same URL again as JSON and starts a session with the
-//! result, so no page ever contains a token.
+//! The callback page of an identity provider. Its script requests the same URL again as JSON, so no page ever contains a token.
 
 use axum::response::Response;
 

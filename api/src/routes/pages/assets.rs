@@ -1,5 +1,5 @@
-//! Stylesheets and scripts. The name of their folder is a hash of their content. Browsers can therefore cache them indefinitely
-//! and still never run an old script with a new page.
+//! Stylesheets and scripts. The name of their folder is a hash of their content, so that browsers can cache them indefinitely
+//! and never run an old script with a new page.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::LazyLock;
@@ -13,7 +13,6 @@ use crate::http::error::{Problem, Result};
 use crate::http::kinds;
 use crate::http::routing::Routes;
 
-/// Assets by name.
 const ASSETS: [(&str, &str); 10] = [
     ("page.css", include_str!("assets/page.css")),
     ("arrival.js", include_str!("assets/arrival.js")),
@@ -38,7 +37,7 @@ pub fn routes() -> Routes {
     Routes::new().assets("/assets/{version}/{file}", get(asset))
 }
 
-/// Path of an asset. Scripts import each other from the same folder.
+/// Scripts import each other from the same folder.
 pub fn path(file: &str) -> String {
     format!("/assets/{}/{file}", *VERSION)
 }

@@ -1,5 +1,5 @@
-//! `/team/accept`: the page that an invitation links to (contract: pages 5). Unlike other links it signs no person in: the
-//! invitation is accepted with the reader's own account.
+//! `/team/accept`: the page that an invitation links to (contract: pages 5). The invitation is accepted with the reader's own
+//! account.
 
 use axum::extract::State;
 use axum::response::Response;

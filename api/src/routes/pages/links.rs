@@ -1,5 +1,5 @@
 //! Pages that links in mails open (contract: pages 1, 2; sign-ins 14). Opening a page does not use up its token, because mail
-//! scanners open every link. The person confirms with a button.
+//! scanners open every link.
 
 use axum::extract::State;
 use axum::response::Response;

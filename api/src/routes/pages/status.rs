@@ -1,6 +1,6 @@
-//! `/status`: service status for people, and the pages that mails to subscribers link to (contract: status 9, 16 to 18). All
-//! pages work without scripts. The button of a page submits to the page's own URL. A scanner that opens a link therefore confirms
-//! or ends no subscription, and a mail program can unsubscribe without the page (RFC 8058).
+//! `/status`: service status for people, and the pages that mails to subscribers link to (contract: status 9, 16 to 18). The
+//! button of a page submits to the page's own URL, so that a scanner that opens a link confirms or ends no subscription, and a
+//! mail program can unsubscribe without the page (RFC 8058).
 
 use std::fmt::Write as _;
 

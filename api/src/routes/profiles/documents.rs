@@ -1,5 +1,4 @@
-//! Profiles as documents that other accounts and deployments can import (docs/profile-format.md). Documents are streamed in both
-//! directions, whatever their size.
+//! Profiles as documents that other accounts and deployments can import (docs/profile-format.md).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

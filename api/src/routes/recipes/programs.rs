@@ -1,9 +1,7 @@
-//! Recipes as programs (contract: recipes 13 to 16): plain calls of the REST API in the caller's language.
+//! Recipes as programs (contract: recipes 13 to 16), as plain calls of the REST API.
 //!
 //! Texts from pages and customers are data of a program, never code. Every text of a body is written by [`quoted`]: in ASCII,
-//! without a quotation mark that would end it in any of the three languages. Comments contain only visible characters. All other
-//! parts of a program are constants of this module. Typed texts are unknown here: the program reads them from environment
-//! variables.
+//! without a quotation mark that would end it in any of the three languages. Comments contain only visible characters.
 
 mod curl;
 mod python;
@@ -17,24 +15,20 @@ use kitfleet_domain::agents::steps::LONG_PRESS_MS;
 use kitfleet_domain::operations::{CaptureKind, Direction};
 use kitfleet_domain::recipes::steps::{Condition, DragEnd, Element, Item, Page, RecipeLocator, Step};
 
-/// Language of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
-    /// Bash with curl.
     Curl,
-    /// Python with its standard library.
+    /// Standard library only.
     Python,
-    /// TypeScript for Node. The program is also valid JavaScript, because it needs no type annotations.
+    /// For Node. Also valid JavaScript, because no type annotations are needed.
     Typescript,
 }
 
 impl Language {
-    /// Language with this name.
     pub fn named(name: &str) -> Option<Self> {
         [Self::Curl, Self::Python, Self::Typescript].into_iter().find(|language| language.name() == name)
     }
 
-    /// Name in a request.
     fn name(self) -> &'static str {
         match self {
             Self::Curl => "curl",
@@ -43,7 +37,6 @@ impl Language {
         }
     }
 
-    /// File name extension.
     pub fn extension(self) -> &'static str {
         match self {
             Self::Curl => "sh",
@@ -52,7 +45,6 @@ impl Language {
         }
     }
 
-    /// Media type of a program.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Curl => "text/x-shellscript",
@@ -61,7 +53,6 @@ impl Language {
         }
     }
 
-    /// Writes the program that performs these steps on the service at `base_url`.
     pub fn write(self, label: &str, steps: &[Step], base_url: &str) -> String {
         let program = Program::of(label, steps, base_url);
         match self {
@@ -72,11 +63,8 @@ impl Language {
     }
 }
 
-/// Program before it is written in a language.
 struct Program<'a> {
-    /// Default address of the service.
     base_url: &'a str,
-    /// Label, for a comment.
     label: String,
     variables: Vec<Variable>,
     calls: Vec<Call<'a>>,
@@ -91,7 +79,6 @@ struct Variable {
     what: String,
 }
 
-/// Operation on the session.
 struct Call<'a> {
     /// For a comment.
     what: String,
@@ -99,49 +86,39 @@ struct Call<'a> {
     answer: Answer,
 }
 
-/// Request of a call.
 enum Request<'a> {
-    /// Operation, and its body.
     Operation(&'static str, Json<'a>),
-    /// Change of the emulation.
     Emulation(Json<'a>),
-    /// Activation of the page at this position in the list of pages.
+    /// Position in the list of pages.
     ActivatePage(u32),
-    /// Closing of the page at this position.
+    /// Position in the list of pages.
     ClosePage(u32),
 }
 
-/// Handling of an operation's response.
 enum Answer {
     Dropped,
-    /// Printed unchanged.
     Printed,
-    /// Content written to a file.
     Bytes(String),
-    /// Text content written to a file.
     Text(String),
-    /// Content of the download that the response names, written to a file.
+    /// Of the download that the response names.
     Download(String),
 }
 
-/// Request body, which can contain values that the user of the program supplies.
+/// Can contain values that the user of the program supplies.
 enum Json<'a> {
     Text(&'a str),
     Number(i64),
     /// Number with decimal digits.
     Decimal(String),
     Truth(bool),
-    /// Value of this variable.
     Typed(String),
     Object(Vec<(&'a str, Json<'a>)>),
     List(Vec<Json<'a>>),
 }
 
-/// Syntax that differs between languages.
 struct LanguageSyntax {
     /// `false` and `true`.
     truths: [&'static str; 2],
-    /// Expression for the value of an environment variable.
     typed: fn(&str) -> String,
 }
 
@@ -183,9 +160,8 @@ fn separated<T>(items: &[T], [begin, end]: [char; 2], out: &mut String, write: i
     out.push(end);
 }
 
-/// A text as a string literal of JSON, Python and TypeScript, in printable ASCII. It contains no apostrophe, so that a shell can
-/// quote it with apostrophes. A character beyond U+FFFF becomes two UTF-16 surrogates; Python keeps them separate, and its `json`
-/// module writes the same two escapes.
+/// For JSON, Python and TypeScript, in printable ASCII. Without an apostrophe, so that a shell can quote it. A character beyond
+/// U+FFFF becomes two UTF-16 surrogates; Python keeps them separate, and its `json` module writes the same two escapes.
 fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -200,11 +176,10 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Maximum number of characters of a text in a comment.
+/// In characters.
 const SHOWN: usize = 200;
 
-/// A text as one line of visible characters, for a comment. Line separators and marks that change the writing direction are
-/// replaced.
+/// One line of visible characters. Line separators and marks that change the writing direction are replaced.
 fn shown(text: &str) -> String {
     let is_visible = |letter: char| letter.is_alphanumeric() || matches!(letter, ' '..='~');
     let mut letters = text.chars();
@@ -239,18 +214,16 @@ impl<'a> Program<'a> {
         program
     }
 
-    /// Body of the request that creates the session.
     fn creates(&self) -> Json<'static> {
         Json::Object(self.holds_dialogs.then_some(("dialogs", Json::Text("hold"))).into_iter().collect())
     }
 
-    /// Names of the required variables.
     fn needed(&self) -> impl Iterator<Item = &str> {
         [API_KEY].into_iter().chain(self.variables.iter().map(|variable| variable.name.as_str()))
     }
 
-    /// Comment at the beginning of the program. It has about twelve lines before the first text that a customer or page wrote,
-    /// because some programs interpret the first lines of a file: Python looks there for an encoding.
+    /// About twelve lines precede the first text of a customer or page, because some programs interpret the first lines of a
+    /// file: Python looks there for an encoding.
     fn preface(&self, mark: &str, needs: &str, run: &str) -> String {
         let mut lines = vec![
             format!("A Kitfleet recipe as a program that calls the REST API. It needs {needs}."),
@@ -270,13 +243,10 @@ impl<'a> Program<'a> {
     }
 }
 
-/// Environment variable with the API key.
 const API_KEY: &str = "KITFLEET_API_KEY";
-/// Environment variable with the address of the service.
 const URL: &str = "KITFLEET_URL";
 
-/// Name of the variable for the text typed into an element, derived from the field's name. The prefix prevents a page from
-/// choosing a name that has a meaning to the operating system.
+/// Derived from the field's name. The prefix prevents a page from choosing a name with a meaning to the operating system.
 fn variable_name(element: &Element) -> String {
     let called = element.description.split_once('"').map(|(_, rest)| rest.trim_end_matches('"'));
     let from = |text: &str| {
@@ -290,8 +260,7 @@ fn variable_name(element: &Element) -> String {
     format!("RECIPE_{name}")
 }
 
-/// Returns a name that is not in `names` yet and adds it. Each entry stores the last number tried for that name, so that a
-/// thousand fields of one name take a thousand tries.
+/// Each entry stores the last number tried for that name, so that a thousand fields of one name take a thousand tries.
 fn unused(name: &str, names: &mut BTreeMap<String, u32>) -> String {
     let Some(mut tried) = names.get(name).copied() else {
         names.insert(name.to_owned(), 1);
@@ -308,7 +277,7 @@ fn unused(name: &str, names: &mut BTreeMap<String, u32>) -> String {
     }
 }
 
-/// Converts a step to an operation and its body. `variable` names the variable for the text typed into an element.
+/// `variable` names the variable for the text typed into an element.
 fn request(step: &Step, variable: impl FnOnce(&Element) -> String) -> Request<'_> {
     match step {
         Step::Navigate { url } => Request::Operation("navigate", Json::Object(vec![("url", Json::Text(url))])),
@@ -450,7 +419,6 @@ fn answer(step: &Step, number: usize) -> Answer {
     }
 }
 
-/// Description of a step.
 fn told(step: &Step) -> String {
     match step {
         Step::Navigate { url } => format!("Open {url}"),

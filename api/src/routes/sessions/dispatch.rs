@@ -21,7 +21,7 @@ use crate::http::kinds;
 use crate::http::path::not_found;
 use crate::http::state::App;
 
-/// Result of an operation. The response reports the browser's share of the time in `Server-Timing`.
+/// The response reports the browser's share of the time in `Server-Timing`.
 pub struct Done {
     /// JSON.
     body: Vec<u8>,
@@ -39,7 +39,6 @@ impl IntoResponse for Done {
     }
 }
 
-/// Runs `operation` on the caller's session.
 pub async fn run(app: &App, caller: &Caller, session: SessionId, operation: Operation) -> Result<Done> {
     let answers = Some((&app.answers, caller.account_id));
     let driving = Dispatcher { db: &app.db, wakeups: &app.wakeups, replies: &app.replies, answers };
@@ -71,8 +70,7 @@ impl From<DispatchError> for Problem {
     }
 }
 
-/// Fails if the session is not the caller's or not ready, before any work is done for the operation. The claim checks again
-/// later.
+/// Before any work is done for the operation. The claim checks again later.
 pub async fn require_ready(app: &App, caller: &Caller, session: SessionId) -> Result<()> {
     let found = sessions::find(&mut *app.db.acquire().await?, caller.account_id, session).await?;
     let found = found.ok_or_else(not_found::<SessionId>)?;
@@ -84,12 +82,11 @@ pub async fn require_ready(app: &App, caller: &Caller, session: SessionId) -> Re
     }
 }
 
-/// Problem for a worker that may or may not be alive. Nothing has changed, and the caller can retry.
+/// Nothing has changed, and the caller can retry.
 pub fn worker_silent() -> Problem {
     Problem::unavailable_for_now("the worker has not reported recently, for example after a database outage; try again")
 }
 
-/// Problem for a session whose status does not allow an operation.
 pub fn not_ready(status: SessionStatus) -> Problem {
     match status {
         SessionStatus::Creating => Problem::new(&kinds::CONFLICT, "the session is still creating"),
@@ -102,7 +99,7 @@ pub fn not_ready(status: SessionStatus) -> Problem {
     }
 }
 
-/// Contract: operations 47. Problem for an operation that the page does not answer, because it shows a dialog.
+/// Contract: operations 47. The page does not answer the operation.
 fn dialog_open(dialog: Option<OpenDialog>) -> Problem {
     let detail = match &dialog {
         Some(dialog) => format!(
@@ -114,7 +111,6 @@ fn dialog_open(dialog: Option<OpenDialog>) -> Problem {
     Problem::new(&kinds::CONFLICT, detail).with("dialog", dialog)
 }
 
-/// Problem for an operation that the state of the browser does not allow.
 fn refused(refusal: Refusal) -> Problem {
     match refusal {
         Refusal::DialogOpen { dialog } => dialog_open(dialog),
@@ -125,7 +121,6 @@ fn refused(refusal: Refusal) -> Problem {
     }
 }
 
-/// Problem for an outcome other than success.
 pub fn refusal(outcome: Outcome) -> Problem {
     match outcome {
         Outcome::Invalid { refusal: Some(refusal), .. } => refused(refusal),

@@ -1,5 +1,4 @@
-//! Connections to a session's worker for transfers of files (contract: files). This module decides which caller may transfer
-//! which file; the worker has the files.
+//! Connections to a session's worker for transfers of files (contract: files).
 
 use std::time::Duration;
 
@@ -20,13 +19,10 @@ use crate::http::kinds;
 use crate::http::path::not_found;
 use crate::http::state::App;
 
-/// Maximum time for sending the files of an upload to the worker.
+/// For the files of an upload.
 const SENT_WITHIN: Duration = Duration::from_secs(30);
 
-/// Opens a connection for one transfer, which does not claim the session.
-///
-/// # Errors
-/// The caller has no such session, it has ended, or its worker cannot be reached.
+/// The transfer does not claim the session.
 pub async fn open(app: &App, caller: &Caller, session: SessionId, access: FileAccess) -> Result<Box<dyn Stream>> {
     require_live(app, caller, session).await?;
     let end = workers::live_end(&mut *app.db.acquire().await?, session).await?.ok_or_else(worker_gone)?;
@@ -59,24 +55,21 @@ async fn require_live(app: &App, caller: &Caller, session: SessionId) -> Result<
     }
 }
 
-/// Problem for a worker that was declared dead.
+/// The worker was declared dead.
 fn worker_gone() -> Problem {
     Problem::new(&kinds::DRIVER_ERROR, "the session's worker died, and the files of the session with it")
 }
 
-/// Problem for a browser that is not open any more, or not yet.
+/// Not any more, or not yet.
 pub fn not_open() -> Problem {
     Problem::new(&kinds::CONFLICT, "the session's browser is not open")
 }
 
-/// Files of an upload at the worker, which removes them when this is dropped, unless their operation has taken them.
+/// The worker removes the files when this is dropped, unless their operation has taken them.
 pub struct DeliveredFiles {
     _stream: Box<dyn Stream>,
 }
 
-/// Fails if files are larger than an upload may be.
-///
-/// # Errors
 /// 413 with the limit.
 pub fn require_size(files: &[UploadedFile]) -> Result<()> {
     let bytes: usize = files.iter().map(|file| file.content.len()).sum();
@@ -87,10 +80,7 @@ pub fn require_size(files: &[UploadedFile]) -> Result<()> {
     Err(Problem::new(&kinds::PAYLOAD_TOO_LARGE, detail).with("limit_bytes", MOST_UPLOAD_BYTES))
 }
 
-/// Sends the files of an upload to the session's worker, before the operation that names them is stored.
-///
-/// # Errors
-/// Those of [`open`], or the worker cannot store the files.
+/// Before the operation that names the files is stored.
 pub async fn deliver(
     app: &App,
     caller: &Caller,
@@ -103,10 +93,7 @@ pub async fn deliver(
     Ok(DeliveredFiles { _stream: stream })
 }
 
-/// Sends a file to the session's worker that stays with the session.
-///
-/// # Errors
-/// Those of [`open`], the session has too many files, or the worker cannot store it.
+/// The file stays with the session.
 pub async fn attach(app: &App, caller: &Caller, session: SessionId, file: UploadedFile) -> Result<()> {
     let mut stream = open(app, caller, session, FileAccess::Attach).await?;
     transmit(&mut stream, session, &[file]).await

@@ -1,5 +1,5 @@
-//! Watching a session's browser (contract: live 24 to 28). This module decides which client may connect; it forwards frames and
-//! input without parsing them.
+//! Watching a session's browser (contract: live 24 to 28). Decides which client may connect; frames and input are forwarded
+//! without being parsed.
 
 use std::sync::Arc;
 

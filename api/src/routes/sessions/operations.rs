@@ -31,7 +31,7 @@ use crate::http::permissions::Rule;
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
-/// Reading the state returns cookies and claims the session, so read access to another account's sessions does not suffice.
+/// The state contains cookies and claims the session, so read access to another account's sessions does not suffice.
 pub(super) const READ_STATE: Rule =
     Rule::scope(Scope::ReadSessions).for_team_with(Scope::WriteSessions, Role::Admin).open_to_free_devices();
 
@@ -63,12 +63,12 @@ fn kind<'a>(fields: &'a Map<String, Value>, of: &str) -> Result<&'a str, Invalid
     kind.as_str().ok_or_else(|| invalid("must be a string"))
 }
 
-/// Validates the timeout in seconds, after the other rules.
+/// In seconds, after the other rules.
 fn checked_timeout(rules: Rules, seconds: Option<u64>, limits: &Limits) -> Result<std::time::Duration, Invalid> {
     both(rules.check(), parse_form_timeout(seconds, limits)).map(|((), timeout)| timeout)
 }
 
-/// This check precedes all other checks of the request (contract: operations 25).
+/// Precedes all other checks of the request (contract: operations 25).
 fn require_real_driver(app: &App) -> Result<()> {
     if app.config.direct_driver_real {
         return Ok(());
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(fields_in_error(condition, r#"{"kind": "load"}"#), ["condition.kind"]);
     }
 
-    /// Arbitrary JSON whose names and some of whose texts are those of operations.
+    /// Names and some texts are those of operations.
     fn anything() -> impl Strategy<Value = Value> {
         let words = [
             "tap",

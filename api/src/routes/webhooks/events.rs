@@ -1,5 +1,5 @@
-//! Payload schemas of webhook events (contract: events). They exist only for the OpenAPI document; the payloads themselves are
-//! built at the source of each event and sent unchanged.
+//! Payload schemas of webhook events (contract: events). They exist only for the OpenAPI document; payloads are built at the
+//! source of each event.
 #![expect(dead_code, reason = "these types describe JSON that is never a Rust value here")]
 
 use kitfleet_domain::challenges::ChallengeType;

@@ -1,5 +1,3 @@
-//! Crypto orders of the ledger's accounts, and their outcomes.
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -23,10 +21,8 @@ use crate::support::{Answer, App, eventually};
 const CHECKOUT: &str = "/v1/billing/crypto-checkout";
 const WAITING: [&str; 4] = ["waiting", "confirming", "sending", "partially_paid"];
 
-/// Course of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// Paid in full.
     Paid,
     /// Underpaid, then completed by the same payment.
     ToppedUp,
@@ -34,27 +30,22 @@ enum Fate {
     InParts,
     /// Underpaid by two payments, then completed by the second.
     BothShort,
-    /// Paid by two payments.
     PaidTwice,
-    /// Paid in another currency.
     OtherMoney,
-    /// Paid in another currency; staff settle it.
+    /// Staff settle it.
     Settled,
-    /// The processor ends it as failed.
     Refused,
-    /// The processor ends it as failed after a partial payment.
+    /// After a partial payment.
     RefusedShort,
     /// Paid, then refunded.
     GivenBack,
-    /// Staff expire it.
     Expired,
     /// Staff expire it while it is being paid.
     ExpiredLate,
     /// Staff expire it while it is being paid, and settle it.
     Disputed,
-    /// A sweep fails it.
     Swept,
-    /// A sweep fails it after a partial payment.
+    /// After a partial payment.
     SweptShort,
     /// A sweep finds the payment.
     FoundPaid,
@@ -82,11 +73,11 @@ const FATES: [Fate; 17] = [
     Fate::SweptLate,
 ];
 
-/// Final state of an order: status, reason of failure, and whether it is flagged for staff.
+/// Status, reason of failure, and whether it is flagged for staff.
 type End = (&'static str, Option<&'static str>, bool);
 
 impl Fate {
-    /// Possible final states; two where events race.
+    /// Two where events race.
     fn ends(self) -> &'static [End] {
         match self {
             Self::Paid | Self::ToppedUp | Self::Settled | Self::FoundPaid => &[("paid", None, false)],
@@ -112,7 +103,7 @@ impl Fate {
         }
     }
 
-    /// Notices of the processor besides `waiting`: the status, and the members that differ from the order.
+    /// Besides `waiting`: the status, and the members that differ from the order.
     fn notices(self, order: &Value) -> Vec<(&'static str, Value)> {
         let all = ("finished", json!({}));
         let less = ("finished", json!({"actually_paid": 0.001}));
@@ -161,7 +152,7 @@ fn id_of(order: &Value) -> Uuid {
     order["id"].as_str().and_then(|id| id.strip_prefix("ord_")).and_then(|id| id.parse().ok()).expect("an id")
 }
 
-/// The value as the processor's script signs it: each array becomes an object.
+/// The processor's script signs each array as an object.
 fn without_arrays(value: &Value) -> Value {
     match value {
         Value::Array(items) => {
@@ -176,7 +167,7 @@ fn without_arrays(value: &Value) -> Value {
     }
 }
 
-/// A notice, signed over one of the two forms.
+/// Over one of the two forms.
 fn signed_notice(mut notice: Value, chance: &mut StdRng) -> Message {
     notice["payin_extra"] = json!([{"zß": 1.5, "a": "é"}, [2, "x"]]);
     let signed = if chance.random() { sorted(&notice) } else { sorted(&without_arrays(&notice)) };
@@ -184,7 +175,6 @@ fn signed_notice(mut notice: Value, chance: &mut StdRng) -> Message {
     Message { path, body: notice.to_string(), proof: Proof::Crypto(hmac(&signed)) }
 }
 
-/// An account with its orders, and the client that placed them.
 pub struct Buyer {
     account: AccountId,
     client: Client,
@@ -193,13 +183,12 @@ pub struct Buyer {
 
 struct Bought {
     key: String,
-    /// The answer to the checkout.
     order: Value,
     fate: Fate,
 }
 
 impl Shop {
-    /// Places one or two orders, one after the other, and runs each to its final state.
+    /// One or two orders, one after the other, each to its final state.
     pub async fn buy(&self, account: AccountId, record: &mut Record, chance: &mut StdRng) {
         let client = self.sign_in(account).await;
         self.listen(&client, account).await;
@@ -238,7 +227,6 @@ impl Shop {
         Client::new(&self.base_url, Some(begun.expect("a web session").token.reveal()))
     }
 
-    /// Repeats the request until a replica answers.
     async fn ask(&self, request: impl Fn() -> RequestBuilder, mut died: impl AsyncFnMut()) -> Answer {
         loop {
             let answer = request().timeout(Duration::from_secs(10)).send().await;
@@ -255,7 +243,6 @@ impl Shop {
         }
     }
 
-    /// Creates a webhook endpoint for the account, with its own path.
     async fn listen(&self, client: &Client, account: AccountId) {
         let wanted =
             json!({"url": self.sink.url(&path_of(account)), "events": ["crypto.order.paid", "crypto.order.failed"]});
@@ -286,7 +273,6 @@ impl Shop {
         sqlx::query(age).bind(id_of(order)).bind(by).execute(&self.pool).await.expect("a statement");
     }
 
-    /// Requests of the processor and of staff about an order.
     fn messages(&self, order: &Value, fate: Fate, chance: &mut StdRng) -> Vec<Message> {
         let waits = [*WAITING.choose(chance).expect("some"), "waiting"].map(|status| (status, json!({})));
         let notices = fate.notices(order).into_iter().chain(waits);
@@ -299,7 +285,6 @@ impl Shop {
         notices.collect::<Vec<_>>().into_iter().chain(staff_actions).collect()
     }
 
-    /// Status of an order after all notices, once no sweep is pending for it.
     async fn ended(&self, order: &Value, fate: Fate) -> String {
         eventually(Duration::from_mins(1), "no sweep is pending", async || {
             let status = sqlx::query_scalar("select status from crypto_orders where id = $1").bind(id_of(order));
@@ -309,7 +294,6 @@ impl Shop {
         .await
     }
 
-    /// Waits until a sweep has ended all paid periods of the account.
     async fn lapse(&self, account: AccountId) {
         let over = "update crypto_orders set paid_until = paid_until - interval '70 days' where account_id = $1";
         sqlx::query(over).bind(account.as_uuid()).execute(&self.pool).await.expect("a statement");
@@ -329,7 +313,6 @@ fn path_of(account: AccountId) -> String {
 }
 
 impl Buyer {
-    /// Compares each order with its events and audit rows.
     pub async fn balance(&self, app: &App, sink: &Sink, ends: &mut BTreeMap<String, usize>) {
         let published = sink.received(&path_of(self.account));
         let published: Vec<_> = published.iter().map(Received::json).collect();
@@ -349,7 +332,6 @@ impl Buyer {
 }
 
 impl App {
-    /// Number of order events of the account.
     async fn recorded(&self, account: AccountId) -> usize {
         let events = "select count(*) from events where account_id = $1 and type like 'crypto.order.%'";
         let events: i64 =
@@ -359,7 +341,7 @@ impl App {
 }
 
 impl Bought {
-    /// Compares an order with its published events and audit rows, and returns its final state.
+    /// With its published events and audit rows. Returns its final state.
     async fn balance(&self, client: &Client, pool: &PgPool, published: &[Value], written: &[Value]) -> String {
         let about = format!("{:?} {}: {published:?}", self.fate, self.order["id"]);
         let path = format!("/v1/billing/crypto-orders/{}", self.order["id"].as_str().expect("an id"));

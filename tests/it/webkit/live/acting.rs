@@ -1,4 +1,4 @@
-//! Input of live viewers to a real browser (contract: live 7 to 16).
+//! Contract: live 7 to 16.
 
 use std::time::Duration;
 
@@ -9,7 +9,6 @@ use crate::support::live::Viewer;
 use crate::support::{App, eventually};
 use crate::webkit::{Scene, assert_failed, until_status};
 
-/// A page with a button at a known position, a field below it, and a list.
 const PAGE: &str = "<style>body { margin: 0 } body > * { position: absolute; left: 20px; width: 200px; height: 40px }
     button { top: 20px } input { top: 100px } select { top: 180px } p { top: 500px }</style>
     <button onclick=\"log.textContent += event.isTrusted ? 'tapped ' : 'forged '\">Tap</button><input id=name>
@@ -21,14 +20,13 @@ async fn shown(scene: &Scene, client_id: Option<&str>) -> Viewer {
     viewer
 }
 
-/// Text that the page has logged, read when the session is idle.
+/// Read when the session is idle.
 async fn log(scene: &Scene) -> Value {
     until_status(&scene.client, &scene.session, "ready").await;
     scene.text("#log").await
 }
 
-/// Contract: live 8, 9, 14, 15; notifications 2. A person taps, types and selects. The session is busy during the input and ready
-/// a second later, which notifications report. Typed text is not stored.
+/// Contract: live 8, 9, 14, 15; notifications 2. Typed text is not stored.
 #[tokio::test]
 async fn person_taps_types_and_selects() {
     let scene = Scene::start().await;
@@ -88,8 +86,7 @@ async fn person_taps_types_and_selects() {
     scene.app.stop().await;
 }
 
-/// Contract: live 9, 19. Input is executed in its order, however slowly the page handles each event. A text does not overtake the
-/// keys before it, nor does either overtake the tap that sets the focus.
+/// Contract: live 9, 19. A text overtakes neither the keys before it nor the tap that sets the focus.
 #[tokio::test]
 async fn input_is_executed_in_order() {
     let scene = Scene::start().await;
@@ -110,7 +107,7 @@ async fn input_is_executed_in_order() {
     scene.app.stop().await;
 }
 
-/// Contract: live 7, 14, 20. Invalid or forbidden input is rejected as a whole.
+/// Contract: live 7, 14, 20.
 #[tokio::test]
 async fn invalid_or_forbidden_input_is_rejected() {
     let scene = Scene::start().await;
@@ -163,8 +160,7 @@ async fn invalid_or_forbidden_input_is_rejected() {
     scene.app.stop().await;
 }
 
-/// Contract: live 8, 9, 11, 12, 18. In `pair` mode only the client that has taken over can send input, and only until it hands
-/// back.
+/// Contract: live 8, 9, 11, 12, 18. It can until it hands back.
 #[tokio::test]
 async fn only_the_controlling_client_can_send_input() {
     let app = App::webkit().start().await;
@@ -225,7 +221,7 @@ async fn only_the_controlling_client_can_send_input() {
     scene.app.stop().await;
 }
 
-/// Contract: live 9, 13. When a viewer disconnects during a touch, the touch ends, and the session is ready at once.
+/// Contract: live 9, 13. The session is ready at once.
 #[tokio::test]
 async fn disconnect_ends_a_touch() {
     let scene = Scene::start().await;
@@ -247,7 +243,7 @@ async fn disconnect_ends_a_touch() {
     scene.app.stop().await;
 }
 
-/// Contract: live 16. During a person's input, the person answers dialogs.
+/// Contract: live 16.
 #[tokio::test]
 async fn dialogs_wait_for_the_person_during_input() {
     let scene = Scene::start().await;
@@ -278,7 +274,7 @@ async fn dialogs_wait_for_the_person_during_input() {
     scene.app.stop().await;
 }
 
-/// Contract: live 10. When a browser dies during a person's input, the operation `gui_input` fails.
+/// Contract: live 10.
 #[tokio::test]
 async fn browser_death_during_input_fails_gui_input() {
     let scene = Scene::start().await;

@@ -1,4 +1,4 @@
-//! The page of a live view in another browser engine (contract: live 33, 35 to 37): Chromium, controlled through `WebDriver`.
+//! A live view in another browser engine (contract: live 33, 35 to 37): Chromium, controlled through `WebDriver`.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -18,24 +18,22 @@ use crate::webkit::{Scene, until_status};
 const TAB: &str = "\u{e004}";
 const ENTER: &str = "\u{e007}";
 const DOWN: &str = "\u{e015}";
-/// Script that returns true when the view shows a picture.
 const SEEN: &str = "return document.querySelector('#view').width > 1 && document.querySelector('#message').hidden";
 const TITLE: &str = "return document.querySelector('#title').textContent";
 const DRIVER: &str = "return document.querySelector('#driver').textContent";
-/// Script that returns the label of the button that changes control, or null when it is hidden.
+/// Label of the button that changes control, or null when it is hidden.
 const LANE: &str = "const lane = document.querySelector('#lane'); return lane.hidden ? null : lane.textContent";
 
-/// A headless Chromium. Dropping this value ends it.
+/// Dropping this value ends it.
 struct Chromium {
     http: reqwest::Client,
     session_url: String,
     _driver: Child,
-    /// Temporary files of Chromium and of its driver.
     _folder: TempDir,
 }
 
 impl Drop for Chromium {
-    /// Ends the browser through its driver, also when the test has failed, because it would outlive a killed driver.
+    /// Also after a failed test, because the browser would outlive a killed driver.
     fn drop(&mut self) {
         let end = ["--silent", "--max-time", "10", "--request", "DELETE", &self.session_url];
         let _ = std::process::Command::new("curl").args(end).stdout(Stdio::null()).status();
@@ -77,7 +75,6 @@ impl Chromium {
         self.call(Method::POST, "/url", &json!({"url": url})).await;
     }
 
-    /// Result of a script.
     async fn asked(&self, script: &str) -> Value {
         self.call(Method::POST, "/execute/sync", &json!({"script": script, "args": []})).await
     }
@@ -89,7 +86,6 @@ impl Chromium {
         .await;
     }
 
-    /// Taps at this position with a touch.
     async fn touch(&self, [x, y]: [i64; 2]) {
         let steps = json!([{"type": "pointerMove", "duration": 0, "x": x, "y": y}, {"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]);
         let finger =
@@ -103,7 +99,6 @@ impl Chromium {
         self.call(Method::POST, "/actions", &json!({"actions": [keyboard]})).await;
     }
 
-    /// Presses the Tab key until the element with this id has the focus.
     async fn tab_to(&self, id: &str) {
         for _ in 0..16 {
             if self.asked("return document.activeElement.id").await == id {
@@ -114,7 +109,7 @@ impl Chromium {
         panic!("the Tab key does not lead to {id}");
     }
 
-    /// Opens the live page of a session with a ticket, and waits until it shows a picture.
+    /// With a ticket. The page shows a picture afterwards.
     async fn watch(&self, scene: &Scene, body: Value) {
         let path = format!("/v1/sessions/{}/live-tickets", scene.session);
         let ticket = scene.client.post(&path, body).await.expect(201).body;
@@ -129,7 +124,7 @@ impl Chromium {
     }
 }
 
-/// Contract: live 33, 35. The page shows the browser, and touches and keys reach it.
+/// Contract: live 33, 35.
 #[tokio::test]
 async fn chromium_shows_a_session_and_sends_input() {
     let scene = Scene::start().await;
@@ -161,8 +156,7 @@ async fn chromium_shows_a_session_and_sends_input() {
     scene.app.stop().await;
 }
 
-/// Contract: live 35. Text of an input method is entered as a whole. The key that confirms it is not sent, also when it arrives
-/// after the end of the composition, as in Safari.
+/// Contract: live 35. The key that confirms the text may arrive after the end of the composition, as in Safari.
 #[tokio::test]
 async fn input_method_enters_text_without_its_keys() {
     let scene = Scene::start().await;
@@ -200,8 +194,7 @@ async fn input_method_enters_text_without_its_keys() {
     scene.app.stop().await;
 }
 
-/// Contract: live 35. With a keyboard alone, a person can move to each field and back, enter text, and choose an option of a
-/// list.
+/// Contract: live 35.
 #[tokio::test]
 async fn keyboard_reaches_every_field_and_option() {
     let scene = Scene::start().await;
@@ -250,8 +243,7 @@ async fn keyboard_reaches_every_field_and_option() {
     scene.app.stop().await;
 }
 
-/// Contract: live 33, 36, 37. A controller takes over in the page, sends input, and hands back, by keyboard or by touch. A viewer
-/// without that right has no button for it.
+/// Contract: live 33, 36, 37. A viewer without that right has no button for it.
 #[tokio::test]
 async fn person_takes_over_and_hands_back_in_the_page() {
     let app = App::webkit().start().await;
@@ -289,8 +281,7 @@ async fn person_takes_over_and_hands_back_in_the_page() {
     scene.app.stop().await;
 }
 
-/// Contract: live 34. A page of a configured origin can frame the view. In a page of any other origin, the browser blocks the
-/// frame.
+/// Contract: live 34. Another browser engine blocks the frame too.
 #[tokio::test]
 async fn only_configured_origins_can_frame_the_view() {
     let (site, foreign) = (Site::start().await, Site::start().await);
@@ -313,7 +304,7 @@ async fn only_configured_origins_can_frame_the_view() {
     scene.app.stop().await;
 }
 
-/// Contract: live 6, 20, 33. When the watched browser dies, the page says that the session has ended, and does not reconnect.
+/// Contract: live 6, 20, 33. The page does not reconnect.
 #[tokio::test]
 async fn page_reports_the_end_of_the_session() {
     let scene = Scene::start().await;

@@ -12,14 +12,13 @@ use crate::support::records::uuid_of;
 use crate::support::{App, Client, Role, eventually};
 use crate::webkit::{Scene, text, until_status};
 
-/// Maximum time until a change is visible in the page.
+/// For a change to be visible in the page.
 pub const SOON: Duration = Duration::from_secs(20);
 
 async fn text_of(client: &Client, session: &str, selector: &str) -> String {
     text(client, session, selector).await.as_str().unwrap_or_default().to_owned()
 }
 
-/// Waits until an element has this text.
 pub async fn until_text(client: &Client, session: &str, selector: &str, wanted: &str) {
     let said = async || (text_of(client, session, selector).await == wanted).then_some(());
     eventually(SOON, wanted, said).await;
@@ -39,7 +38,7 @@ pub async fn tap(client: &Client, session: &str, selector: &str) {
     act(client, session, json!({"kind": "tap", "selector": selector})).await;
 }
 
-/// Opens the page in the session `onlooker` with a controller ticket, and waits until it accepts input and shows a picture.
+/// `onlooker` opens the page with a controller ticket. Waits until the page accepts input and shows a picture.
 async fn control(scene: &Scene, onlooker: &str) {
     let path = format!("/v1/sessions/{}/live-tickets", scene.session);
     let ticket = scene.client.post(&path, json!({"role": "controller"})).await.expect(201).body;
@@ -49,8 +48,7 @@ async fn control(scene: &Scene, onlooker: &str) {
     until_text(&scene.client, onlooker, "#message", "").await;
 }
 
-/// Contract: live 33 to 36. The page of a link shows the browser and sends no input. When the link is deleted, the page says so.
-/// With a controller ticket, input on the page reaches the browser.
+/// Contract: live 33 to 36. The page of a link sends no input, and says when the link is deleted.
 #[tokio::test]
 async fn live_page_shows_the_browser_and_ends_with_its_link() {
     let scene = Scene::start().await;
@@ -101,8 +99,7 @@ async fn live_page_shows_the_browser_and_ends_with_its_link() {
     scene.app.stop().await;
 }
 
-/// Contract: live 35. Keys on the page go to the focused element with their modifiers, as does the field for a phone's keyboard.
-/// The page shows dialogs and the options of a `<select>` beside the picture.
+/// Contract: live 35. The field for a phone's keyboard sends keys too.
 #[tokio::test]
 async fn live_page_sends_keys_dialogs_and_options() {
     let scene = Scene::start().await;
@@ -145,8 +142,7 @@ async fn live_page_sends_keys_dialogs_and_options() {
     scene.app.stop().await;
 }
 
-/// Contract: live 33. The page of a link reconnects when the API restarts, and reports the loss when no worker serves the
-/// session.
+/// Contract: live 33. It reports the loss when no worker serves the session.
 #[tokio::test]
 async fn live_page_reconnects_after_a_restart() {
     let app = App::webkit().roles(&[Role::Api, Role::Worker, Role::Worker]).start().await;
@@ -178,7 +174,7 @@ async fn live_page_reconnects_after_a_restart() {
     scene.app.stop().await;
 }
 
-/// True when a screenshot of the session has many green pixels.
+/// A screenshot has many green pixels.
 async fn is_green(client: &Client, session: &str) -> bool {
     let capture = client.operate(session, "capture", json!({"kind": "screenshot"})).await.expect(200).body;
     let png = BASE64_STANDARD.decode(capture["content"].as_str().expect("a picture")).expect("base64");

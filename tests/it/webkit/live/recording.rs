@@ -13,7 +13,7 @@ use super::page::{press, tap, until_text};
 use crate::support::{App, Client, Site, eventually};
 use crate::webkit::{Scene, until_status};
 
-/// Number of screen pixels per pixel of a picture, in each direction.
+/// In each direction.
 const SMALLER: usize = 3;
 
 /// The PIN field is in the middle, where a tap on the picture goes.
@@ -29,7 +29,6 @@ const FORM: &str = "<style>body { font: 18px sans-serif; margin: 24px; backgroun
     <button onclick=\"welcome.textContent = pin.value ? 'Welcome, reader ' + card.value : 'Enter your PIN.'\">Sign in</button>
     <p id=welcome></p><script>document.title = 'Harbour Library'; history.replaceState(null, '', '/sign-in')</script>";
 
-/// Each step is recorded as a picture.
 #[tokio::test]
 #[ignore = "writes pictures: ./ops/test records_pictures_of_a_takeover --run-ignored only"]
 async fn records_pictures_of_a_takeover() {
@@ -89,7 +88,7 @@ async fn keep(client: &Client, session: &str, name: &str) {
     encoder.write_header().expect("a header").write_image_data(&pixels).expect("pixels");
 }
 
-/// Pixels of a scaled-down PNG, each the mean of several.
+/// Each pixel is the mean of several.
 fn smaller(png: &[u8]) -> (Vec<u8>, [u32; 2]) {
     let mut reader = png::Decoder::new(Cursor::new(png)).read_info().expect("a PNG");
     let mut pixels = vec![0; reader.output_buffer_size().expect("a size")];

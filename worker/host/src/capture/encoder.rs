@@ -13,22 +13,18 @@ use kitfleet_host_protocol::{HostError, PictureFormat, Snapshot};
 use super::{MAX_PIXELS, Output};
 use crate::failure;
 
-/// Result of an encoder, which runs on another thread.
+/// Encoders run on another thread.
 pub type Encoded<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Maximum side of a JPEG.
 const JPEG_SIDE: u32 = 65_535;
 
-/// Maximum side of a WebP.
 const WEBP_SIDE: u32 = 16_383;
 
-/// Quality of a JPEG from which thin coloured lines, such as those of letters, keep their colour.
+/// Thin coloured lines, such as those of letters, keep their colour from here on.
 const FINE: u8 = 80;
 
-/// Bytes of a pixel in a picture.
 const RGB: usize = 3;
 
-/// Rows of a picture by WebKit.
 pub struct Rows {
     data: cairo::ImageSurfaceDataOwned,
     stride: usize,
@@ -50,20 +46,17 @@ impl Rows {
         Ok(Self { data, stride, left: 0, width, skip: 0, count })
     }
 
-    /// Keeps some columns.
     pub fn cut(&mut self, left: u32, width: u32) {
         self.left = left.min(self.width.saturating_sub(1));
         self.width = width.min(self.width - self.left);
     }
 
-    /// True when no pixel was painted.
     pub fn is_transparent(&self) -> bool {
         let pixels: &[u8] = &self.data;
         pixels.chunks_exact(4).all(|pixel| pixel[3] == 0)
     }
 }
 
-/// A picture that is being written, from top to bottom.
 pub struct Picture {
     file: PictureFile,
     size: Snapshot,
@@ -71,25 +64,25 @@ pub struct Picture {
 }
 
 enum PictureFile {
-    /// Rows are written as they come.
     Png(Box<png::StreamWriter<'static, BufWriter<File>>>),
     /// All pixels are needed to write the file.
-    Whole { format: PictureFormat, path: PathBuf, pixels: Vec<u8> },
+    Whole {
+        format: PictureFormat,
+        path: PathBuf,
+        pixels: Vec<u8>,
+    },
 }
 
-/// Averages squares of pixels.
 struct Shrinking {
     factor: usize,
-    /// Width of a row, in pixels.
     width: usize,
-    /// Sums of the pixels of each square.
     sums: Vec<u16>,
     /// Number of rows in the sums.
     rows: usize,
 }
 
 impl Picture {
-    /// Begins a picture of `size`, of which squares of `factor` pixels become one pixel.
+    /// Squares of `factor` pixels become one pixel.
     pub fn create(output: &Output, size: Snapshot, factor: u32) -> Encoded<Self> {
         let shrinking = (factor > 1).then(|| Shrinking::new(size.width, factor));
         let size = Snapshot { width: size.width.div_ceil(factor), height: size.height.div_ceil(factor) };
@@ -139,7 +132,6 @@ impl Picture {
         Ok(self)
     }
 
-    /// Appends white rows.
     pub fn append_blank(mut self, count: u32) -> Encoded<Self> {
         let width = self.shrinking.as_ref().map_or(self.size.width as usize, |shrinking| shrinking.width);
         let line = vec![u8::MAX; width * RGB];
@@ -159,7 +151,7 @@ impl Picture {
         }
     }
 
-    /// Completes the file, and returns the size of the picture.
+    /// Returns the size.
     pub fn finish(mut self) -> Encoded<Snapshot> {
         // The last rows may be fewer than those of a square.
         if let Some(line) = self.shrinking.as_mut().and_then(Shrinking::take) {
@@ -203,7 +195,7 @@ impl Shrinking {
         Self { factor: factor as usize, width: width as usize, sums: vec![0; squares * RGB], rows: 0 }
     }
 
-    /// Adds a row. Returns a row of the picture when it is complete.
+    /// Returns a row of the picture when it is complete.
     fn add(&mut self, line: &[u8]) -> Option<Vec<u8>> {
         for (sums, square) in self.sums.chunks_exact_mut(RGB).zip(line.chunks(self.factor * RGB)) {
             for pixel in square.chunks_exact(RGB) {
@@ -216,7 +208,6 @@ impl Shrinking {
         if self.rows == self.factor { self.take() } else { None }
     }
 
-    /// Returns the averages of the rows that were added.
     fn take(&mut self) -> Option<Vec<u8>> {
         if self.rows == 0 {
             return None;
@@ -234,7 +225,7 @@ impl Shrinking {
     }
 }
 
-// The system's libwebp. WebKit depends on this version, so that it needs no package of its own, not even for building.
+// WebKit depends on this version, so that it needs no package of its own, not even for building.
 #[link(name = "libwebp.so.7", modifiers = "+verbatim")]
 unsafe extern "C" {
     fn WebPEncodeRGB(

@@ -1,6 +1,6 @@
-// Scrolls through the page, so that lazy content loads, and returns to the position at the start. `input` is `{ height, time,
-// pictures }`: the largest scroll position in CSS pixels, the time limit of the scrolling, and the time limit of the wait for
-// pictures, both in milliseconds.
+// Scrolls through the page, so that lazy content loads, and returns to the start. `input` is `{ height, time, pictures }`: the
+// largest scroll position in CSS pixels, the time limit of the scrolling, and the time limit of the wait for pictures, both in
+// milliseconds.
 const FRAME_WITHIN = 100;
 const STEP_PAUSE = 50;
 const END_PAUSE = 300;

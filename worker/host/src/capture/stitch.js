@@ -1,5 +1,5 @@
-// Prepares the page for one part of a stitched picture, and returns the scroll position in CSS pixels. `input` is
-// `{ top, part }`. `part` is `first`, `middle` or `last`, or `end` to restore the page.
+// Prepares the page for one part of a stitched picture. Returns the scroll position in CSS pixels. `input` is `{ top, part }`.
+// `part` is `first`, `middle` or `last`, or `end` to restore the page.
 //
 // Elements that are attached to the viewport appear once: those in its upper half in the first part, and those in its lower
 // half in the last part. Sticky elements appear at their place in the page. A sheet in `adoptedStyleSheets` does this, so no

@@ -1,8 +1,8 @@
 //! X server of one browser.
 //!
-//! Programs that share a display share its clipboard, keys and pictures, so each browser has its own. A cookie protects
-//! it on machines that do not confine the family. The display shows nothing: WebKit renders pictures itself, so the
-//! screen has a few pixels, and the window is outside of it.
+//! Each browser has its own display, because programs that share one share its clipboard, keys and pictures. A cookie protects
+//! it on machines that do not confine the family. The display shows nothing: WebKit renders pictures itself, so the screen has
+//! a few pixels, and the window is outside of it.
 
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
@@ -16,7 +16,7 @@ use crate::servant;
 /// Each pixel costs memory.
 const SCREEN: &str = "16x16x24";
 
-/// File with the cookie for programs on the display, below the browser's folder.
+/// Has the cookie, below the browser's folder.
 const AUTHORITY: &str = "display-authority";
 
 /// The only kind of cookie that all clients support.
@@ -29,7 +29,7 @@ pub struct Display {
 }
 
 impl Display {
-    /// Starts the server. It writes its number to the pipe as soon as it listens, which the host waits for.
+    /// The server writes its number to the pipe as soon as it listens, which the host waits for.
     pub fn start(directory: &Path) -> io::Result<(Self, PipeReader)> {
         let authority = directory.join(AUTHORITY);
         write_authority(&authority)?;
@@ -44,7 +44,7 @@ impl Display {
         Ok((Self { server: command.spawn()?, authority, stopped: Cell::new(false) }, number))
     }
 
-    /// Value of `XAUTHORITY`.
+    /// `XAUTHORITY`.
     pub fn authority(&self) -> &Path {
         &self.authority
     }
@@ -53,7 +53,7 @@ impl Display {
         self.server.id()
     }
 
-    /// Sends SIGTERM to the server, so that it removes its socket and its lock.
+    /// SIGTERM, so that the server removes its socket and its lock.
     pub fn stop(&self) {
         self.stopped.set(true);
         if let Ok(server) = libc::pid_t::try_from(self.server.id()) {
@@ -68,8 +68,7 @@ impl Display {
     }
 }
 
-/// Writes a new cookie for every display and every host, in the format of libXau: two-byte big-endian numbers, and texts
-/// after their lengths.
+/// For every display and every host, in the format of libXau: two-byte big-endian numbers, and texts after their lengths.
 fn write_authority(path: &Path) -> io::Result<()> {
     const EVERY_FAMILY: u16 = 0xffff;
     let text = |bytes: &[u8]| -> io::Result<Vec<u8>> {

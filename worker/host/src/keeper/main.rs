@@ -1,4 +1,4 @@
-//! The keeper: the first process of a browser's family, which starts the others and outlives them.
+//! The keeper starts the other processes of a browser's family and outlives them.
 //!
 //! If the machine supports it, the family is confined, and the keeper is process 1 of a PID namespace. It adopts
 //! orphans, and when it exits, the kernel ends the remaining processes. A browser that exits in order therefore has time

@@ -1,5 +1,4 @@
-//! The only egress route of a confined family: a port on the loopback of its network that forwards to the guard's
-//! socket.
+//! A port on the loopback of the family's network that forwards to the guard's socket.
 //!
 //! WebKit supports proxies on ports only, and that network has no other interface.
 
@@ -12,10 +11,10 @@ use std::time::Duration;
 
 use kitfleet_host_protocol::{EGRESS_PORT, EGRESS_SOCKET};
 
-/// Stack size of a forwarding thread, which only copies bytes.
+/// A forwarding thread only copies bytes.
 const STACK: usize = 64 * 1024;
 
-/// Listens until the process ends. Connections fail while there is no guard.
+/// Until the process ends. Connections fail while there is no guard.
 pub fn open(directory: &Path) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, EGRESS_PORT))?;
     let guard = directory.join(EGRESS_SOCKET);
@@ -29,7 +28,7 @@ pub fn open(directory: &Path) -> io::Result<()> {
     })
 }
 
-/// Forwards one connection to the guard, which limits the number of connections.
+/// The guard limits the number of connections.
 fn lead(browser: TcpStream, guard: PathBuf) -> io::Result<()> {
     browser.set_nodelay(true)?;
     apart(move || {

@@ -1,5 +1,4 @@
-//! Menus of `<select>` elements. They are passed to a person who sends input. Without a person they are closed as they
-//! open.
+//! Menus of `<select>` elements. They are passed to a person who sends input. Without a person they are closed as they open.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -10,30 +9,28 @@ use webkit2gtk::{OptionMenu, OptionMenuExt};
 use crate::browser::Browser;
 use crate::dialogs;
 
-/// Maximum number of options that are shown.
 const MOST_ITEMS: u32 = 1_000;
 
-/// Maximum length of an option's label, in characters.
+/// In characters.
 const LABEL_CHARS: usize = 256;
 
 #[derive(Default)]
 pub struct Open {
-    /// True while a person sends input.
+    /// A person sends input.
     person: Cell<bool>,
     menu: RefCell<Option<OptionMenu>>,
 }
 
-/// The open dialog and menu, for a viewer.
+/// For a viewer.
 pub fn asked(browser: &Browser) -> DialogRequest {
     DialogRequest { menu: browser.live.open.menu.borrow().as_ref().map(items), dialog: browser.dialogs.open() }
 }
 
-/// True when a dialog or a menu waits for an answer.
 pub fn is_open(browser: &Browser) -> bool {
     browser.live.open.menu.borrow().is_some() || browser.dialogs.is_open()
 }
 
-/// Starts or ends the input of a person. The end closes the open menu, and leaves an open dialog to the policy.
+/// The end closes the open menu, and leaves an open dialog to the policy.
 pub fn lend(browser: &Rc<Browser>, lend: bool) {
     browser.live.open.person.set(lend);
     if !lend {

@@ -1,8 +1,7 @@
 //! Input of a person, who sees its effects, so no reply waits for the page.
 //!
-//! WebKit has one queue for keys and one for touches, each of which waits until the page has handled the previous event.
-//! Texts have no queue: a text would overtake the keys before it, and keys and texts would overtake the tap that sets
-//! the focus. Input of another kind than the pending input therefore waits here.
+//! WebKit has one queue for keys and one for touches. Texts have no queue: a text would overtake the keys before it, and keys
+//! and texts would overtake the tap that sets the focus. Input of another kind than the pending input therefore waits here.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -20,13 +19,13 @@ use crate::browser::Browser;
 use crate::pages::Page;
 use crate::{dialogs, keys, submissions, touch};
 
-/// Number of a person's first finger. It differs from an operation's finger, so that WebKit does not mix them up.
+/// An operation's finger has another number, so that WebKit does not mix them up.
 const FIRST_FINGER: usize = 16;
 
-/// Maximum number of waiting inputs: as many as a person may send in 1 s.
+/// A person may send as many in 1 s.
 const MOST_WAITING: usize = 1_000;
 
-/// Time a session is kept for a person while the page has not handled all input, because it may still open a dialog.
+/// The page may still open a dialog while it has not handled all input.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The same limit when the claim on the session is released.
@@ -35,20 +34,17 @@ const LAST_PATIENCE: Duration = Duration::from_secs(1);
 /// Interval of the checks for an open dialog meanwhile.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// Input of a person that the page has not handled.
 #[derive(Default)]
 pub struct InputQueue {
-    /// Last sent input, if the page has not handled all of it.
+    /// Set if the page has not handled all of it.
     sent: RefCell<Option<SentInput>>,
-    /// Input to send after it.
     waiting: RefCell<VecDeque<NextInput>>,
     /// True while [`settle`] waits for the page.
     is_awaited: Cell<bool>,
-    /// Page that each finger touches. It receives the rest of the touch, even if another page becomes active.
+    /// The page receives the rest of the touch, even if another page becomes active.
     touched: RefCell<HashMap<usize, Rc<Page>>>,
 }
 
-/// Input that is sent in order.
 enum NextInput {
     Touch {
         finger: usize,
@@ -57,15 +53,14 @@ enum NextInput {
     },
     Key(String),
     Text(String),
-    /// Not an input: notifies a waiter that everything before it was sent.
+    /// Everything before it was sent.
     Tell(oneshot::Sender<()>),
 }
 
-/// Input of one kind that was sent to the page.
 struct SentInput {
     page: Rc<Page>,
     kind: Kind,
-    /// Number of reports when the page has handled it.
+    /// Count at which the page has handled the input.
     reports: usize,
 }
 
@@ -76,7 +71,6 @@ enum Kind {
 }
 
 impl InputQueue {
-    /// Page that receives an input.
     fn page_for(&self, browser: &Browser, next: &NextInput) -> Rc<Page> {
         let touched = match next {
             NextInput::Touch { finger, phase, .. } if *phase != TouchPhase::Begin => {
@@ -103,7 +97,7 @@ impl NextInput {
 }
 
 impl Kind {
-    /// Number of reports of this kind. A lifted finger counts as handled with its click.
+    /// A lifted finger counts as handled with its click.
     fn reports(self, reports: &Acknowledgements) -> usize {
         match self {
             Self::Touch => reports.touches.get() + reports.refusals.get() + reports.clicks.get(),
@@ -112,8 +106,8 @@ impl Kind {
     }
 }
 
-/// Queues input, and returns whether the page answers. If it does not, further input is dropped, because it would
-/// otherwise take effect long after the person has seen the page hang.
+/// Returns whether the page answers. If not, further input is dropped, because it would take effect long after the person has
+/// seen the page hang.
 pub fn act(browser: &Rc<Browser>, acts: Vec<ViewerAction>) -> Result<bool, HostError> {
     for act in &acts {
         if let ViewerAction::Key { key } = act {
@@ -154,8 +148,7 @@ fn answers_soon(browser: &Browser) -> bool {
         && (asked::is_open(browser) || browser.pages.active().view.is_web_process_responsive())
 }
 
-/// Grants input to a person, or ends it. At the end all waiting input is sent to the page, before the input of an
-/// operation.
+/// At the end all waiting input is sent to the page, before the input of an operation.
 pub async fn lend(browser: &Rc<Browser>, lend: bool) -> Result<(), HostError> {
     if !lend {
         until_handled(browser, LAST_PATIENCE).await?;
@@ -169,8 +162,7 @@ pub async fn lend(browser: &Rc<Browser>, lend: bool) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Waits until the page has handled all input, opens a dialog or menu, or a limit passes. Returns whether nothing is
-/// open.
+/// Ends at a dialog, a menu or a limit too. Returns whether nothing is open.
 pub async fn rest(browser: &Rc<Browser>) -> Result<bool, HostError> {
     until_handled(browser, PATIENCE).await?;
     Ok(!asked::is_open(browser))
@@ -189,7 +181,6 @@ async fn until_handled(browser: &Rc<Browser>, patience: Duration) -> Result<(), 
     Ok(())
 }
 
-/// Sends the input that need not wait.
 fn go_on(browser: &Rc<Browser>) -> Result<(), HostError> {
     let hands = &browser.live.hands;
     while !hands.is_awaited.get() {
@@ -207,7 +198,7 @@ fn go_on(browser: &Rc<Browser>) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Continues when the page has handled the last sent input, or sends no reports.
+/// The page has handled the last sent input, or sends no reports.
 async fn settle(browser: Rc<Browser>) {
     let hands = &browser.live.hands;
     let sent = hands.sent.take();

@@ -1,5 +1,3 @@
-//! Rendering of the view into JPEGs.
-
 use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,15 +11,14 @@ use webkit2gtk::WebView;
 
 use crate::failure;
 
-/// JPEG quality of parts that change.
+/// For parts that change.
 const QUALITY: u8 = 65;
-/// JPEG quality of parts that have settled.
+/// For parts that have settled.
 const SHARP_QUALITY: u8 = 80;
 
-/// Bytes of a pixel.
 const PIXEL: usize = 4;
 
-/// A part of the viewport, in CSS pixels.
+/// In CSS pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rect {
     left: u16,
@@ -31,13 +28,12 @@ pub struct Rect {
 }
 
 impl Rect {
-    /// The whole viewport.
     pub fn of(view: &WebView) -> Self {
         let side = |length: i32| u16::try_from(length).unwrap_or_default();
         Self { left: 0, top: 0, right: side(view.allocated_width()), bottom: side(view.allocated_height()) }
     }
 
-    /// Part to be redrawn. `None` when it is empty.
+    /// `None` when nothing is to be redrawn.
     pub fn clipped(context: &Context, view: Self) -> Option<Self> {
         let (left, top, right, bottom) = context.clip_extents().ok()?;
         let new = Self {
@@ -49,7 +45,6 @@ impl Rect {
         (new.left < new.right && new.top < new.bottom).then_some(new)
     }
 
-    /// Smallest rectangle that contains both.
     pub fn union(self, other: Self) -> Self {
         Self {
             left: self.left.min(other.left),
@@ -59,7 +54,7 @@ impl Rect {
         }
     }
 
-    /// Extends the edges to even numbers, so that a reduction by two keeps them.
+    /// To even numbers, so that a reduction by two keeps the edges.
     pub fn even_within(self, view: Self) -> Self {
         let up = |edge: u16, most: u16| edge.saturating_add(edge & 1).min(most);
         Self {
@@ -70,23 +65,19 @@ impl Rect {
         }
     }
 
-    /// True when `other` is completely inside.
     pub fn contains(self, other: Self) -> bool {
         self.union(other) == self
     }
 
-    /// Area in square CSS pixels.
     pub fn area(self) -> u32 {
         let [width, height] = self.size();
         u32::from(width) * u32::from(height)
     }
 
-    /// Width and height.
     pub fn size(self) -> [u16; 2] {
         [self.right.saturating_sub(self.left), self.bottom.saturating_sub(self.top)]
     }
 
-    /// Left, top, width and height.
     pub fn place(self) -> [u16; 4] {
         let [width, height] = self.size();
         [self.left, self.top, width, height]
@@ -98,11 +89,10 @@ fn whole(length: f64) -> u16 {
     length.clamp(0.0, f64::from(u16::MAX)) as u16
 }
 
-/// Surface for painting, reused between pictures.
+/// Reused between pictures.
 #[derive(Default)]
 pub struct Surface(RefCell<Option<ImageSurface>>);
 
-/// Device pixels of a painted part.
 pub struct PaintedFrame {
     pixels: ImageSurfaceDataOwned,
     stride: usize,
@@ -113,9 +103,8 @@ pub struct PaintedFrame {
 }
 
 pub struct Encoded {
-    /// Time of painting, in microseconds since 1970.
+    /// Microseconds since 1970.
     pub taken_us: u64,
-    /// JPEG in base64.
     pub base64: String,
 }
 
@@ -160,8 +149,7 @@ impl Surface {
 }
 
 impl PaintedFrame {
-    /// Encodes a JPEG on another thread. A blurred picture has one pixel per CSS pixel, and a sharp one has up to twice
-    /// the resolution.
+    /// On another thread. A blurred picture has one pixel per CSS pixel, and a sharp one has up to twice the resolution.
     pub async fn encode(self, kept_in: &Surface, sharp: bool) -> Result<Encoded, HostError> {
         let Self { pixels, stride, width, height, scale, taken_us } = self;
         let smaller = if sharp { scale.div_ceil(2) } else { scale };
@@ -176,7 +164,7 @@ impl PaintedFrame {
     }
 }
 
-/// Averages squares of `by` pixels. Cairo's own filter takes twenty times as long.
+/// Cairo's own filter takes twenty times as long.
 fn shrink(pixels: &[u8], stride: usize, size: (usize, usize), by: usize) -> (Vec<u8>, usize, usize) {
     match by {
         1 => {
@@ -189,7 +177,7 @@ fn shrink(pixels: &[u8], stride: usize, size: (usize, usize), by: usize) -> (Vec
     }
 }
 
-/// Averages squares of `N` by `N` pixels. `BYTES` is the size of `N` pixels.
+/// `BYTES` is the size of `N` pixels.
 fn average<const N: usize, const BYTES: usize>(
     pixels: &[u8],
     stride: usize,

@@ -1,5 +1,3 @@
-//! Detection of an idle network.
-//!
 //! The network is idle after [`IDLE_AFTER`] without a request that counts. A request counts while it is in flight, but not for
 //! longer than [`COUNTED_FOR`]: streams and long polling would otherwise keep a page busy for as long as it is open. Event
 //! streams and beacons do not count at all, so that a stream that reconnects often, and a frequent beacon, are ignored too.
@@ -14,26 +12,22 @@ use webkit2gtk::{URIRequest, URIRequestExt, WebResource, WebResourceExt};
 use super::{LoadStage, arrived};
 use crate::pages::Page;
 
-/// Time without requests after which the network is idle.
 const IDLE_AFTER: Duration = Duration::from_millis(500);
 
-/// Maximum time for which a request counts.
+/// Counts for at most this long.
 const COUNTED_FOR: Duration = Duration::from_millis(500);
 
-/// `Accept` header of a stream of events.
 const EVENT_STREAM: &str = "text/event-stream";
 
-/// Requests of the current document.
 #[derive(Default)]
 pub struct Requests {
-    /// Start of each request in flight.
+    /// Start of each.
     in_flight: HashMap<WebResource, Instant>,
-    /// Last time at which a request counted that is no longer in flight, or at which the page has loaded.
+    /// A request that counted has then ended, or the page has loaded.
     busy_until: Option<Instant>,
 }
 
 impl Requests {
-    /// Drops all requests but this one.
     pub fn keep_only(&mut self, resource: Option<&WebResource>) {
         self.in_flight.retain(|other, _| Some(other) == resource);
     }
@@ -48,17 +42,14 @@ impl Requests {
         }
     }
 
-    /// Records that the network was busy at this time.
     pub fn note(&mut self, time: Instant) {
         self.busy_until = self.busy_until.max(Some(time));
     }
 
-    /// True when a request counts.
     pub fn is_busy(&self, now: Instant) -> bool {
         self.in_flight.values().any(|start| *start + COUNTED_FOR > now)
     }
 
-    /// True when no request has counted for long enough.
     pub fn is_idle(&self, now: Instant) -> bool {
         let counted = self.in_flight.values().map(|start| *start + COUNTED_FOR).max();
         counted.max(self.busy_until).is_none_or(|until| until + IDLE_AFTER <= now)
@@ -71,7 +62,7 @@ impl Requests {
     }
 }
 
-/// True for an event stream, and for a beacon, whose response no page can read.
+/// No page can read the response of a beacon.
 fn is_background(request: &URIRequest) -> bool {
     let Some(headers) = request.http_headers() else { return false };
     let is = |name, value: &str| headers.one(name).is_some_and(|text| text.trim().eq_ignore_ascii_case(value));
@@ -79,7 +70,6 @@ fn is_background(request: &URIRequest) -> bool {
     is_beacon || is("Accept", EVENT_STREAM)
 }
 
-/// Follows a request of the page until its end.
 pub fn on_started(page: &Rc<Page>, resource: &WebResource, request: &URIRequest) {
     if is_background(request) {
         return;
@@ -100,7 +90,7 @@ pub fn on_started(page: &Rc<Page>, resource: &WebResource, request: &URIRequest)
     resource.connect_failed(move |resource, _| ended(resource));
 }
 
-/// Ends a command that waits for an idle network at the time at which the network will be idle, once the page has loaded.
+/// For a command that waits for an idle network, once the page has loaded.
 pub fn wait(page: &Rc<Page>) {
     let navigation = &page.navigation;
     navigation.stop_idle_timer();

@@ -1,5 +1,3 @@
-//! Policy for loads of pages.
-
 use std::rc::Rc;
 
 use gtk::prelude::*;
@@ -12,13 +10,11 @@ use super::{LoadDownload, LoadStage, LoadTarget, LoadTrigger, NO_DOCUMENT, Navig
 use crate::pages::Page;
 use crate::submissions::{self, Attempt};
 
-/// Reason for the rejection of a submission.
 const HELD: &str = "the page has no approval to submit a form";
 
-/// Reason for the rejection of other loads while a page is being left.
 const LEFT: &str = "the page is being left";
 
-/// Allows loads from the web, and rejects addresses of this machine. Returns whether the decision was made here.
+/// Rejects addresses of this machine. Returns whether the decision was made here.
 pub fn decide(page: &Rc<Page>, decision: &PolicyDecision, kind: PolicyDecisionType) -> bool {
     let refusal = if kind == PolicyDecisionType::Response {
         match decision.downcast_ref().and_then(|response| weigh_response(page, response)) {
@@ -78,7 +74,7 @@ fn stay(page: &Rc<Page>) {
     }
 }
 
-/// True when no command's load is pending, or this load belongs to it.
+/// Or this load belongs to the pending load of a command.
 fn is_on_the_way(navigation: &Navigation, uri: &str, is_redirect: bool, is_revisit: bool) -> bool {
     let mut departure = navigation.departure.borrow_mut();
     let Some(departure) = &mut *departure else { return true };
@@ -102,9 +98,7 @@ fn is_attachment(decision: &ResponsePolicyDecision) -> bool {
 
 /// Fate of a response that is not shown.
 enum Refusal {
-    /// It is saved to a file.
     Download,
-    /// It is dropped, for this reason.
     Ignored(&'static str),
 }
 

@@ -8,8 +8,7 @@ use kitfleet_host_protocol::{Lifecycle, LoadProgress, PageErrorKind};
 use super::{LoadStage, give_a_moment};
 use crate::pages::Page;
 
-/// Returns the progress of the page's load. A page that has loaded gets a short time to begin another load, because its last input
-/// or a timer may have caused one.
+/// A page that has loaded gets a short time to begin another load, because its last input or a timer may have caused one.
 pub async fn read(page: &Rc<Page>) -> LoadProgress {
     let progress = current(page);
     if !progress.loaded {

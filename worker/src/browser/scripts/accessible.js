@@ -1,6 +1,6 @@
-// Roles and names of elements for assistive technology, as WAI-ARIA and accname define them for HTML.
+// WAI-ARIA and accname define roles and names for HTML.
 
-// Maximum length of a name in characters.
+// In characters.
 const LONGEST_NAME = 1_000;
 
 const ROLE_OF_TAG = {
@@ -73,7 +73,7 @@ const isEditingHost = (element) => {
   return written !== null && written.toLowerCase() !== 'false';
 };
 
-// Value of a field. A password, or a value that is shown as dots, is replaced.
+// A password, or a value that is shown as dots, is replaced.
 const valueOf = (element) => {
   const secret = isPassword(element) || !['', 'none'].includes(getComputedStyle(element).webkitTextSecurity ?? '');
   const remembered = /\b(current-password|new-password|one-time-code|cc-number|cc-csc)\b/i.test(attributeOf(element, 'autocomplete') ?? '');
@@ -107,8 +107,8 @@ const titleOfSvg = (element) => {
   return title ? collapse(title.textContent.slice(0, LONGEST_NAME)) : '';
 };
 
-// Labels of each control of a document or a shadow root, collected at once: `labels` of each control would search the
-// page every time.
+// `labels` of each control would search the page every time, so the labels of a document or a shadow root are collected at
+// once.
 const LABELS = new WeakMap();
 const LABELLED_BY = new Set(['button', 'input', 'meter', 'output', 'progress', 'select', 'textarea']);
 const labelsOf = (element) => {
@@ -128,7 +128,7 @@ const labelsOf = (element) => {
   return own ? collapse(own.slice(0, 10).map((label) => attributeOf(label, 'aria-label') || spoken(label, false)).join(' ')) : '';
 };
 
-// Name of an element by rules of HTML itself.
+// By rules of HTML itself.
 const nativeName = (element) => {
   const tag = tagOf(element);
   const part = (wanted) => {
@@ -168,7 +168,7 @@ const nameOf = (element, role = roleOf(element)) => {
 
 const SILENT = new Set(['head', 'noscript', 'script', 'style', 'template', 'datalist', 'object', 'title']);
 
-// Children of an element in display order: those of its shadow root, if it has one, and the assigned nodes of a slot.
+// In display order: those of the shadow root, and the assigned nodes of a slot.
 const shownChildren = function* (element) {
   const tag = tagOf(element);
   if (tag === 'slot' && nodeType(rootOf(element)) === 11) {
@@ -181,8 +181,8 @@ const shownChildren = function* (element) {
   }
 };
 
-// Text of an element, up to the length of a name. Hidden parts are skipped, unless `hiddenToo` is set, which is for
-// elements that a label references by ID. Values of fields are skipped.
+// Up to the length of a name. Hidden parts are skipped, unless `hiddenToo` is set, which is for elements that a label
+// references by ID. Values of fields are skipped.
 const spoken = (root, hiddenToo) => {
   const only = firstChildOf(root);
   if (only && nodeType(only) === 3 && !nextSiblingOf(only) && !shadowOf(root)) return only.data.slice(0, 2 * LONGEST_NAME);

@@ -1,6 +1,5 @@
-// Returns the signs of challenges.json that the page has: the indexes of the system and of its sign, and the host of the
-// script or frame. Expensive searches, of the whole page or in another process, run only for a system with a cheaper
-// sign. Most pages have none.
+// Returns the signs of challenges.json that the page has: indexes of the system and of the sign, and the host. Expensive
+// searches, of the whole page or in another process, run only for a system with a cheaper sign. Most pages have none.
 
 // Limits, because a page can make each of these arbitrarily long.
 const MOST = { scripts: 300, frames: 100, address: 2048, title: 200, cookies: 300, elements: 20 };
@@ -39,8 +38,7 @@ const leadsTo = ({ hosts, except = [], contains = [], without }) => ({ host, res
   (!hosts || hosts.some(isOf(host))) && !except.some(isOf(host)) &&
   contains.every((part) => rest.includes(part)) && !(without && rest.includes(without));
 
-// Returns the host of the sign, an empty text for a sign without a host, or `undefined` when the page does not have the
-// sign.
+// An empty text for a sign without a host, or `undefined` when the page does not have the sign.
 const cheap = (sign) => {
   if (sign.script) return scripts.find(leadsTo(sign.script))?.host;
   if (sign.frame) return frames.find((frame) => leadsTo(sign.frame)(frame) && isInView(frame.element))?.host;

@@ -1,4 +1,4 @@
-// Returns whether `input.target` is checked. `null` for a mixed state.
+// `null` for a mixed state.
 const ROLES_OF_TOGGLES = ['checkbox', 'menuitemcheckbox', 'menuitemradio', 'radio', 'switch'];
 const element = find(input.target);
 if (!element) return { state: 'absent' };

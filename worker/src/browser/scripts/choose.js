@@ -1,5 +1,5 @@
-// Chooses `input.options` in the menu `input.target` if they are available, and fires the events of a user's choice. In a
-// menu with multiple selection a single option is added, and a list replaces the selection.
+// Only available options, with the events of a user's choice. In a menu with multiple selection a single option is added, and a
+// list replaces the selection.
 const element = find(input.target);
 if (!element) return { state: 'absent' };
 if (tagOf(element) !== 'select') throw new Refusal(input.target.field, 'must be a select element');

@@ -1,5 +1,5 @@
-// Reads a batch of values in the order of the extractions. The worker adds the names. The size of the worker's result,
-// including names, is counted during the collection, so that neither side holds more than `input.limit` bytes.
+// In the order of the extractions. The size of the worker's result, including names, is counted during the collection, so that
+// neither side holds more than `input.limit` bytes.
 class Overflow {
   constructor(answer) {
     this.answer = answer;
@@ -22,9 +22,8 @@ const nothing = () => {
   count(4);
   return null;
 };
-// Text of an element as a user sees it who has scrolled to it. The engine leaves out content that it has not laid out
-// because it is far from the viewport (`content-visibility: auto`). Only in that case is the text collected here: nothing
-// is changed to make the engine lay it out, because the page could notice.
+// The engine leaves out content that it has not laid out because it is far from the viewport (`content-visibility: auto`). Only
+// in that case is the text collected here: nothing is changed to make the engine lay it out, because the page could notice.
 const textOf = (element) => {
   const whole = contentTextOf(element);
   // Elements of SVG have no `innerText`.
@@ -45,14 +44,12 @@ const leavesOut = (element, text, whole) => {
   return false;
 };
 
-// Collects a text by the rules of `innerText`.
 const NO_TEXT = new Set(['audio', 'canvas', 'embed', 'iframe', 'img', 'input', 'option', 'optgroup', 'select', 'template', 'textarea', 'video']);
 const slotOf = { 1: getter(Element.prototype, 'assignedSlot'), 3: getter(Text.prototype, 'assignedSlot') };
 const isOpen = getter(HTMLDetailsElement.prototype, 'open');
 const collected = (root) => {
   const parts = [];
   let [breaks, space, atStart] = [0, false, true];
-  // Line breaks of the text itself count as breaks between blocks.
   let ending = 0;
   const put = (part) => {
     if (breaks > ending && parts.length > 0) parts.push('\n'.repeat(breaks - ending));
@@ -142,7 +139,7 @@ const nextCell = (element) => {
 const hasSpaceBelow = (element, tag, style) =>
   /^(?:p|h[1-6])$/.test(tag) && parseFloat(style.marginBottom) * 2 >= parseFloat(style.fontSize);
 
-// Children that are shown: those with a slot if the element has a shadow root.
+// Those with a slot if the element has a shadow root.
 const lightChildren = function* (element, tag) {
   const isClosed = tag === 'details' && !isOpen(element);
   const hasShadow = shadowOf(element) !== null;
@@ -209,8 +206,8 @@ const separatorsOf = (element) => {
   return found;
 };
 
-// Box of an element in the viewport of the page: the smallest one around its corners, through frames, transforms and zoom. An
-// element without a box of its own has the one around its content. `null` if it is not rendered.
+// In the viewport of the page: the smallest box around the corners, through frames, transforms and zoom. An element without a
+// box of its own has the one around its content. `null` if it is not rendered.
 const pageBoxOf = (element) => {
   const own = [...rectsOf(element)].length > 0 ? [boxOf(element)] : contentBoxes(element, MOST_BOXES);
   if (own.length === 0) return null;
@@ -227,7 +224,7 @@ const pageBoxOf = (element) => {
   return Object.values(box).every(Number.isFinite) ? box : null;
 };
 
-// Current value of a field. `null` for an element that is no field, for a toggle that is off, and for a password.
+// `null` for an element that is no field, for a toggle that is off, and for a password.
 const heldBy = (element) => {
   const field = tagOf(element) === 'label' ? element.control : element;
   if (!field) return null;

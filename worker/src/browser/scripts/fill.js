@@ -1,5 +1,5 @@
-// Completes the change of the field `input.target` to `input.value`: sets the value of a field with a picker, and fires the
-// events of a user's change. The text of other fields was inserted before, and has fired `input`.
+// Sets the value of a field with a picker, and fires the events of a user's change. The text of other fields was inserted
+// before, and has fired `input`.
 const element = find(input.target);
 if (!element) return { state: 'absent' };
 if (!isVisible(element)) return { state: 'hidden' };

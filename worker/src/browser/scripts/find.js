@@ -1,5 +1,5 @@
-// Locates the elements that a description matches, and returns the first ones with the properties that decide about an
-// approval. KINDS maps a kind of control in a description to its roles, and WORDS maps other words to a kind.
+// Returns the first elements that a description matches, with the properties that decide about an approval. KINDS maps a kind
+// of control in a description to its roles, and WORDS maps other words to a kind.
 const KINDS = {
   textbox: ['textbox', 'searchbox', 'spinbutton', 'combobox'],
   searchbox: ['searchbox', 'textbox', 'combobox'],
@@ -86,8 +86,7 @@ const isChecked = (element, control, role) => {
   return said === 'mixed' ? null : said === 'true';
 };
 
-// Texts of an element besides its name, all of which the page controls: its visible text, and that of the control around
-// it.
+// The page controls all of these texts, including that of the control around the element.
 const ACTS = 'button, a, label, summary, option, [onclick], [role=button], [role=link], [role=tab], [role=menuitem], [role=option], [role=checkbox], [role=radio], [role=switch]';
 const LONGEST_AROUND = 200;
 const generated = (element, part) => {
@@ -105,7 +104,7 @@ const textOf = (element, name) => {
   return [...new Set(lines)].filter((line) => line !== '' && line !== name).join('\n');
 };
 
-// Origin of a document. The page's own origin stands for those of documents that it can reach.
+// The page's own origin stands for those of documents that it can reach.
 const addressOf = getter(Document.prototype, 'URL');
 const originIn = (owner) => {
   if (!isForeign(owner)) return location.origin;
@@ -143,7 +142,7 @@ const matchOf = (element) => {
 };
 
 const found = sought();
-// An element of another origin, or a focused frame of another origin, whose document receives the keys.
+// The document of a focused frame of another origin receives the keys.
 const isForeignFrame = (element) => isFrame(element) && !(frameDocument(element) && !isForeign(frameDocument(element)));
 const isOutside = found.some((element) => isForeign(documentOf(element)) || (input.by === 'focused' && isForeignFrame(element)));
 return { matches: found.slice(0, MOST_CANDIDATES).map(matchOf), total: found.length, origin: isOutside ? 'null' : location.origin };

@@ -1,8 +1,8 @@
-// Code that all scripts share. It is sent before them, after `const input = …`. Code that only some scripts need is sent
-// between (`accessible.js`, `targets.js`, `looks.js`), because everything that is sent is parsed again each time.
+// Code that all scripts share, sent before them, after `const input = …`. Code that only some need is sent between
+// (`accessible.js`, `targets.js`, `looks.js`), because it is parsed again each time.
 //
-// Names in a page can shadow properties of a form or the document, such as `<input name=getAttribute>`. Elements are
-// therefore accessed with the functions of their prototypes.
+// Names in a page can shadow properties of a form or the document, such as `<input name=getAttribute>`, so elements are
+// accessed with the functions of their prototypes.
 
 // Error for a field of the request that the engine rejects, with further members of the problem.
 class Refusal extends Error {
@@ -16,7 +16,7 @@ class Refusal extends Error {
 // Error for a ref whose element is gone.
 class Gone extends Refusal {}
 
-// Arrow functions, because bound functions are several times slower, and a page is queried a hundred thousand times.
+// Bound functions are several times slower, and a page is queried a hundred thousand times.
 const method = (prototype, name) => {
   const { value } = Object.getOwnPropertyDescriptor(prototype, name);
   return (it, one, two) => value.call(it, one, two);
@@ -53,7 +53,6 @@ const nodeType = getter(Node.prototype, 'nodeType');
 const [body, documentElement] = ['body', 'documentElement'].map((name) => getter(Document.prototype, name));
 const bodyOf = (root) => body(root) ?? documentElement(root);
 
-// The same for a root, which can be a document, a shadow root or fragment, or an element.
 const ofRoot = (take, name) => {
   const of = { 1: Element.prototype, 9: Document.prototype, 11: name === 'querySelectorAll' ? DocumentFragment.prototype : ShadowRoot.prototype };
   const known = Object.fromEntries(Object.entries(of).filter(([, prototype]) => name in prototype).map(([type, prototype]) => [type, take(prototype, name)]));
@@ -67,13 +66,11 @@ const createFragment = method(Document.prototype, 'createDocumentFragment');
 // Replaces what JSON and PostgreSQL cannot store: lone surrogates and NUL.
 const clean = (text) => String(text).toWellFormed().replaceAll('\0', '\uFFFD');
 
-// Collapses white space into single spaces, and removes characters that change the direction of text.
+// Also removes characters that change the direction of text.
 const collapse = (text) => text.replace(/[\u202A-\u202E\u2066-\u2069]/g, '').replace(/[\s\x7F-\x9F]+/g, ' ').trim();
 
-// Truncates a text to `most` characters.
 const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1).toWellFormed()}…` : text);
 
-// Size in bytes of a text, and of a value as JSON.
 const size = (text) => new TextEncoder().encode(text).length;
 const jsonSize = (value) => size(JSON.stringify(value));
 
@@ -90,12 +87,12 @@ const guarded = (field, query) => {
 
 const isFrame = (element) => tagOf(element) === 'iframe' || tagOf(element) === 'frame';
 
-// Frames of the documents that the scripts have reached. WebKit withholds the frame of a document of another origin.
+// WebKit withholds the frame of a document of another origin.
 const FRAMES = Symbol.for('kitfleet.frames');
 const frames = (globalThis[FRAMES] ??= new WeakMap());
 
-// Returns the document of a frame. WebKit withholds a document of another origin, which the web-process extension has
-// registered by the frame's window. A registered document that the frame has left has no window.
+// WebKit withholds a document of another origin, which the web-process extension has registered by the frame's window. A
+// registered document that the frame has left has no window.
 const windowOf = getter(Document.prototype, 'defaultView');
 const { documents } = globalThis[Symbol.for('kitfleet.shared')];
 const frameDocument = (element) => {
@@ -107,7 +104,6 @@ const frameDocument = (element) => {
   return inner;
 };
 
-// Returns the frame of a document.
 const frameAround = (owner) => {
   if (owner === document) return null;
   const frame = frames.get(owner);
@@ -115,7 +111,6 @@ const frameAround = (owner) => {
   return windowOf(owner)?.frameElement ?? null;
 };
 
-// Returns the frame that contains an element.
 const frameOf = (element) => frameAround(documentOf(element));
 
 // True for a document of another origin than the page, or within a frame of another origin.
@@ -126,7 +121,7 @@ const isForeign = (owner) => {
   return false;
 };
 
-// In a selector, ` >>> ` leads from an element into its shadow root, or into the document of a frame.
+// ` >>> ` leads into a shadow root, or into the document of a frame.
 const queryAll = ({ selector, field }) =>
   guarded(field, () => {
     try {
@@ -145,7 +140,6 @@ const queryAll = ({ selector, field }) =>
 const hasArea = (box) => box.width > 0 && box.height > 0;
 const boxesOf = (element) => [...rectsOf(element)].filter(hasArea);
 
-// True when the element, or its content if it has no box of its own, takes up space.
 const hasBox = (element) => hasArea(boxOf(element)) || contentBoxes(element, 1).length > 0;
 
 // Only the box of the element itself is checked first, because most elements have one.
@@ -166,9 +160,8 @@ const isToggle = (element) => tagOf(element) === 'input' && TOGGLE_TYPES.include
 const inputType = getter(HTMLInputElement.prototype, 'type');
 const inputLabels = getter(HTMLInputElement.prototype, 'labels');
 
-// Returns the boxes where a user can tap an element, in coordinates of its own frame and in order of preference. Some
-// elements are shown without a box of their own, and some toggles are shown by their labels only. Reads the page without
-// changing it.
+// In coordinates of the element's own frame, in order of preference. Some elements are shown without a box of their own, and
+// some toggles by their labels only.
 const tappableBoxes = (element) => {
   if (!isConnected(element)) return [];
   const own = checkVisibility(element, { visibilityProperty: true }) ? boxesOf(element) : [];
@@ -176,8 +169,7 @@ const tappableBoxes = (element) => {
   return own.length > 0 ? own : contentBoxes(element, MOST_BOXES);
 };
 
-// Boxes of an element without a box of its own: those of its content, of the shape of an `<area>`, of the row of an
-// `<option>` in a list, or of the stroke of a line.
+// Of the content, the shape of an `<area>`, the row of an `<option>` in a list, or the stroke of a line.
 const MOST_BOXES = 20;
 const MOST_CONTENT_NODES = 300;
 const contentBoxes = (element, most) => {
@@ -306,7 +298,7 @@ const shapesOf = (area, width, height) => {
   return [[Math.min(x1, x2), Math.min(y1, y2), Math.max(x1, x2), Math.max(y1, y2)]];
 };
 
-// Thin rectangles across the inside of a polygon, the widest first. The centre of its bounding box may be outside of it.
+// The centre of its bounding box may be outside of it.
 const polygonBoxes = (points) => {
   const corners = Array.from({ length: Math.floor(points.length / 2) }, (_, i) => [points[2 * i], points[2 * i + 1]]);
   if (corners.length < 3) return [];
@@ -325,8 +317,8 @@ const polygonBoxes = (points) => {
   return spans.sort((one, other) => other[2] - other[0] - (one[2] - one[0])).slice(0, MOST_BOXES);
 };
 
-// Rows of an option in an open list. The engine draws them without boxes, but a hit test finds them. An option that is
-// scrolled out of the list has the box of the list.
+// The engine draws them without boxes, but a hit test finds them. An option that is scrolled out of the list has the box of the
+// list.
 const optionBoxes = (option, most) => {
   const list = closest(option, 'select');
   if (!list || !(list.multiple || list.size > 1) || !isVisible(list)) return [];
@@ -354,7 +346,7 @@ const strokeBoxes = (element) => {
 // Returns the parent of a node: the host of a shadow root, and the frame of a frame's document.
 const outside = (node) => parentNodeOf(node) ?? (nodeType(node) === 11 ? node.host : nodeType(node) === 9 ? frameAround(node) : null);
 
-// Product of the CSS property `zoom` of an element and its ancestors. Client rectangles of a zoomed element are divided by it.
+// Client rectangles of a zoomed element are divided by the zoom of it and its ancestors.
 const zoomOf = (element) => {
   let zoom = 1;
   for (let node = element; node && nodeType(node) !== 9; node = parentNodeOf(node) ?? node.host) {
@@ -375,7 +367,7 @@ const toOuter = (frame, [x, y]) => {
   return [onPage.x - scroller.scrollLeft, onPage.y - scroller.scrollTop];
 };
 
-// True for a password field. A field that a script has seen as one stays one, because pages can show a password as text.
+// A field that was a password field once stays one, because pages can show a password as text.
 const PASSWORD = Symbol.for('kitfleet.password');
 const isPassword = (element) => {
   if (tagOf(element) === 'input' && inputType(element) === 'password') element[PASSWORD] = true;
@@ -403,14 +395,13 @@ const hasFocus = (element) => {
   return false;
 };
 
-// Returns the elements of a target: by the caller's selector, by properties (`targets.js`), or by appearance
-// (`looks.js`).
+// By selector, properties (`targets.js`), or appearance (`looks.js`).
 const candidatesFor = (target) => {
   if (target.looks !== undefined) return byLooks(target.looks);
   return target.target === undefined ? queryAll(target) : told(target);
 };
 
-// Returns the element of a target: the first visible match of a selector, or the only match of a target by properties.
+// The first visible match of a selector, or the only match by properties.
 const find = (target) => {
   const candidates = candidatesFor(target);
   if (target.target !== undefined && candidates.length > 1) refuseSeveral(target.field, candidates);
@@ -425,7 +416,7 @@ const takesText = (element) =>
   tagOf(element) === 'select' ||
   isEditor(element);
 
-// Types of fields whose value is chosen with a picker on a phone, with the form of their values in HTML.
+// Chosen with a picker on a phone, with the form of their values in HTML.
 const PICKED = {
   color: '#rrggbb', date: 'YYYY-MM-DD', 'datetime-local': 'YYYY-MM-DDThh:mm', month: 'YYYY-MM', range: 'a number', time: 'hh:mm', week: 'YYYY-Www',
 };

@@ -1,5 +1,5 @@
-// Prepares a picture of `input.target`: scrolls it into view, in each area, frame and page around it, and returns its box in
-// CSS pixels of the page's viewport. With `input.ends`, restores the scroll positions instead.
+// Scrolls `input.target` into view, in each area, frame and page around it, and returns its box in CSS pixels of the page's
+// viewport. With `input.ends`, restores the scroll positions instead.
 const SAVED = Symbol.for('kitfleet.picture');
 const restore = () => {
   for (const { area, left, top } of globalThis[SAVED] ?? []) area.scrollTo({ left, top, behavior: 'instant' });

@@ -1,4 +1,4 @@
-// Returns a point where `input.target` can be tapped, once there is one, and marks what the tap must hit.
+// Returns a point where `input.target` can be tapped, and marks what the tap must hit.
 //
 // A point counts if a tap there hits the element, in its document and in each document around it. If there is none, the
 // element is scrolled into view with several alignments, because a bar can cover one side of the viewport or of a
@@ -18,7 +18,7 @@ const found = {
   entered: element[Symbol.for('kitfleet.entered')] === true,
 };
 
-// Points of a box, in the order in which they are tried. The centre is first.
+// In the order in which they are tried. The centre is first.
 const PARTS = [
   [0.5, 0.5], [0.25, 0.5], [0.75, 0.5], [0.5, 0.25], [0.5, 0.75], [0.25, 0.25], [0.75, 0.25], [0.25, 0.75], [0.75, 0.75],
   [0.5, 0.05], [0.5, 0.95], [0.05, 0.5], [0.95, 0.5],
@@ -44,7 +44,7 @@ const points = () => {
   return [...centres, ...parts];
 };
 
-// Returns what a tap at a point of a document hits, through shadow roots.
+// Through shadow roots.
 const hitAt = (root, [x, y]) => {
   let hit = hitIn(root, x, y);
   for (let inner = hit && shadowOf(hit); inner; inner = shadowOf(hit)) {
@@ -57,8 +57,7 @@ const hitAt = (root, [x, y]) => {
 
 const ACTIVE = 'a[href], button, input, select, textarea, summary, [onclick], [role=button], [role=link], [role=checkbox], [role=switch], [role=menuitem]';
 
-// Returns the node that a tap on `hit` must reach to act on `wanted`, if it does. If `only` is set, a control inside of
-// the element does not count as the element.
+// If `only` is set, a control inside of the element does not count as the element.
 const reached = (hit, wanted, only) => {
   for (let node = hit; node && nodeType(node) !== 9; node = parentNodeOf(node) ?? node.host) {
     if (node === wanted) return node;
@@ -99,7 +98,7 @@ const seek = () => {
 
 const intoView = method(Element.prototype, 'scrollIntoView');
 const ALIGNMENTS = [['center', 'center'], ['end', 'center'], ['start', 'center'], ['center', 'end'], ['center', 'start']];
-// An element without a box cannot be scrolled to, but its label, its content or its image can.
+// Its label, its content or its image can be scrolled to.
 const anchorOf = () => {
   const label = isToggle(element) ? inputLabels(element)?.[0] : null;
   const image = tagOf(element) === 'area' ? pictureOf(element) : null;
@@ -138,7 +137,7 @@ if (!judged) {
   const [x, y] = points()[0] ?? [0, 0];
   return { state: isOutside ? 'outside' : 'covered', x, y, width: 0, height: 0, path: [], ...found };
 }
-// Points of a path, from the top left corner of the element, in the viewport of the page.
+// From the top left corner of the element, in the viewport of the page.
 const path = (input.path ?? []).map(({ x, y }) => {
   const [zoom, { left, top }] = [zoomOf(element), boxOf(element)];
   let at = [left * zoom + x, top * zoom + y];

@@ -11,7 +11,6 @@ const PLAIN = new Set(['paragraph', 'rowgroup', 'blockquote', 'time', 'caption']
 const UNNAMED = new Set(['cell', 'gridcell', 'row']);
 
 const lines = [];
-// The lines of frames of other origins.
 const foreign = [];
 let depthOfForeign = 0;
 let characters = 0;
@@ -90,14 +89,14 @@ const optionsOf = (element, depth) => {
   if (options.length > MOST_OPTIONS) emit(depth, `… ${options.length - MOST_OPTIONS} more options`);
 };
 
-// True for an element without a role that reacts to taps.
+// It has no role.
 const isTouchable = (element, style) => {
   if (hasAttribute(element, 'onclick') || /^\s*\d/.test(attributeOf(element, 'tabindex') ?? '')) return true;
   const around = parentElementOf(element);
   return style.cursor === 'pointer' && Boolean(around) && getComputedStyle(around).cursor !== 'pointer';
 };
 
-// Link targets of the shown elements.
+// Of the shown elements.
 const MOST_LINKS = 500;
 const LONGEST_LINK = 2_048;
 const links = new Set();
@@ -107,7 +106,7 @@ const noteLink = (element) => {
   if (/^https?:/.test(href)) links.add(clean(href));
 };
 
-// Stack of the traversal, from the body to the current node. Each entry has the remaining children.
+// From the body to the current node. Each entry has the remaining children.
 const inside = [];
 const descend = (children, depth, named, shown, ends, isForeign = false) => {
   inside.push({ children, depth, named, shown, ends, isForeign });

@@ -1,6 +1,4 @@
-// Elements that a target matches.
-
-// Refs that were assigned in this world and document. No element of the page can have this name.
+// Assigned in this world and document. No element of the page can have this name.
 const MEMORY = Symbol.for('kitfleet.refs');
 const refs = () => (globalThis[MEMORY] ??= { given: input.refs ?? 0, ofElement: new WeakMap(), elements: new Map() });
 
@@ -24,8 +22,8 @@ const byRef = (ref, field) => {
   throw new Gone(field, 'is gone: its element is no longer on the page; take another snapshot');
 };
 
-// Returns a text in the form in which words are compared: compatibility forms, case, and characters that are not shown do
-// not matter. The steps to upper and to lower case together fold `ß` and `SS`, and the dotless and the dotted i.
+// Compatibility forms, case, and characters that are not shown do not matter. The steps to upper and to lower case together
+// fold `ß` and `SS`, and the dotless and the dotted i.
 //
 // A mark after 30 others is separated from them, because normalization takes quadratic time in the length of such a
 // sequence.
@@ -39,8 +37,7 @@ const fold = (text) => collapse(foldCharacters(text));
 const has = (text, words) => fold(text).includes(words);
 const is = (text, words) => fold(text) === words;
 
-// Returns all elements of the page in document order, including those in open shadow roots and in frames.
-// Roots are nested at most this deep.
+// In document order, including elements in open shadow roots and in frames. Roots are nested at most this deep.
 const DEEPEST_ROOT = 500;
 const everyElement = () => {
   const found = [];
@@ -62,7 +59,7 @@ const isSilenced = (element) => {
   return false;
 };
 
-// Called for each inspected element. Fails at the deadline, because an element that was not inspected could be a match.
+// Fails at the deadline, because an element that was not inspected could be a match.
 const deadline = input.within_ms === undefined ? Infinity : Date.now() + input.within_ms;
 let looks = 0;
 const look = () => {
@@ -93,8 +90,7 @@ const byPlaceholder = (holds) =>
     return placeholder !== null && holds(placeholder.slice(0, 2 * LONGEST_NAME)) && isVisible(element);
   });
 
-// Returns the innermost elements with this text. The text of the page is joined once, so that a page of many megabytes
-// is read once.
+// The text of the page is joined once, so that a page of many megabytes is read once.
 const byText = (words, holds) => {
   if (words === '') return [];
   const pieces = [];
@@ -160,7 +156,6 @@ const outerElement = (node) => {
   return outer;
 };
 
-// Returns the innermost element that contains two nodes.
 const innermost = (one, other) => {
   const elementOf = (node) => (nodeType(node) === 1 ? node : outerElement(node));
   if (one === other) return elementOf(one);
@@ -171,7 +166,7 @@ const innermost = (one, other) => {
   return node;
 };
 
-// Returns the comparison with a caller's words: they are a part of the text, or the whole text in the same case.
+// They are a part of the text, or the whole text in the same case.
 const shownText = (text) => collapse(text.replace(/\p{Default_Ignorable_Code_Point}/gu, ''));
 const comparison = (value, exact) => {
   if (exact) return (text) => shownText(text) === shownText(value);
@@ -182,8 +177,7 @@ const comparison = (value, exact) => {
 // Words without a character that is shown match nothing.
 const byWords = (search, value, exact) => (fold(value) === '' ? [] : search(comparison(value, exact)));
 
-// Returns the visible elements that match a target. An element of a ref may be hidden, and a toggle is visible if its
-// label is.
+// An element of a ref may be hidden, and a toggle is visible if its label is.
 const told = ({ target, field, exact }) => {
   const [[by, value]] = Object.entries(target);
   switch (by) {
@@ -204,7 +198,7 @@ const told = ({ target, field, exact }) => {
   }
 };
 
-// Returns a selector that matches only this element, through shadow roots and frames.
+// Through shadow roots and frames.
 const selectorOf = (element) => {
   const root = rootOf(element);
   const host = root === document ? null : outside(root);

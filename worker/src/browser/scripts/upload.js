@@ -1,5 +1,4 @@
-// Describes the element `input.target` of an upload, and opens its file chooser if `input.opens` is set. A user can reach a
-// file input that is hidden by its label or by a script, so a hidden one is accepted too.
+// A user can reach a file input that is hidden by its label or by a script, so a hidden one is accepted too.
 //
 // The engine counts only the beginning of a command as an action of a user, so nothing is awaited before the click.
 const { target } = input.target;

@@ -1,4 +1,4 @@
-// True when an element of `input.target` is visible. A toggle that a target matches is visible if its label is.
+// A toggle that a target matches is visible if its label is.
 try {
   return candidatesFor(input.target).some(input.target.target === undefined ? isVisible : isPresented);
 } catch (error) {

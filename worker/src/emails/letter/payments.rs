@@ -31,7 +31,6 @@ pub(super) fn paragraphs(attempt: &Attempt) -> Vec<String> {
     }
 }
 
-/// Formats an amount with its currency.
 fn amount(attempt: &Attempt) -> Option<String> {
     let (units, currency) = (attempt.details["amount"].as_u64()?, attempt.details["currency"].as_str()?);
     let code = currency.to_ascii_uppercase();

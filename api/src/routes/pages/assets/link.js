@@ -1,5 +1,4 @@
-// Follows a link from a mail. Only a button uses up the link, never opening the page: mail scanners open every link
-// they find.
+// Follows a link from a mail. Only a button uses up the link: mail scanners open every link they find.
 
 import * as pending from './pending.js';
 import { onArrival, proceed } from './sign-in.js';

@@ -1,4 +1,4 @@
-// Shows the screen of a session's browser and sends the input of a controller. The credential is in the URL fragment: a link, which
+// Shows the screen of a session's browser and sends a controller's input. The credential is in the URL fragment: a link, which
 // yields any number of tickets, or `ticket=` and a ticket that is valid once.
 
 import { ask, Refusal } from './service.js';

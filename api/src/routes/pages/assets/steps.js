@@ -29,7 +29,6 @@ export function onSubmit(id, act) {
     for (const { name, value } of form.querySelectorAll('input[type=password]')) fields[name] = value;
     alone(() => act(fields, event.submitter), form);
   });
-  // The browser's validation messages appear in the page's message area.
   form.addEventListener('invalid', (event) => {
     event.preventDefault();
     const input = event.target;

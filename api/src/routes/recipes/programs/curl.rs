@@ -35,12 +35,11 @@ pub(super) fn write(program: &Program) -> String {
     out
 }
 
-/// A text quoted for the shell.
 fn in_apostrophes(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// The API key is not passed as an argument, because every user of a machine can read the arguments of a process.
+/// Every user of a machine can read the arguments of a process, so the API key is not one of them.
 const HELPERS: &str = r#"
 # json TEXT: prints the text as a JSON string.
 json() {
@@ -100,7 +99,6 @@ download() {
 }
 "#;
 
-/// The part that creates the session.
 const BEGIN: &str = r#"
 created=$(call POST /v1/sessions 'BODY')
 [[ $created =~ \"id\":\"(ses_[0-9a-f-]+)\" ]]

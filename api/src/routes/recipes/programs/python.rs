@@ -111,7 +111,6 @@ def keep(name, content):
 
 "#;
 
-/// The part that creates the session.
 const BEGIN: &str = r#"
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 session = call("POST", "/v1/sessions", BODY)["id"]

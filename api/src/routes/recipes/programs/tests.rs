@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// Texts that try to be executed as code.
+/// They try to be executed as code.
 const HOSTILE: &[&str] = &[
     "'; touch hacked; '",
     "\"; import os; os.system('touch hacked') #",
@@ -109,7 +109,7 @@ fn gesture() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Body as the service receives it, with the variable's name in place of a typed text.
+/// With the variable's name in place of a typed text.
 fn value(json: &Json) -> Value {
     match json {
         Json::Text(text) => (*text).into(),
@@ -122,14 +122,13 @@ fn value(json: &Json) -> Value {
     }
 }
 
-/// Allowed syntax around the bodies of a program's calls.
+/// Around the bodies of a program's calls.
 struct Grammar {
     language: Language,
     comment: &'static str,
-    /// Beginning of a call before its operation, and its allowed endings.
+    /// Before the operation, with the allowed endings.
     begin: &'static str,
     ends: &'static [&'static str],
-    /// Syntax around a typed text.
     typed: (&'static str, &'static str),
 }
 
@@ -157,7 +156,7 @@ const GRAMMARS: [Grammar; 3] = [
     },
 ];
 
-/// Lines of a program that represent its steps: one comment and one call each.
+/// One comment and one call for each step.
 fn lines_of(program: &str, empty: &str) -> Vec<String> {
     let before = empty.lines().rev().find(|line| ["EXIT", "pass", "try {"].iter().any(|end| line.ends_with(end)));
     let before = before.expect("the line before the steps");
@@ -167,7 +166,7 @@ fn lines_of(program: &str, empty: &str) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// Contract: recipes 15. Each step is one line of data in the syntax of the language, below a comment of one line.
+/// Contract: recipes 15. Each step is one line of data below a comment of one line.
 fn assert_data_only(grammar: &Grammar, label: &str, steps: &[Step]) {
     let program = grammar.language.write(label, steps, "https://api.example.com/");
     let lines = lines_of(&program, &grammar.language.write("", &[], "https://api.example.com/"));
@@ -235,7 +234,7 @@ proptest! {
     }
 }
 
-/// Contract: recipes 14, 19. Pages are named by their position, dialogs are held, and downloads are saved.
+/// Contract: recipes 14, 19.
 #[test]
 fn programs_have_steps_of_pages_dialogs_and_downloads() {
     let page = |position| Page { position, description: "page \"A\"".to_owned() };
@@ -283,7 +282,7 @@ fn programs_have_steps_of_pages_dialogs_and_downloads() {
     }
 }
 
-/// Contract: limits 5. Ten times the allowed number of steps, all into fields of one name, take about ten times as long.
+/// Contract: limits 5. Ten times the allowed number of steps take about ten times as long.
 #[test]
 fn writing_a_program_takes_time_that_is_linear_in_the_steps() {
     let time = |steps: usize| {

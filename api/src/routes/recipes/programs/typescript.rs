@@ -73,7 +73,6 @@ const call = async (method = "", path = "", body = {}) => {
 };
 "#;
 
-/// The part that creates the session.
 const BEGIN: &str = r#"
 const session = (await call("POST", "/v1/sessions", BODY)).id;
 
