@@ -77,6 +77,8 @@ pub struct Webkit {
     pub(super) touched: (f64, f64),
     /// Element of the last interaction, if that was a tap.
     pub(super) tapped: Option<Element>,
+    /// Time at which the last touch ended.
+    pub(super) touched_at: Option<tokio::time::Instant>,
     /// True when the page has received input of the current interaction.
     pub(super) delivered: bool,
     /// Options of a menu that has not the option of the current interaction.
@@ -160,6 +162,7 @@ impl Webkit {
             exception: None,
             touched: (0.0, 0.0),
             tapped: None,
+            touched_at: None,
             delivered: false,
             options: None,
             refs: 0,
