@@ -64,6 +64,18 @@ async fn taps_can_be_double_and_long() {
     .await;
     assert_eq!(said.matches("click:touch").count(), 2, "{said}");
     assert!(!said.contains('!'), "{said}");
+    // A tap just before, at the same or another place, is not counted.
+    let page_of_two = format!(
+        "<button id=a style='width:100px;height:50px'>A</button><button id=b style='width:100px;height:50px'>B</button>{SAY}
+         <script>b.addEventListener('click', (event) => say(event.detail))</script>"
+    );
+    for (first, said) in [("#a", "1 2 3"), ("#b", "1 1 2 3")] {
+        scene.show(&page_of_two).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        scene.gesture(json!({"kind": "tap", "selector": first})).await;
+        scene.gesture(json!({"kind": "tap", "selector": "#b", "count": 3})).await;
+        scene.assert_said(said, &page_of_two).await;
+    }
     scene.show(&page).await;
     scene.gesture(json!({"kind": "tap", "selector": "#b", "hold_ms": 900})).await;
     eventually(Duration::from_secs(5), "a context menu", async || {

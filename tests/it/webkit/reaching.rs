@@ -195,3 +195,84 @@ async fn tap_fires_the_events_of_a_phone() {
     scene.assert_logged(events, page).await;
     scene.app.stop().await;
 }
+
+/// Contract: operations 10. A page that takes long to handle a touch still receives a click, and no long press.
+#[tokio::test]
+async fn tap_on_a_slow_page_is_a_click() {
+    let scene = Scene::start().await;
+    for slow in ["pointerdown", "touchstart", "pointerup", "touchend", "mousedown"] {
+        let page = format!(
+            "<button id=b style='width:100px;height:60px'>B</button><script>
+             b.addEventListener('{slow}', () => {{ const end = performance.now() + 900; while (performance.now() < end); }});
+             for (const type of ['mousedown', 'click', 'contextmenu']) b.addEventListener(type, (event) => say(type + event.button))</script>"
+        );
+        scene.show_logging(&page).await;
+        scene.act(json!({"kind": "tap", "selector": "#b"})).await.expect(200);
+        scene.assert_logged("mousedown0 click0", &page).await;
+    }
+    scene.app.stop().await;
+}
+
+/// Contract: operations 10. A touch that covers its element, or removes the element, does not click what is there then.
+#[tokio::test]
+async fn tap_does_not_click_what_the_touch_has_uncovered() {
+    let scene = Scene::start().await;
+    let layer = "position:absolute;left:0;top:0;width:200px;height:100px";
+    let under = format!("<div id=c style='{layer}' onclick=say('c')>C</div>");
+    let button = format!("<button id=b style='{layer}' onclick=say('b')>B</button>");
+    for (shown, logged, page) in [
+        ("b.before(c); b.remove()", "touched", format!("{under}{button}")),
+        ("b.style.display = 'none'", "touched", format!("{under}{button}")),
+        ("c.style.zIndex = 1", "touched", format!("{under}{button}")),
+        // Both are in an element that handles the click.
+        ("c.style.zIndex = 1", "touched c d", format!("<div onclick=say('d')>{under}{button}</div>")),
+        ("b.innerHTML = '<i>new</i>'", "touched b", button.replace('B', "<i>B</i>")),
+    ] {
+        for event in ["pointerdown", "touchstart", "touchend"] {
+            let page =
+                format!("{page}<script>b.addEventListener('{event}', () => {{ say('touched'); {shown} }})</script>");
+            scene.show_logging(&page).await;
+            assert_eq!(scene.try_to(json!({"kind": "tap", "selector": "#b"})).await["ok"], true, "{page}");
+            scene.assert_logged(logged, &page).await;
+        }
+    }
+    scene.app.stop().await;
+}
+
+/// Contract: operations 10. A page that prevents the default action of a touch receives no mouse events and no click.
+#[tokio::test]
+async fn prevented_touch_is_no_click() {
+    let scene = Scene::start().await;
+    for event in ["touchstart", "touchend"] {
+        let page = format!(
+            "<button id=b style='width:100px;height:60px'>B</button><script>
+             for (const type of ['touchend', 'mousedown', 'focus', 'mouseup', 'click']) b.addEventListener(type, () => say(type));
+             b.addEventListener('{event}', (event) => event.preventDefault())</script>"
+        );
+        scene.show_logging(&page).await;
+        assert_eq!(scene.try_to(json!({"kind": "tap", "selector": "#b"})).await["ok"], true, "{page}");
+        // A click of the first tap would come before the second tap.
+        scene.act(json!({"kind": "tap", "selector": "#b"})).await.expect(200);
+        scene.assert_logged("touchend touchend", &page).await;
+    }
+    scene.app.stop().await;
+}
+
+/// Contract: operations 10, 13. A touch without a click does not keep a key or a mouse from clicking another element.
+#[tokio::test]
+async fn touch_without_a_click_affects_no_later_click() {
+    let scene = Scene::start().await;
+    let page = "<button id=k onclick=say('k')>K</button><p><button id=b>B</button><p><label id=l>L <input type=checkbox onclick=say('box')></label>
+      <script>b.addEventListener('touchend', (event) => { event.preventDefault(); say('touched'); k.focus(); })</script>";
+    scene.show_logging(page).await;
+    scene.act(json!({"kind": "tap", "selector": "#b"})).await.expect(200);
+    scene.act(json!({"kind": "press", "key": "Enter"})).await.expect(200);
+    scene.assert_logged("touched k", page).await;
+    scene.act(json!({"kind": "tap", "selector": "#b"})).await.expect(200);
+    let path = json!([{"x": 5, "y": 5}, {"x": 6, "y": 5}]);
+    scene.act(json!({"kind": "drag", "selector": "#k", "path": path, "pointer": "mouse"})).await.expect(200);
+    scene.assert_logged("touched k touched k", page).await;
+    scene.act(json!({"kind": "tap", "selector": "#l"})).await.expect(200);
+    scene.assert_logged("touched k touched k box", page).await;
+    scene.app.stop().await;
+}

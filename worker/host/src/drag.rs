@@ -141,6 +141,7 @@ async fn with_finger(
     let reports = &page.acknowledgements;
     let (arrivals, touches) = (touch::arrivals(reports), reports.touches.get());
     let (draggables, undraggables) = (reports.draggables.get(), reports.undraggables.get());
+    touch::expect_long_press(false);
     pointer::accompany(page, touch::FINGER, TouchPhase::Begin, first).await?;
     touch::send_touch(page, touch::FINGER, TouchPhase::Begin, first)?;
     acknowledgement::wait(page, touch::arrivals, arrivals + 1).await;

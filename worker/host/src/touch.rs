@@ -15,6 +15,12 @@ use crate::{choosers, failure, pointer, submissions};
 /// In CSS pixels from the first contact. A touch that moves farther is not a tap.
 const SLACK: f64 = 8.0;
 
+/// Time that a finger rests for a long press.
+const LONG_PRESS: Duration = Duration::from_millis(500);
+
+/// The same time for a touch that is no long press, however long the page takes to handle it.
+const NO_LONG_PRESS: Duration = Duration::from_secs(600);
+
 /// Finger that operations use.
 pub const FINGER: usize = 1;
 
@@ -26,6 +32,7 @@ pub async fn inject(page: &Rc<Page>, steps: &[TouchStep], aimed: bool) -> Result
     let (touches, refusals, ends) = (reports.touches.get(), reports.refusals.get(), ends(reports));
     let (arrivals, misses, strays) = (arrivals(reports), reports.misses.get(), reports.strays.get());
     let documents = page.scripts.documents();
+    expect_long_press(is_tap(steps) && duration(steps) >= LONG_PRESS);
     let mut due = Instant::now();
     for (number, step) in steps.iter().enumerate() {
         due += Duration::from_millis(step.after_ms);
@@ -65,10 +72,24 @@ fn is_tap(steps: &[TouchStep]) -> bool {
     steps.iter().all(|step| (step.x - first.x).hypot(step.y - first.y) <= SLACK)
 }
 
+fn duration(steps: &[TouchStep]) -> Duration {
+    Duration::from_millis(steps.iter().map(|step| step.after_ms).sum())
+}
+
+/// Tells the gesture recognizer whether the next touch may be a long press. It measures a touch by the times at which the
+/// events arrive. Those of a tap can be far apart, because the finger is lifted only after the page has received it.
+pub fn expect_long_press(expected: bool) {
+    let time = if expected { LONG_PRESS } else { NO_LONG_PRESS };
+    if let Some(settings) = gtk::Settings::default() {
+        settings.set_gtk_long_press_time(u32::try_from(time.as_millis()).unwrap_or(u32::MAX));
+    }
+}
+
 /// Does not wait for the page.
 pub fn send(page: &Rc<Page>, finger: usize, phase: TouchPhase, at: (f64, f64)) -> Result<(), HostError> {
     if phase == TouchPhase::Begin {
         choosers::close(&page.browser);
+        expect_long_press(true);
     }
     pointer::accompany_at_once(page, finger, phase, at)?;
     send_touch(page, finger, phase, at)

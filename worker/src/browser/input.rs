@@ -30,6 +30,9 @@ const SCROLL_EVERY: u32 = 10;
 /// As a screen reports movements.
 const MOVE_MS: u64 = 16;
 
+/// Time after a touch within which GTK may count the next tap as a part of it. GTK's own limit is 400 ms.
+const DOUBLE_TAP: Duration = Duration::from_millis(450);
+
 /// Part of an element that a swipe without a distance moves over.
 const SWIPED_PART: f64 = 0.6;
 
@@ -137,12 +140,14 @@ impl Webkit {
         match &interact.action {
             Action::Tap { element: Some(element), at, count, hold_ms } => {
                 let hold_ms = hold_ms.unwrap_or_else(|| self.pace.hold_ms());
+                self.await_single_taps(*count).await;
                 self.tap_with(PageQuery::written(element, &element.field("action")), *at, hold_ms).await?;
                 self.tap_again(count.saturating_sub(1), hold_ms).await?;
             }
             Action::Tap { element: None, at, count, hold_ms } => {
                 let hold_ms = hold_ms.unwrap_or_else(|| self.pace.hold_ms());
                 let at = self.within_viewport(at.unwrap_or_default(), "action.at")?;
+                self.await_single_taps(*count).await;
                 self.touch(at, false, hold_ms).await?;
                 self.tap_again(count.saturating_sub(1), hold_ms).await?;
             }
@@ -290,6 +295,16 @@ impl Webkit {
         Ok(())
     }
 
+    /// Waits before a multiple tap until it is separate from the last touch. Otherwise GTK counts a tap at the same place as its
+    /// continuation, and counts only from the second tap at another place.
+    async fn await_single_taps(&self, count: u8) {
+        if count > 1
+            && let Some(last) = self.touched_at
+        {
+            tokio::time::sleep_until(last + DOUBLE_TAP).await;
+        }
+    }
+
     async fn tap_again(&mut self, times: u8, hold_ms: u64) -> Result<(), OperationEnd> {
         for _ in 0..times {
             self.touch(self.touched, false, hold_ms).await?;
@@ -401,6 +416,7 @@ impl Webkit {
         steps.extend(moves.map(|(at, after_ms)| step(TouchPhase::Update, at, after_ms)));
         steps.push(step(TouchPhase::End, last, MOVE_MS));
         self.host.call::<TouchOutcome>(HostCommand::Touch { steps, aimed: false }).await?;
+        self.touched_at = Some(TokioInstant::now());
         Ok(())
     }
 
@@ -417,6 +433,7 @@ impl Webkit {
         course.extend(course_of(points, duration_ms).into_iter().map(|(at, after_ms)| point(at, after_ms)));
         let has_finger = pointer == PointerKind::Touch;
         let outcome: DragOutcome = self.host.call(HostCommand::Drag { has_finger, points: course }).await?;
+        self.touched_at = Some(TokioInstant::now());
         if outcome == DragOutcome::Unfinished {
             self.obstacle = "the page has not ended the drag";
             // The operation ends at its time limit.
@@ -541,6 +558,7 @@ impl Webkit {
         let land = TouchStep { phase: TouchPhase::Begin, x, y, after_ms: 0 };
         let lift = TouchStep { phase: TouchPhase::End, x, y, after_ms: hold_ms };
         let outcome = self.host.call(HostCommand::Touch { steps: vec![land, lift], aimed }).await?;
+        self.touched_at = Some(TokioInstant::now());
         match outcome {
             TouchOutcome::Missed => self.hindered(Obstacle::Moving, "the element has moved away from the tap"),
             TouchOutcome::Done => self.delivered = true,

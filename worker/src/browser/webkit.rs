@@ -75,6 +75,7 @@ pub struct Webkit {
     pub(super) touched: (f64, f64),
     /// Element of the last interaction, if that was a tap.
     pub(super) tapped: Option<Element>,
+    pub(super) touched_at: Option<tokio::time::Instant>,
     /// The page has received input of the current interaction.
     pub(super) delivered: bool,
     /// Of a menu that lacks the option of the current interaction.
@@ -148,6 +149,7 @@ impl Webkit {
             exception: None,
             touched: (0.0, 0.0),
             tapped: None,
+            touched_at: None,
             delivered: false,
             options: None,
             refs: 0,
