@@ -79,6 +79,7 @@ async fn script_is_repeated_until_it_returns_something_truthy() {
         .met(function("return await new Promise((done) => setTimeout(() => done(window.ready), 50)) // the end"))
         .await;
     scene.met(function("return ++runs > 3")).await;
+    scene.met(function("return await new Promise((done) => setTimeout(() => done(true), 3_000))")).await;
     for truthy in
         ["return {}", "return 'x'", "return document.body", "return () => {}", "return 1n", "return [args.length]"]
     {
