@@ -120,12 +120,18 @@ async fn held_question_before_leaving_decides_whether_the_page_stays() {
     for accept in [false, true] {
         scene.show(STAYS).await;
         scene.act(json!({"kind": "tap", "selector": "#touch"})).await.expect(200);
+        let before = scene.state().await["url"].clone();
         let left = scene.visit("/list").await.body;
         assert_eq!((&left["status"], &left["dialog"]["type"]), (&Value::Null, &json!("beforeunload")));
         scene.answer(json!({"accept": accept})).await;
         if accept {
             scene.wait(json!({"kind": "selector", "selector": "#price"})).await.expect(200);
         } else {
+            let state = scene.state().await;
+            assert_eq!((&state["title"], &state["url"]), (&json!("Stays"), &before));
+            let reloaded = scene.act(json!({"kind": "reload"})).await.expect(200).body;
+            assert_eq!((&reloaded["url"], &reloaded["dialog"]["type"]), (&before, &json!("beforeunload")));
+            scene.answer(json!({"accept": true})).await;
             assert_eq!(scene.state().await["title"], "Stays");
             scene.operate("pages", json!({})).await.expect(201);
         }

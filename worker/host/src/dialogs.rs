@@ -141,8 +141,9 @@ pub fn answer(browser: &Rc<Browser>, accept: bool, text: Option<&str>) -> bool {
     dialog.close();
     if description.kind == DialogKind::BeforeUnload && !accept {
         page.navigation.stay();
-        // WebKit would still report the address to which the load was to lead.
         page.view.stop_loading();
+        // WebKit still reports the address of a load that a command has begun.
+        page.has_stayed.set(true);
     }
     browser.dialogs.note(description, accept);
     browser.live.asks_anew();

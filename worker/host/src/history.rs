@@ -30,7 +30,7 @@ pub async fn go(page: &Rc<Page>, direction: Direction) -> Result<Navigated, Host
 
 /// Waits until the page has loaded.
 pub async fn reload(page: &Rc<Page>) -> Result<Navigated, HostError> {
-    let address = page.view.uri().filter(|_| page.navigation.has_begun());
+    let address = page.address().filter(|_| page.navigation.has_begun());
     let target = address.and_then(|address| Url::parse(&address).ok()).ok_or(HostError::Nowhere)?;
     navigation::revisit(page, target, LoadTrigger::Reload).await
 }

@@ -76,6 +76,8 @@ pub struct Page {
     is_closed: Cell<bool>,
     /// Its process has ended. It is loaded again when the page becomes active.
     lost: RefCell<Option<String>>,
+    /// True while WebKit reports the address of a load that was refused when the page asked whether it may be left.
+    pub has_stayed: Cell<bool>,
     waiting: RefCell<Vec<oneshot::Sender<()>>>,
 }
 
@@ -145,6 +147,7 @@ impl Page {
             drags: Drags::default(),
             is_closed: Cell::new(false),
             lost: RefCell::default(),
+            has_stayed: Cell::new(false),
             waiting: RefCell::default(),
         });
         page.listen();
@@ -204,8 +207,18 @@ impl Page {
     /// Returns whether it was truncated.
     pub fn uri(&self) -> (String, bool) {
         let (most, _) = self.browser.lengths.get();
+        cut(self.address().unwrap_or_default(), most)
+    }
+
+    pub fn address(&self) -> Option<String> {
         let lost = self.lost.borrow().clone();
-        cut(lost.or_else(|| self.view.uri().map(String::from)).unwrap_or_default(), most)
+        let kept = || self.has_stayed.get().then(|| self.address_in_history()).flatten();
+        lost.or_else(kept).or_else(|| self.view.uri().map(String::from))
+    }
+
+    fn address_in_history(&self) -> Option<String> {
+        let item = self.view.back_forward_list()?.current_item()?;
+        item.uri().map(String::from)
     }
 
     pub fn short_uri(&self, uri: String) -> String {
@@ -336,8 +349,7 @@ impl Page {
             }
             page.scripts.abandon();
             if !page.is_active() {
-                let item = page.view.back_forward_list().and_then(|list| list.current_item());
-                page.lost.replace(item.and_then(|item| item.uri()).map(String::from));
+                page.lost.replace(page.address_in_history());
             } else if !is_commanded {
                 page.browser.end(&format!("{reason:?}"));
             }
