@@ -82,6 +82,15 @@ async fn taps_can_be_double_and_long() {
         scene.text("#o").await.as_str().is_some_and(|said| said.contains("contextmenu")).then_some(())
     })
     .await;
+    // The next tap has all of its events.
+    let before = scene.text("#o").await.as_str().map_or(0, str::len);
+    scene.gesture(json!({"kind": "tap", "selector": "#b"})).await;
+    eventually(Duration::from_secs(5), "a tap after a long press", async || {
+        let said = scene.text("#o").await;
+        let tap = said.as_str().and_then(|said| said.get(before..)).unwrap_or_default().to_owned();
+        (tap.contains("pointerdown:touch") && tap.contains("click:touch")).then_some(())
+    })
+    .await;
     for (member, value) in [("count", 0), ("count", 4), ("hold_ms", 5_001)] {
         scene.act(json!({"kind": "tap", "selector": "#b", member: value})).await.invalid(&format!("action.{member}"));
     }

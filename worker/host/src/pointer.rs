@@ -8,7 +8,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use glib::translate::{ToGlibPtr, ToGlibPtrMut};
 use gtk::prelude::*;
@@ -30,6 +30,8 @@ pub const UNSEEN: f64 = 3.0 * MARK;
 /// WebKit computes the place of its own events from the window's place.
 const BESIDE: f64 = crate::browser::BESIDE as f64;
 
+/// Time from which a touch can be a long press. GTK's takes 500 ms, and the page may be late.
+const LONG_PRESS: Duration = Duration::from_millis(400);
 /// In CSS pixels.
 pub type Point = (f64, f64);
 
@@ -39,11 +41,18 @@ const AWAY: Point = (-1.0, -1.0);
 #[derive(Default)]
 pub struct Pointer {
     finger: Cell<Option<usize>>,
+    /// Time at which that finger touched the screen.
+    began: Cell<Option<Instant>>,
+    /// True when the last finger may have been a long press, after which WebKit considers a button pressed.
+    is_stuck: Cell<bool>,
 }
 
 /// Waits until the page has handled the events, because WebKit does not keep the order of mouse and touch events. Other fingers
 /// than the first have no mouse.
 pub async fn accompany(page: &Rc<Page>, finger: usize, phase: TouchPhase, at: Point) -> Result<(), HostError> {
+    if phase == TouchPhase::Begin {
+        release_menu_button(page, at).await?;
+    }
     for &(send, is_reported) in events(page, finger, phase) {
         if page.is_closed() {
             break;
@@ -59,9 +68,20 @@ pub async fn accompany(page: &Rc<Page>, finger: usize, phase: TouchPhase, at: Po
 
 /// Does not wait.
 pub fn accompany_at_once(page: &Rc<Page>, finger: usize, phase: TouchPhase, at: Point) -> Result<(), HostError> {
+    if phase == TouchPhase::Begin && page.pointer.is_stuck.take() {
+        send_button(page, gdk::EventType::ButtonRelease, at, UNSEEN)?;
+    }
     events(page, finger, phase).iter().try_for_each(|(send, _)| send.deliver(page, at))
 }
 
+/// Releases the button that WebKit presses after a long press, to open a menu, and never releases. While a button is
+/// pressed, another one has no `pointerdown`.
+async fn release_menu_button(page: &Rc<Page>, at: Point) -> Result<(), HostError> {
+    if page.pointer.is_stuck.take() && !page.is_closed() {
+        deliver_button(page, gdk::EventType::ButtonRelease, at, UNSEEN).await?;
+    }
+    Ok(())
+}
 /// Pages see the events as those of a mouse.
 pub async fn inject(page: &Rc<Page>, steps: &[MouseStep]) -> Result<(), HostError> {
     for step in steps {
@@ -101,6 +121,7 @@ fn events(page: &Page, finger: usize, phase: TouchPhase) -> &'static [(Companion
     let accompanied = &page.pointer.finger;
     if phase == TouchPhase::Begin && accompanied.get().is_none() {
         accompanied.set(Some(finger));
+        page.pointer.began.set(Some(Instant::now()));
         return &[(Companion::Move { pressed: false }, false), (Companion::Press, true)];
     }
     if accompanied.get() != Some(finger) {
@@ -110,6 +131,9 @@ fn events(page: &Page, finger: usize, phase: TouchPhase) -> &'static [(Companion
         return &[(Companion::Move { pressed: true }, false)];
     }
     accompanied.set(None);
+    if page.pointer.began.take().is_some_and(|began| began.elapsed() >= LONG_PRESS) {
+        page.pointer.is_stuck.set(true);
+    }
     &[(Companion::Release, true), (Companion::Leave, true)]
 }
 
@@ -145,6 +169,13 @@ pub async fn press(page: &Rc<Page>, kind: gdk::EventType, at: Point, mark: f64) 
         // The page has closed itself. It has received what came before.
         return Ok(());
     }
+    if kind == gdk::EventType::ButtonPress {
+        release_menu_button(page, at).await?;
+    }
+    deliver_button(page, kind, at, mark).await
+}
+
+async fn deliver_button(page: &Rc<Page>, kind: gdk::EventType, at: Point, mark: f64) -> Result<(), HostError> {
     let reports = page.acknowledgements.pointers.get();
     send_button(page, kind, at, mark)?;
     acknowledgement::wait(page, |come| come.pointers.get(), reports + 1).await;
