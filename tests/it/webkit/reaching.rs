@@ -113,13 +113,16 @@ async fn tap_that_cannot_reach_its_element_names_the_reason() {
     ] {
         scene.show_logging(&page).await;
         let tapped = scene.try_to(json!({"kind": "tap", "selector": "#b"})).await;
-        assert_eq!(
-            (&tapped["ok"], &tapped["reason"], &tapped["delivered"]),
-            (&json!(false), &json!(reason), &json!(false)),
-            "{page}"
-        );
+        assert_eq!((&tapped["ok"], &tapped["reason"]), (&json!(false), &json!(reason)), "{page}");
+        // A finger can reach a place that the moving element has left.
+        assert!(reason == "moving" || tapped["delivered"] == false, "{page}: {tapped}");
         assert_eq!(scene.text("#log").await, "", "{page}");
     }
+    // The page has received the finger, although the element has gone before its click.
+    scene.show_logging("<button id=b onpointerdown=say('down'),this.remove() onclick=say('b')>B</button>").await;
+    let tapped = scene.try_to(json!({"kind": "tap", "selector": "#b"})).await;
+    assert_eq!((&tapped["ok"], &tapped["delivered"]), (&json!(false), &json!(true)), "{tapped}");
+    assert_eq!(scene.text("#log").await, "down");
     scene.show_logging("<select id=s><option>x</select>").await;
     let chosen = scene.try_to(json!({"kind": "select", "selector": "#s", "option": "y"})).await;
     assert_eq!((&chosen["ok"], &chosen["reason"]), (&json!(false), &json!("no_option")));

@@ -32,6 +32,7 @@ const BESIDE: f64 = crate::browser::BESIDE as f64;
 
 /// Time from which a touch can be a long press. GTK's takes 500 ms, and the page may be late.
 const LONG_PRESS: Duration = Duration::from_millis(400);
+
 /// In CSS pixels.
 pub type Point = (f64, f64);
 
@@ -82,6 +83,7 @@ async fn release_menu_button(page: &Rc<Page>, at: Point) -> Result<(), HostError
     }
     Ok(())
 }
+
 /// Pages see the events as those of a mouse.
 pub async fn inject(page: &Rc<Page>, steps: &[MouseStep]) -> Result<(), HostError> {
     for step in steps {

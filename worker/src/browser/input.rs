@@ -557,11 +557,12 @@ impl Webkit {
         self.obstacle = "the page does not react to the tap";
         let land = TouchStep { phase: TouchPhase::Begin, x, y, after_ms: 0 };
         let lift = TouchStep { phase: TouchPhase::End, x, y, after_ms: hold_ms };
+        // A touch that misses the element has reached the page, which received everything but the click.
+        self.delivered = true;
         let outcome = self.host.call(HostCommand::Touch { steps: vec![land, lift], aimed }).await?;
         self.touched_at = Some(TokioInstant::now());
-        match outcome {
-            TouchOutcome::Missed => self.hindered(Obstacle::Moving, "the element has moved away from the tap"),
-            TouchOutcome::Done => self.delivered = true,
+        if outcome == TouchOutcome::Missed {
+            self.hindered(Obstacle::Moving, "the element has moved away from the tap");
         }
         Ok(outcome == TouchOutcome::Done)
     }
