@@ -145,6 +145,23 @@ async fn fill_replaces_the_content_of_a_field() {
         fill("x").await.invalid("action.selector");
     }
     fill(&"x".repeat(10_001)).await.invalid("action.value");
+
+    // What the field does not take, or the page prevents, is a 400, and the field keeps its value.
+    for (page, value) in [
+        ("<input id=i type=number value=3>", "many"),
+        ("<input id=i type=range min=0 max=10 step=2 value=4>", "11"),
+        ("<input id=i type=range min=0 max=10 step=2 value=4>", "3"),
+        ("<input id=i value=old onbeforeinput='return false'>", "new"),
+    ] {
+        scene.show_field(page).await;
+        let shown = async || scene.evaluate("return i.value").await.expect(200).body["value"].clone();
+        let before = shown().await;
+        fill(value).await.invalid("action.value");
+        assert_eq!(shown().await, before, "{page}");
+    }
+    // A page can change what it has received.
+    scene.show_field("<input id=i oninput='this.value = \"\"'>").await;
+    fill("new").await.expect(200);
     scene.assert_ready().await;
     scene.app.stop().await;
 }

@@ -5,6 +5,7 @@ if (!element) return { state: 'absent' };
 if (!isVisible(element)) return { state: 'hidden' };
 if (isDisabled(element) || element.readOnly) return { state: 'locked' };
 
+const isText = tagOf(element) === 'input' || tagOf(element) === 'textarea';
 if (isPicked(element)) {
   const form = PICKED[element.type];
   const refuse = () => {
@@ -20,9 +21,26 @@ if (isPicked(element)) {
     element.value = before;
     refuse();
   }
+  if (element.type === 'range' && Number(element.value) !== Number(input.value)) {
+    const nearest = element.value;
+    element.value = before;
+    throw new Refusal(input.field, `must be a value that the range takes: the nearest is ${nearest}`);
+  }
   element.dispatchEvent(new Event('input', { bubbles: true, composed: true }));
+} else if (isText) {
+  const before = element[Symbol.for('kitfleet.before')];
+  if (element.type === 'number' && element.validity.badInput) {
+    // The field shows the text, but its value is empty.
+    element.value = before ?? '';
+    throw new Refusal(input.field, 'must be a number');
+  }
+  // A page that cancels `beforeinput` keeps the field as it was.
+  const isKept = element.value === before && element.value !== input.value;
+  if (isKept && !element[Symbol.for('kitfleet.changed')]) {
+    throw new Refusal(input.field, 'was not inserted, because the page has prevented it');
+  }
 }
-if (tagOf(element) === 'input' || tagOf(element) === 'textarea') {
+if (isText) {
   element.dispatchEvent(new Event('change', { bubbles: true }));
 }
 return { state: 'done' };

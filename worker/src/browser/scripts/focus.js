@@ -22,7 +22,11 @@ if (!hasFocus(element)) {
 }
 element[Symbol.for('kitfleet.entered')] = true;
 if (input.replace) {
-  if (isField) element.select();
+  if (isField) {
+    element[Symbol.for('kitfleet.before')] = element.value;
+    element[Symbol.for('kitfleet.changed')] = false;
+    element.select();
+  }
   else if (tagOf(element) !== 'select') selection().selectAllChildren(element);
 }
 return true;
