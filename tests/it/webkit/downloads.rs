@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use reqwest::{Method, Url};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 use crate::support::eventually;
 use crate::webkit::Scene;
@@ -141,6 +143,35 @@ async fn download_without_an_end_does_not_harm_the_session() {
     let download = scene.downloads().await.pop().expect("a download");
     assert_eq!((&download["id"], &download["status"]), (&waited["download"]["id"], &json!("in_progress")));
     scene.visit("/").await;
+    scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Contract: files 9. A file that is shorter than announced, because the connection has ended, is not complete.
+#[tokio::test]
+async fn download_with_a_lost_connection_fails() {
+    let scene = Scene::start().await;
+    for version in ["1.0", "1.1"] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let server = tokio::spawn(async move {
+            while let Ok((mut connection, _)) = listener.accept().await {
+                let mut request = [0; 4_096];
+                let _ = connection.read(&mut request).await;
+                let head = format!(
+                    "HTTP/{version} 200 OK\r\nContent-Type: application/zip\r\nContent-Disposition: attachment\r\n\
+                     Content-Length: 4096\r\n\r\n"
+                );
+                let _ = connection.write_all(&[head.as_bytes(), &[b'x'; 1_024][..]].concat()).await;
+                let _ = connection.shutdown().await;
+            }
+        });
+        scene.client.navigate(&scene.session, &format!("http://{address}/")).await;
+        let download = scene.ended_download().await;
+        assert_eq!((&download["status"], &download["error"]), (&json!("failed"), &json!("network")), "{download}");
+        server.abort();
+    }
+    assert_eq!(scene.downloads().await.len(), 2);
     scene.assert_ready().await;
     scene.app.stop().await;
 }

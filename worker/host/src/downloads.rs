@@ -145,9 +145,9 @@ fn begin(browser: &Rc<Browser>, download: &Download) {
         }
     });
     let weak = Rc::downgrade(browser);
-    download.connect_finished(move |_| {
+    download.connect_finished(move |download| {
         if let Some(browser) = weak.upgrade() {
-            finish(&browser, id);
+            finish(&browser, id, announced_length(download));
         }
     });
 }
@@ -185,14 +185,27 @@ fn fail(browser: &Browser, download: &Download, id: u32, error: DownloadError) {
     }
 }
 
-/// WebKit reports the end after a failure too, and after the last bytes without their number.
-fn finish(browser: &Browser, id: u32) {
+/// Length of the file, if the response has one. The length of an encoded response is not that of its file.
+fn announced_length(download: &Download) -> Option<u64> {
+    let response = download.response()?;
+    let headers = response.http_headers()?;
+    let is_encoded = headers.one("content-encoding").is_some();
+    Some(response.content_length()).filter(|length| *length > 0 && !is_encoded)
+}
+
+/// WebKit reports the end after a failure too, after the last bytes without their number, and when
+/// the server ends the connection too early. A file that is shorter than `announced` is not complete.
+fn finish(browser: &Browser, id: u32, announced: Option<u64>) {
     let file = browser.directory.join(FOLDER).join(id.to_string());
     let size = file.symlink_metadata().ok().filter(fs::Metadata::is_file).map(|metadata| metadata.len());
     let Some(size) = size else {
         browser.downloads.fail(id, DownloadError::Disk);
         return remove_files(browser, id);
     };
+    if announced.is_some_and(|announced| size < announced) {
+        browser.downloads.fail(id, DownloadError::Network);
+        return remove_files(browser, id);
+    }
     if browser.downloads.exceeds(id, size) {
         browser.downloads.fail(id, DownloadError::TooLarge);
         return remove_files(browser, id);
