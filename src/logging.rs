@@ -10,6 +10,9 @@ use tracing_subscriber::{EnvFilter, Layer as _, Registry};
 use crate::config::{Config, Log, LogFormat};
 use crate::traces::TraceExporter;
 
+/// Directive behind each filter. At `debug` this crate logs the hosts that browsers visit, and passwords.
+const QUIET: &str = "fast_socks5=warn";
+
 /// Starts the log of a long-running role, with spans when traces are configured.
 pub fn for_a_role(log: &Log, traces: Option<&TraceExporter>) {
     let format = log.format.unwrap_or(if stderr().is_terminal() { LogFormat::Pretty } else { LogFormat::Json });
@@ -45,5 +48,5 @@ fn start(
     });
     // Both layers share one filter. Filters of single layers fail when a caller such as sqlx asks whether a level is enabled and then
     // logs nothing. The only possible error is a second start.
-    let _ = Registry::default().with(EnvFilter::new(filter)).with(lines).with(spans).try_init();
+    let _ = Registry::default().with(EnvFilter::new(format!("{filter},{QUIET}"))).with(lines).with(spans).try_init();
 }
