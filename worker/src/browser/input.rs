@@ -602,7 +602,9 @@ impl Webkit {
                 }
             }
         }
-        self.fill_value(target, value, "action.value").await
+        // `clear` has no value.
+        let field = if value.is_empty() { target.field() } else { "action.value" };
+        self.fill_value(target, value, field).await
     }
 
     /// Sets the value of a field, if its text was not inserted, and fires the events of a change.
