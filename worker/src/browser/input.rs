@@ -559,7 +559,7 @@ impl Webkit {
         let lift = TouchStep { phase: TouchPhase::End, x, y, after_ms: hold_ms };
         // A touch that misses the element has reached the page, which received everything but the click.
         self.delivered = true;
-        let outcome = self.host.call(HostCommand::Touch { steps: vec![land, lift], aimed }).await?;
+        let outcome: TouchOutcome = self.host.call(HostCommand::Touch { steps: vec![land, lift], aimed }).await?;
         self.touched_at = Some(TokioInstant::now());
         if outcome == TouchOutcome::Missed {
             self.hindered(Obstacle::Moving, "the element has moved away from the tap");
