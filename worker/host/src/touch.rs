@@ -19,7 +19,7 @@ const SLACK: f64 = 8.0;
 const LONG_PRESS: Duration = Duration::from_millis(500);
 
 /// The same time for a touch that is no long press, however long the page takes to handle it.
-const NO_LONG_PRESS: Duration = Duration::from_secs(600);
+const NO_LONG_PRESS: Duration = Duration::from_mins(10);
 
 /// Finger that operations use.
 pub const FINGER: usize = 1;
