@@ -88,7 +88,7 @@ fn asks(method: &Method, path: &str) -> Requirement {
     let segments: Vec<_> = path.split('/').skip(1).collect();
     Requirement::CustomerCredential(match (method.as_str(), &segments[..]) {
         // The state contains cookies and gives control of the session, so team members need the right to control it.
-        ("GET", ["v1", "sessions", _, "state" | "pages" | "live-links"])
+        ("GET", ["v1", "sessions", _, "state" | "cookies" | "pages" | "live-links"])
         | ("POST", ["v1", "sessions", _, "live-tickets"]) => {
             Needs { team: Some(("write:sessions", Admin)), ..needs("read:sessions").or_free_device() }
         }

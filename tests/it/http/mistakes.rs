@@ -59,7 +59,10 @@ async fn every_route_reports_all_errors_of_its_body() {
             assert!(reported.is_superset(&required), "{method} {path}: {reported:?} of {required:?}");
             missing += 1;
         }
-        let names: Vec<_> = schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name).collect();
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        // A list of any values is not wrong.
+        let names: Vec<_> =
+            properties.filter(|(_, member)| member["items"] != json!({})).map(|(name, _)| name).collect();
         let nonsense: Map<_, _> = names.iter().map(|name| ((*name).clone(), json!([[]]))).collect();
         let answer = send(&nonsense.into()).await;
         if names.len() > 1 && answer.status == 400 {

@@ -152,18 +152,19 @@ const BOXLESS: [(&str, &str, bool); 14] = [
 #[tokio::test]
 async fn elements_without_a_box_match_and_are_shown() {
     let scene = Scene::start().await;
-    let waits = async |condition: Value| {
-        let body = json!({"condition": condition, "timeout_ms": 300, "on_timeout": "return"});
-        scene.operate("wait", body).await.expect(200).body["matched"].clone()
+    let waits = async |condition: Value, matches: bool| {
+        let timeout_ms = if matches { 5_000 } else { 300 };
+        let body = json!({"condition": condition, "timeout_ms": timeout_ms, "on_timeout": "return"});
+        assert_eq!(scene.operate("wait", body).await.expect(200).body["matched"], matches, "{condition}");
     };
     for (html, role, is_visible) in BOXLESS {
         scene.show(html).await;
         let target = json!({"role": role, "name": "go"});
         let body = json!({"extractions": [{"name": "it", "target": target, "type": "attribute", "attribute": "id"}]});
         assert_eq!(scene.operate("extract", body).await.expect(200).body["value"]["it"], "it", "{html}");
-        assert_eq!(waits(json!({"kind": "selector", "target": target})).await, true, "{html}");
-        assert_eq!(waits(json!({"kind": "selector_hidden", "target": target})).await, false, "{html}");
-        assert_eq!(waits(json!({"kind": "selector", "selector": "#it"})).await, is_visible, "{html}");
+        waits(json!({"kind": "selector", "target": target}), true).await;
+        waits(json!({"kind": "selector_hidden", "target": target}), false).await;
+        waits(json!({"kind": "selector", "selector": "#it"}), is_visible).await;
         let snapshot = scene.snapshot().await["snapshot"].as_str().expect("text").to_owned();
         let line = snapshot.lines().find(|line| line.trim().starts_with(&format!("{role} \"Go\"")));
         let line = line.unwrap_or_else(|| panic!("{html}: {snapshot}"));

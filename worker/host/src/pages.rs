@@ -192,7 +192,7 @@ impl Page {
         let asked = Box::pin(script::evaluate(self, &question));
         let title = match select(asked, glib::timeout_future(TITLE_WITHIN)).await {
             Either::Left((Ok(title), _)) => title.as_str().map(str::to_owned),
-            _ => self.view.title().map(String::from),
+            _ => self.title_in_engine(),
         };
         let (title, title_was_cut) = cut(title.unwrap_or_default(), most);
         let (uri, uri_was_cut) = self.uri();
@@ -216,6 +216,12 @@ impl Page {
         lost.or_else(kept).or_else(|| self.view.uri().map(String::from))
     }
 
+    /// WebKit has forgotten the title when a load was refused.
+    fn title_in_engine(&self) -> Option<String> {
+        let kept = || self.view.back_forward_list()?.current_item()?.title();
+        self.view.title().or_else(|| self.has_stayed.get().then(kept).flatten()).map(String::from)
+    }
+
     fn address_in_history(&self) -> Option<String> {
         let item = self.view.back_forward_list()?.current_item()?;
         item.uri().map(String::from)
@@ -227,7 +233,7 @@ impl Page {
 
     pub fn title(&self) -> Option<String> {
         let (_, most) = self.browser.lengths.get();
-        let (title, _) = cut(self.view.title().map(String::from).unwrap_or_default(), most);
+        let (title, _) = cut(self.title_in_engine().unwrap_or_default(), most);
         (!title.is_empty()).then_some(title)
     }
 
