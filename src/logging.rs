@@ -48,5 +48,43 @@ fn start(
     });
     // Both layers share one filter. Filters of single layers fail when a caller such as sqlx asks whether a level is enabled and then
     // logs nothing. The only possible error is a second start.
-    let _ = Registry::default().with(EnvFilter::new(format!("{filter},{QUIET}"))).with(lines).with(spans).try_init();
+    let _ = Registry::default().with(with_quiet_crates(filter)).with(lines).with(spans).try_init();
+}
+
+fn with_quiet_crates(filter: &str) -> EnvFilter {
+    EnvFilter::new(format!("{filter},{QUIET}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Seek as _};
+    use std::sync::Mutex;
+
+    use super::*;
+
+    fn written(filter: &str, log: impl FnOnce()) -> String {
+        let mut file = tempfile::tempfile().expect("a file");
+        let writer = Mutex::new(file.try_clone().expect("the same file"));
+        let lines = fmt::layer().with_writer(writer).with_ansi(false);
+        tracing::subscriber::with_default(Registry::default().with(with_quiet_crates(filter)).with(lines), log);
+        file.rewind().expect("the start");
+        let mut text = String::new();
+        file.read_to_string(&mut text).expect("UTF-8");
+        text
+    }
+
+    /// The crate logs through `log`. Its lines pass the filter with the same targets.
+    #[test]
+    fn hosts_that_browsers_visit_are_not_logged_at_debug() {
+        for filter in ["debug", "trace", "info,fast_socks5=debug"] {
+            let text = written(filter, || {
+                tracing::info!("of the service");
+                tracing::debug!(target: "fast_socks5::server", "visited.example");
+                tracing::info!(target: "fast_socks5", "visited.example");
+                tracing::warn!(target: "fast_socks5::server", "a warning");
+            });
+            assert!(!text.contains("visited.example"), "{filter}: {text}");
+            assert!(text.contains("of the service") && text.contains("a warning"), "{filter}: {text}");
+        }
+    }
 }

@@ -185,12 +185,16 @@ pub(super) fn origin(key: &str, file: Option<&Path>, variables: &HashMap<String,
 
 /// Variable that sets `key` or a key below it.
 fn variable_of<'a>(key: &str, variables: &'a HashMap<String, Variable>) -> Option<&'a str> {
-    let name = format!("KITFLEET_{}", key.to_uppercase().replace('.', "__"));
+    let name = variable_name(key);
     let sets = |ours: &str| {
         let ours = ours.to_uppercase();
         ours == name || ours.strip_prefix(&name).is_some_and(|rest| rest.starts_with("__"))
     };
     variables.iter().find(|(ours, _)| sets(ours)).map(|(_, variable)| variable.name.as_str())
+}
+
+fn variable_name(key: &str) -> String {
+    format!("KITFLEET_{}", key.to_uppercase().replace('.', "__"))
 }
 
 pub(super) fn bad_value(
@@ -201,13 +205,39 @@ pub(super) fn bad_value(
     let reason = one_line(error.inner()).0;
     // The crate appends the key and its own name for the environment to some messages.
     let reason = reason.split(" for key `").next().unwrap_or(&reason);
+    let variable = variable_of(&key, variables);
     // A value of the wrong type may be a secret in place of its table, so that the message must not show it.
     let reason = match reason.rsplit_once(", expected ") {
-        Some((found, expected)) if found.starts_with("invalid type") => format!("must be {expected}"),
+        Some((found, expected)) if found.starts_with("invalid type") => {
+            let spelled: fn(&str) -> String = if variable.is_some() { variable_name } else { quoted };
+            wrong_type(&key, expected, spelled)
+        }
         _ => reason.to_owned(),
     };
-    let place = variable_of(&key, variables).map(|name| format!(", environment variable {name}")).unwrap_or_default();
+    let place = variable.map(|name| format!(", environment variable {name}")).unwrap_or_default();
     ConfigError(format!("`{key}`{place}: {reason}"))
+}
+
+/// In the words of the documentation. serde expects the types of Rust.
+fn wrong_type(key: &str, expected: &str, spelled: fn(&str) -> String) -> String {
+    if expected == "a map" || expected.starts_with("struct ") {
+        let example = example_key(key).map(|example| format!(", such as {}", spelled(&example))).unwrap_or_default();
+        return format!("is a section: set its keys{example}");
+    }
+    format!("must be {}", if expected == "a sequence" { "a list" } else { expected })
+}
+
+fn quoted(key: &str) -> String {
+    format!("`{key}`")
+}
+
+/// First key of a section, preferably one that has a default.
+fn example_key(section: &str) -> Option<String> {
+    let defaults = serde_json::to_value(Config::default()).ok()?;
+    let section_value = section.split('.').try_fold(&defaults, |value, name| value.get(name))?;
+    let keys = || section_value.as_object().into_iter().flatten().filter(|(_, value)| !value.is_object());
+    let (name, _) = keys().find(|(_, value)| !value.is_null()).or_else(|| keys().next())?;
+    Some(format!("{section}.{name}"))
 }
 
 /// Names the place of an error (contract: configuration 4). The message of the parser would show the line, which may
@@ -223,4 +253,24 @@ pub(super) fn check_syntax(path: &Path) -> Result<(), ConfigError> {
 
 pub(super) fn one_line(error: &dyn fmt::Display) -> ConfigError {
     ConfigError(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_of_rust_are_reported_in_words_of_the_documentation() {
+        let (in_a_variable, in_a_file): (fn(&str) -> String, fn(&str) -> String) = (variable_name, quoted);
+        for (key, expected, spelled, reason) in [
+            ("log", "struct Log", in_a_variable, "is a section: set its keys, such as KITFLEET_LOG__FILTER"),
+            ("log", "struct Log", in_a_file, "is a section: set its keys, such as `log.filter`"),
+            ("server", "struct Server", in_a_variable, "is a section: set its keys, such as KITFLEET_SERVER__LISTEN"),
+            ("auth.providers", "a map", in_a_file, "is a section: set its keys"),
+            ("server.cors_origins", "a sequence", in_a_file, "must be a list"),
+            ("limits.page_default", "an integer", in_a_variable, "must be an integer"),
+        ] {
+            assert_eq!(wrong_type(key, expected, spelled), reason, "{key}");
+        }
+    }
 }

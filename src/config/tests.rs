@@ -51,6 +51,10 @@ fn every_mistake_is_one_line_that_names_the_key() {
     assert!(mistake("", &[("KITFLEET_SEVER__LISTEN", "x")]).contains("KITFLEET_SEVER__LISTEN"));
     assert!(mistake("", &[("KITFLEET_SERVER__LISTEN", "x")]).contains("`server.listen`"));
     assert!(mistake("", &[("KITFLEET_SERVER", "x")]).contains("`server`"));
+    assert_eq!(
+        mistake("", &[("KITFLEET_LOG", "debug")]),
+        "configuration: `log`, environment variable KITFLEET_LOG: is a section: set its keys, such as KITFLEET_LOG__FILTER"
+    );
     assert!(mistake("[sessions]\nfree_tier_cap = 20", &[]).contains("`sessions.free_tier_cap`"));
     assert!(mistake("[limits]\npage_default = 0", &[]).contains("`limits.page_default`"));
     assert!(mistake("[limits]\nscreenshot_bytes = -1", &[]).contains("`limits.screenshot_bytes`"));

@@ -68,7 +68,7 @@ impl MemberError {
     }
 
     fn other(found: Unexpected<'_>, expected: &dyn Display) -> Self {
-        Self::here(format!("must be {expected}, not {}", described(found)))
+        Self::here(format!("must be {}, not {}", in_json_types(&expected.to_string()), described(found)))
     }
 
     fn none_of(names: &[&str]) -> Self {
@@ -132,6 +132,16 @@ fn unexpected(value: &Value) -> Unexpected<'_> {
     }
 }
 
+/// Types that serde provides or derives expect the types of Rust.
+fn in_json_types(expected: &str) -> &str {
+    match expected {
+        "a map" => "an object",
+        "a sequence" => "an array",
+        _ if expected.starts_with("struct ") => "an object",
+        _ => expected,
+    }
+}
+
 fn described(found: Unexpected<'_>) -> String {
     match found {
         Unexpected::Unit => "null".to_owned(),
@@ -140,8 +150,8 @@ fn described(found: Unexpected<'_>) -> String {
         Unexpected::Signed(number) => format!("integer {number}"),
         Unexpected::Float(number) => format!("floating point {}", Value::from(number)),
         Unexpected::Str(text) => format!("string {text:?}"),
-        Unexpected::Seq => "sequence".to_owned(),
-        Unexpected::Map => "map".to_owned(),
+        Unexpected::Seq => "an array".to_owned(),
+        Unexpected::Map => "an object".to_owned(),
         other => other.to_string(),
     }
 }
@@ -585,10 +595,10 @@ mod tests {
             "at",
             r#"must be a boolean, not string "a `quoted` \"text\"""#,
         );
-        assert_says::<Vec<bool>>(json!({}), "at", "must be an array, not map");
-        assert_says::<Map<String, Value>>(json!([]), "at", "must be an object, not sequence");
+        assert_says::<Vec<bool>>(json!({}), "at", "must be an array, not an object");
+        assert_says::<Map<String, Value>>(json!([]), "at", "must be an object, not an array");
         assert_says::<Shoe>(json!(0.5), "at", "must be an object, not floating point 0.5");
-        assert_says::<Shoe>(json!([45, "red"]), "at", "must be an object, not sequence");
+        assert_says::<Shoe>(json!([45, "red"]), "at", "must be an object, not an array");
         assert_says::<f64>(json!("1"), "at", r#"must be a number, not string "1""#);
         assert_says::<(u8, bool)>(json!([1]), "at", "must be a tuple of size 2, not of length 1");
     }
@@ -639,6 +649,18 @@ mod tests {
 
         assert_says::<Vec<Even>>(json!([2, 3]), "at.1", "missing field `half`");
         assert_says::<Even>(json!("2"), "at", r#"must be a whole number that is not negative, not string "2""#);
+    }
+
+    #[test]
+    fn types_of_rust_are_reported_as_types_of_json() {
+        for (expected, message) in [
+            ("struct Shoe", "must be an object, not integer 5"),
+            ("a map", "must be an object, not integer 5"),
+            ("a sequence", "must be an array, not integer 5"),
+            ("a colour", "must be a colour, not integer 5"),
+        ] {
+            assert_eq!(MemberError::invalid_type(Unexpected::Unsigned(5), &expected).message, message);
+        }
     }
 
     #[test]

@@ -28,6 +28,9 @@ pub fn routes() -> Routes {
 }
 
 /// Capture a screenshot, the DOM or a PDF
+///
+/// Returns a picture or a PDF in base64, and the DOM as text. A result that exceeds its limit is withheld with a 502, and the
+/// session stays ready.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/capture", tag = "Sessions", operation_id = "captureInSession",
     params(IdPath<SessionId>), request_body = CaptureBody,

@@ -30,6 +30,8 @@ pub fn routes() -> Routes {
 }
 
 /// Wait for an element, a text, a script, an address, a response, a load, a download, a new page or a period of time
+///
+/// Returns when the condition is met. A timeout is a 504 and errors the session, unless `on_timeout` is `return`.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/wait", tag = "Sessions", operation_id = "waitInSession",
     params(IdPath<SessionId>), request_body = WaitBody,
