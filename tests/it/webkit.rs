@@ -15,6 +15,7 @@ mod dialogs;
 mod downloads;
 mod dragging;
 mod emulation;
+mod errands;
 mod evaluating;
 mod fields;
 mod forms;

@@ -10,7 +10,7 @@ use crate::webkit::agents::{Agent, assert_reply_contains, step_statuses};
 
 impl Scene {
     /// Waits until the frame has loaded.
-    async fn show_with_foreign_frame(&self, page: &str, inner: &str) {
+    pub async fn show_with_foreign_frame(&self, page: &str, inner: &str) {
         let frame = self.foreign(&format!("{inner}<p id=loaded>loaded</p>"));
         self.show(&format!("{page}<iframe id=f title=Other src=\"{frame}\" width=360 height=300></iframe>")).await;
         self.wait(json!({"kind": "selector", "selector": "#f >>> #loaded"})).await.expect(200);
