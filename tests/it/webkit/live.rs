@@ -169,7 +169,7 @@ async fn hanging_page_stays_visible() {
             }
         }
     };
-    let refused = tokio::time::timeout(Duration::from_secs(20), refused).await.expect("refused");
+    let refused = tokio::time::timeout(Duration::from_secs(45), refused).await.expect("refused");
     assert_eq!(refused, "unresponsive");
     let mut other = Viewer::watch(&scene.app, &scene.client, &scene.session).await;
     other.until("green", |viewer| viewer.shows((80, 100), GREEN).then_some(())).await;
