@@ -261,7 +261,8 @@ mod tests {
 
     #[test]
     fn types_of_rust_are_reported_in_words_of_the_documentation() {
-        let (in_a_variable, in_a_file): (fn(&str) -> String, fn(&str) -> String) = (variable_name, quoted);
+        type Spelling = fn(&str) -> String;
+        let (in_a_variable, in_a_file): (Spelling, Spelling) = (variable_name, quoted);
         for (key, expected, spelled, reason) in [
             ("log", "struct Log", in_a_variable, "is a section: set its keys, such as KITFLEET_LOG__FILTER"),
             ("log", "struct Log", in_a_file, "is a section: set its keys, such as `log.filter`"),

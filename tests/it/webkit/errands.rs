@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::webkit::Scene;
 
-const PAGE: &str = r##"<!DOCTYPE html><meta name=viewport content="width=device-width"><title>Errands</title>
+const PAGE: &str = r#"<!DOCTYPE html><meta name=viewport content="width=device-width"><title>Errands</title>
 <style>
   body { font: 16px sans-serif; margin: 16px } label { display: block; margin: 12px 0 }
   #map, #pad { width: 320px; border: 1px solid #888; border-radius: 8px; touch-action: none }
@@ -38,7 +38,7 @@ const PAGE: &str = r##"<!DOCTYPE html><meta name=viewport content="width=device-
     ink.beginPath(); ink.moveTo(from.offsetX, from.offsetY); ink.lineTo(to.offsetX, to.offsetY); ink.stroke();
   });
   for (const field of [day, volume]) field.onchange = () => { log.textContent += ` ${field.id}=${field.value}`; };
-</script>"##;
+</script>"#;
 
 /// Keeps the picture of the viewport.
 async fn keep_picture(scene: &Scene, name: &str) {
