@@ -136,6 +136,6 @@ fn dialog_type(kind: protocol::DialogKind) -> DialogType {
 }
 
 /// The database stores no NUL.
-fn storable(text: &str) -> String {
+pub(super) fn storable(text: &str) -> String {
     text.replace('\0', "\u{FFFD}")
 }

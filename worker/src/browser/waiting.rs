@@ -6,6 +6,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::OperationEnd;
+use super::dialogs::storable;
 use super::evaluating::syntax_message;
 use super::page::{self, POLL, PageQuery};
 use super::webkit::Webkit;
@@ -42,7 +43,7 @@ impl Webkit {
                     return Err(OperationEnd::invalid("condition.script", syntax_message(&error)));
                 }
                 ScriptEnd::Exception(ScriptException { name, message, .. }) => {
-                    Some(WaitException { name: storable(&name, 100), message: storable(&message, 1_000) })
+                    Some(WaitException { name: start(&name, 100), message: start(&message, 1_000) })
                 }
                 ScriptEnd::Value(_) | ScriptEnd::TooLarge(_) | ScriptEnd::Replaced => None,
             };
@@ -89,7 +90,6 @@ impl Webkit {
     }
 }
 
-/// The database stores no NUL.
-fn storable(text: &str, most_chars: usize) -> String {
-    text.chars().take(most_chars).map(|c| if c == '\0' { '\u{FFFD}' } else { c }).collect()
+fn start(text: &str, most_chars: usize) -> String {
+    storable(&text.chars().take(most_chars).collect::<String>())
 }
