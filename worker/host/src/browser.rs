@@ -325,6 +325,13 @@ fn disguise(device: &Device) -> String {
     const type = apply(native, self, list);
     return type === 'mouse' && apply(place, self, []) < 2 * {MARK} ? 'touch' : type;
   }});
+  // A finger comes from no element and goes to none.
+  const isPointerEvent = Object.prototype.isPrototypeOf.bind(PointerEvent.prototype);
+  replace(MouseEvent.prototype, 'relatedTarget', 'get', (native, self, list) => {{
+    const target = apply(native, self, list);
+    const mark = apply(place, self, []);
+    return mark >= {MARK} && mark < 2 * {MARK} && isPointerEvent(self) ? null : target;
+  }});
   // A window of a phone is at the origin of its screen.
   for (const name of ['screenX', 'screenY', 'screenLeft', 'screenTop']) {{
     replace(globalThis, name, 'get', (native, self, list) => (apply(native, self, list), 0));

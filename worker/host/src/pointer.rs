@@ -116,6 +116,8 @@ enum Companion {
     Press,
     Release,
     Leave,
+    /// Pages do not see it.
+    Vanish,
 }
 
 /// Returns the events that accompany a step, and whether the listeners report them.
@@ -124,7 +126,8 @@ fn events(page: &Page, finger: usize, phase: TouchPhase) -> &'static [(Companion
     if phase == TouchPhase::Begin && accompanied.get().is_none() {
         accompanied.set(Some(finger));
         page.pointer.began.set(Some(Instant::now()));
-        return &[(Companion::Move { pressed: false }, false), (Companion::Press, true)];
+        // The mouse of the last click may be on the same element, which a new finger enters again.
+        return &[(Companion::Vanish, false), (Companion::Move { pressed: false }, false), (Companion::Press, true)];
     }
     if accompanied.get() != Some(finger) {
         return &[];
@@ -146,6 +149,7 @@ impl Companion {
             Self::Press => send_button(page, gdk::EventType::ButtonPress, at, MARK),
             Self::Release => send_button(page, gdk::EventType::ButtonRelease, at, MARK),
             Self::Leave => move_to(page, AWAY, false, MARK),
+            Self::Vanish => leave_view(page),
         }
     }
 }
