@@ -180,6 +180,7 @@ impl Bucket {
             Self::ProxyCheck => Quota::per_minute(limits.proxy_check_per_minute),
             Self::WebhookSend => Quota::per_minute(limits.webhook_sends_per_minute),
             Self::Billing => Quota::per_minute(limits.billing_per_minute),
+            Self::TraceDownload => Quota::per_minute(limits.trace_download_per_minute),
             Self::Credential => Quota::per_minute(limits.credential_per_minute),
         }
     }

@@ -19,8 +19,8 @@ use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::{AccountId, OperationId, SessionId};
 use kitfleet_domain::operations::OperationOutcome;
 use kitfleet_domain::recordings;
-use kitfleet_domain::sessions::operation_list::{self, ListedOperation};
 use kitfleet_domain::sessions;
+use kitfleet_domain::sessions::operation_list::{self, ListedOperation};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, both};
 use kitfleet_recording::events::{ConsoleEvent, Event, EventBody, TraceDetails};
@@ -164,12 +164,18 @@ async fn list_operations(
     let filters = [Some(text.as_str())];
     let scope = CursorScope { account, list: "operations", filters: &filters };
     let mut pictured = Vec::new();
-    let page = lists::page(&app, &query, scope, |listed: &ListedOperation| listed.id.as_uuid(), async |conn, after, limit| {
-        let listed = operation_list::list(&mut *conn, session, after.map(OperationId::from), limit).await?;
-        let ids: Vec<_> = listed.iter().map(|operation| operation.id.as_uuid()).collect();
-        pictured = recordings::with_pictures(conn, session, &ids).await?;
-        Ok(listed)
-    });
+    let page = lists::page(
+        &app,
+        &query,
+        scope,
+        |listed: &ListedOperation| listed.id.as_uuid(),
+        async |conn, after, limit| {
+            let listed = operation_list::list(&mut *conn, session, after.map(OperationId::from), limit).await?;
+            let ids: Vec<_> = listed.iter().map(|operation| operation.id.as_uuid()).collect();
+            pictured = recordings::with_pictures(conn, session, &ids).await?;
+            Ok(listed)
+        },
+    );
     let page = page.await?;
     Ok(Answer(page.map(|listed| SessionOperation {
         has_frames: pictured.contains(&listed.id),
@@ -405,7 +411,12 @@ async fn event_page(
         Restricted, NoSession, NoRecording, ReadingRecording,
     ),
 )]
-async fn frame(caller: Caller, State(app): State<App>, path: IdPath<SessionId>, Path(place): Path<(String, String)>) -> Result<Response> {
+async fn frame(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SessionId>,
+    Path(place): Path<(String, String)>,
+) -> Result<Response> {
     let session = path.id()?;
     require_session(&app, &caller, session).await?;
     let no_frame = || Problem::new(&kinds::NOT_FOUND, "the recording has no picture with this number");
@@ -456,7 +467,12 @@ impl ListItem for ConsoleEntry {
     params(IdPath<SessionId>, Paging),
     responses((status = 200, description = "A page", body = ConsoleList), Restricted, InvalidQuery, NoSession, ReadingRecording),
 )]
-async fn console(caller: Caller, State(app): State<App>, path: IdPath<SessionId>, query: Query) -> Result<Answer<ConsoleList>> {
+async fn console(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SessionId>,
+    query: Query,
+) -> Result<Answer<ConsoleList>> {
     let session = path.id()?;
     require_session(&app, &caller, session).await?;
     let is_console = |body: &EventBody| matches!(body, EventBody::Console(_));
@@ -522,7 +538,12 @@ impl ListItem for RequestEntry {
     params(IdPath<SessionId>, Paging),
     responses((status = 200, description = "A page", body = RequestList), Restricted, InvalidQuery, NoSession, ReadingRecording),
 )]
-async fn requests(caller: Caller, State(app): State<App>, path: IdPath<SessionId>, query: Query) -> Result<Answer<RequestList>> {
+async fn requests(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SessionId>,
+    query: Query,
+) -> Result<Answer<RequestList>> {
     let session = path.id()?;
     require_session(&app, &caller, session).await?;
     let is_request = |body: &EventBody| matches!(body, EventBody::Request(_));
@@ -603,7 +624,12 @@ pub(super) fn parse_format(query: &Query) -> Result<TraceFormat, Invalid> {
     Ok(format.unwrap_or(TraceFormat::V9))
 }
 
-pub(super) async fn trace_response(app: &App, method: &Method, session: SessionId, format: TraceFormat) -> Result<Response> {
+pub(super) async fn trace_response(
+    app: &App,
+    method: &Method,
+    session: SessionId,
+    format: TraceFormat,
+) -> Result<Response> {
     let reader = require_reader(app, session).await?;
     let title = session.to_string();
     let file_name = format!("{session}.zip");
@@ -651,7 +677,12 @@ async fn require_reader(app: &App, session: SessionId) -> Result<Reader> {
     params(IdPath<SessionId>),
     responses((status = 204, description = "There is no recording any more"), Restricted, NoSession, Database),
 )]
-async fn delete(caller: Caller, State(app): State<App>, path: IdPath<SessionId>, _body: IgnoredBody) -> Result<StatusCode> {
+async fn delete(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SessionId>,
+    _body: IgnoredBody,
+) -> Result<StatusCode> {
     let session = path.id()?;
     require_session(&app, &caller, session).await?;
     let mut tx = app.db.begin().await?;

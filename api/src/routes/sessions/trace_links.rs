@@ -28,7 +28,8 @@ use crate::http::json::{IgnoredBody, Json};
 use crate::http::kinds;
 use crate::http::lists::{ListItem, Page, Query};
 use crate::http::openapi::{
-    AnotherTraceLink, Body, Database, InvalidQuery, NoRecording, NoSession, NoTraceLink, RateLimited, ReadingRecording, Restricted,
+    AnotherTraceLink, Body, Database, InvalidQuery, NoRecording, NoSession, NoTraceLink, RateLimited, ReadingRecording,
+    Restricted,
 };
 use crate::http::path::{IdPath, not_found};
 use crate::http::permissions::Rule;
