@@ -58,7 +58,7 @@ use self::mistakes::{bad_value, check_syntax, one_line, origin};
 use self::notifications::Notifications;
 use self::profiles::Profiles;
 use self::rate_limits::RateLimitsTable;
-use self::recordings::Recordings;
+use self::recordings::{Recordings, Staff};
 use self::status::Status;
 use self::teams::Teams;
 pub use self::traces::Traces;
@@ -111,6 +111,7 @@ pub struct Config {
     pub webhooks: Webhooks,
     pub profiles: Profiles,
     pub recordings: Recordings,
+    pub staff: Staff,
     pub agents: Agents,
     pub egress: Egress,
     pub notifications: Notifications,
@@ -145,6 +146,7 @@ impl Default for Config {
             webhooks: Webhooks::default(),
             profiles: Profiles::default(),
             recordings: Recordings::default(),
+            staff: Staff::default(),
             agents: Agents::default(),
             egress: Egress::default(),
             notifications: Notifications::default(),

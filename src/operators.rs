@@ -4,6 +4,7 @@ mod draining;
 mod requeueing;
 mod resealing;
 mod sessions;
+mod traces;
 
 use std::io::{BufRead as _, stdin};
 
@@ -83,6 +84,9 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
             let returned = kitfleet_jobs::workers::undrain(&mut conn, id).await;
             let returned = returned.map_err(|refused| refusal(refused, &format!("worker {id}")))?;
             format.print(&returned, |worker| format!("{} receives sessions again", worker.id))?;
+        }
+        Order::Sessions(Sessions::Trace { session, out, format }) => {
+            traces::write(config, &database.pool(config).await?, session, &out, &format).await?;
         }
         Order::Sessions(order) => sessions::run(&mut conn, order).await?,
         Order::Workers(Workers::Drain(order)) => draining::drain(config, database, &mut conn, &order).await?,

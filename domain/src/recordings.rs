@@ -229,7 +229,7 @@ pub async fn has_ended(conn: &mut PgConnection, session: SessionId) -> sqlx::Res
     let ended = sqlx::query_scalar!(
         r#"select (not s.live and (r.session_id is null or r.ended_at is not null or r.removable_at is not null
                                    or greatest(r.updated_at, s.updated_at) < now() - make_interval(secs => $2)))
-                  or s.record = 'off' or coalesce(r.removable_at is not null, false) as "ended!"
+                  or (s.record = 'off' and r.session_id is null) or coalesce(r.removable_at is not null, false) as "ended!"
            from sessions s left join recordings r on r.session_id = s.id where s.id = $1"#,
         session as _,
         SILENT_END.as_secs_f64(),

@@ -15,6 +15,13 @@ pub struct Recordings {
     pub account_bytes: u64,
 }
 
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Staff {
+    /// Content of customers' sessions may be read. The customers see it in their audit logs.
+    pub may_watch: bool,
+}
+
 impl Default for Recordings {
     fn default() -> Self {
         let RecordingLimits { session_bytes, account_bytes } = RecordingLimits::default();
