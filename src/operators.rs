@@ -86,7 +86,7 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
             format.print(&returned, |worker| format!("{} receives sessions again", worker.id))?;
         }
         Order::Sessions(Sessions::Trace { session, out, format }) => {
-            traces::write(config, &database.pool(config).await?, session, &out, &format).await?;
+            traces::write(config, &database.pool(config).await?, session, &out, format).await?;
         }
         Order::Sessions(order) => sessions::run(&mut conn, order).await?,
         Order::Workers(Workers::Drain(order)) => draining::drain(config, database, &mut conn, &order).await?,

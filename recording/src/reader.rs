@@ -3,10 +3,10 @@
 use std::io;
 
 use bytes::Bytes;
-use kitfleet_domain::ids::{OperationId, SessionId};
+use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::recordings::{self, Recording, SegmentKind};
 
-use crate::events::{Event, EventBody, FrameEvent, OperationEvent};
+use crate::events::{Event, EventBody};
 use crate::segment::{Record, RecordKind, SegmentKey, SegmentPlace};
 use crate::{Recordings, Snapshot};
 
@@ -136,22 +136,5 @@ impl Reader {
         let open = || self.key.open(&place, &sealed);
         let records = kitfleet_domain::blocking::run_blocking(sealed.len(), open).map_err(|_| ReadError::Damaged)?;
         Ok(Some((last_seq, records)))
-    }
-}
-
-/// What a trace refers to before it has read all events: the pictures of operations.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FrameOf {
-    pub seq: u64,
-    pub at_ms: i64,
-    pub operation: Option<OperationId>,
-    pub frame: FrameEvent,
-}
-
-/// The operation of an event.
-pub(crate) fn operation_of(event: &Event) -> Option<&OperationEvent> {
-    match &event.body {
-        EventBody::Operation(operation) => Some(operation),
-        _ => None,
     }
 }

@@ -682,3 +682,92 @@ impl RecorderTask {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::{ConsoleEvent, ConsoleLevel, ConsoleSource};
+
+    const LIMITS: RecordingLimits = RecordingLimits { session_bytes: 10_000, account_bytes: 10_000 };
+
+    fn console(text: &str) -> EventBody {
+        let (level, source) = (ConsoleLevel::Log, ConsoleSource::Console);
+        EventBody::Console(ConsoleEvent { level, source, text: text.to_owned(), url: None, line: None })
+    }
+
+    fn frame(state: &mut State, limits: &RecordingLimits, bytes: usize) -> Option<u64> {
+        let frame = FrameEvent { operation_id: None, width: 1, height: 1 };
+        state.append_frame(limits, None, frame, Bytes::from(vec![0; bytes]))
+    }
+
+    fn reasons(state: &State) -> Vec<Option<RecordingReason>> {
+        let events = state.pending.iter().filter(|pending| pending.record.kind == RecordKind::Event);
+        let bodies =
+            events.map(|pending| serde_json::from_slice::<Event>(&pending.record.payload).expect("an event").body);
+        bodies
+            .filter_map(|body| if let EventBody::Recording(event) = body { Some(event.reason) } else { None })
+            .collect()
+    }
+
+    #[test]
+    fn pictures_stop_at_the_quota_and_events_go_on() {
+        let mut state = State::default();
+        assert_eq!(frame(&mut state, &LIMITS, 4_000), Some(1));
+        assert_eq!(frame(&mut state, &LIMITS, 4_000), Some(2));
+        assert_eq!(frame(&mut state, &LIMITS, 4_000), None);
+        assert_eq!(frame(&mut state, &LIMITS, 1), None);
+        assert!(!state.wants_pictures());
+        assert_eq!(reasons(&state), [Some(RecordingReason::SessionQuota)]);
+        assert_eq!(state.append(now(), console("a")), Some(4));
+    }
+
+    #[test]
+    fn events_stop_at_their_limit() {
+        let mut state = State::default();
+        let numbers: Vec<_> = (0..MOST_EVENTS + 5).filter_map(|_| state.append(now(), console("a"))).collect();
+        assert_eq!((numbers.len(), numbers.last()), (MOST_EVENTS as usize, Some(&u64::from(MOST_EVENTS))));
+        assert_eq!(reasons(&state), [Some(RecordingReason::EventLimit)]);
+        assert_eq!(frame(&mut state, &RecordingLimits::default(), 1), None);
+    }
+
+    #[test]
+    fn outage_drops_pictures_first_and_then_events() {
+        let (mut state, limits) = (State::default(), RecordingLimits::default());
+        for _ in 0..10 {
+            state.append(now(), console("a"));
+            frame(&mut state, &limits, 800_000);
+        }
+        assert!(state.pending_bytes <= MOST_PENDING);
+        let (events, frames) = (state.dropped_events, state.dropped_frames);
+        assert!(events == 0 && (5..=10).contains(&frames), "{events} {frames}");
+        let lines =
+            state.pending.iter().filter(|pending| !pending.is_frame_event && pending.record.kind == RecordKind::Event);
+        assert_eq!(lines.count(), 10);
+        let text = "x".repeat(2_000);
+        for _ in 0..3_000 {
+            state.append(now(), console(&text));
+        }
+        assert!(state.pending_bytes <= MOST_PENDING);
+        assert!(state.dropped_events > 500);
+    }
+
+    #[test]
+    fn batch_has_at_most_one_segment_of_each_kind() {
+        let (mut state, limits) = (State::default(), RecordingLimits::default());
+        for _ in 0..3 {
+            state.append(now(), console("a"));
+            frame(&mut state, &limits, 600_000);
+        }
+        let sizes: Vec<_> = std::iter::from_fn(|| state.take_batch()).map(|batch| batch.pictures.len()).collect();
+        assert_eq!(sizes, [1, 1, 1]);
+        assert_eq!(state.pending_bytes, 0);
+    }
+
+    #[test]
+    fn too_large_picture_is_dropped() {
+        let mut state = State::default();
+        assert_eq!(frame(&mut state, &RecordingLimits::default(), SEGMENT_BYTES), None);
+        assert!(state.wants_pictures());
+        assert_eq!(state.dropped_frames, 1);
+    }
+}

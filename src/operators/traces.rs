@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use crate::config::Config;
 use crate::output::Format;
 
-pub async fn write(config: &Config, db: &PgPool, session: SessionId, out: &Path, format: &Format) -> Result<()> {
+pub async fn write(config: &Config, db: &PgPool, session: SessionId, out: &Path, format: Format) -> Result<()> {
     ensure!(config.staff.may_watch, "operators may not read recordings here: `staff.may_watch` is off");
     let found = inspection::find(&mut *db.acquire().await?, session).await?;
     let account = found.with_context(|| format!("there is no session {session}"))?.account_id;

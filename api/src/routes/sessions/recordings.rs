@@ -6,13 +6,12 @@ use std::io;
 use std::time::Duration;
 
 use axum::Json as Answer;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode};
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use futures_util::stream;
 use kitfleet_domain::actors::OperationActor;
 use kitfleet_domain::cursors::CursorScope;
@@ -576,7 +575,7 @@ async fn requests(
     get, path = "/v1/sessions/{id}/har", tag = "Sessions", operation_id = "getSessionHar",
     params(IdPath<SessionId>),
     responses(
-        (status = 200, description = "The file", content((Object = "application/json", example = json!({"log": {
+        (status = 200, description = "The file", content((Value = "application/json", example = json!({"log": {
             "version": "1.2", "creator": {"name": "Kitfleet", "version": "0.1.0"}, "pages": [], "entries": [],
         }}))), headers(("Content-Disposition" = String, description = "The file's name"))),
         Restricted, NoSession, NoRecording, ReadingRecording,

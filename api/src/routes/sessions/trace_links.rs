@@ -201,7 +201,7 @@ async fn delete(
 ///
 /// Streams the trace as a ZIP file. It needs no credential except the link. `https://trace.playwright.dev` may read the answer.
 #[utoipa::path(
-    get, path = "/traces/{secret}", tag = "Sessions", operation_id = "downloadTrace",
+    get, path = "/traces/{secret}", tag = "Sessions", operation_id = "getLinkedTrace",
     params(
         ("secret" = String, Path, description = "Secret of the link's address"),
         ("format" = Option<u32>, Query, description = "Version of the format: 9 (default), 8 or 7", minimum = 7, maximum = 9),
