@@ -37,6 +37,8 @@ const RETRY: Duration = Duration::from_millis(200);
 const MOST_RETRY: Duration = Duration::from_secs(5);
 /// Maximum size of records in memory that are not being stored.
 const MOST_PENDING: usize = 4 * 1024 * 1024;
+/// Upper bound of a picture's event and of the headers of both records.
+const FRAME_EVENT_BYTES: usize = 512;
 /// Stored bytes between two checks of the account's quota.
 const QUOTA_CHECK_BYTES: u64 = 1024 * 1024;
 
@@ -296,6 +298,14 @@ impl State {
     ) -> Option<u64> {
         if !self.wants_pictures() || !self.has_room(limits, jpeg.len()) {
             return None;
+        }
+        // Its event must not be dropped for its own picture.
+        if self.pending_bytes + jpeg.len() + FRAME_EVENT_BYTES > MOST_PENDING {
+            self.drop_pictures();
+            if self.pending_bytes + jpeg.len() + FRAME_EVENT_BYTES > MOST_PENDING {
+                self.drop_picture();
+                return None;
+            }
         }
         let seq = self.append(now(), EventBody::Frame(frame))?;
         // The last event of a full recording is another one.
