@@ -10,6 +10,7 @@ pub mod dialogs;
 pub mod gui_input;
 pub mod inspection;
 pub mod intents;
+pub mod operation_list;
 pub mod pauses;
 pub mod profile_lease;
 pub mod recovery;
@@ -34,6 +35,7 @@ use crate::events::EventType;
 use crate::ids::{AccountId, AgentSessionId, ApiKeyId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
 use crate::limits::ConcurrentSessions;
 use crate::operations::{DialogPolicy, OpenDialog, Outcome, Secrets};
+use crate::recordings::RecordMode;
 use crate::timestamp::Timestamp;
 use crate::vault::{UnsealError, Vault};
 use crate::workers::{self, LEASE, NoSlotReason, Placement};
@@ -83,6 +85,11 @@ pub struct Session {
     pub dialog: Option<Json<OpenDialog>>,
     /// Emulation in force; `None` for the default.
     pub emulation: Option<Json<EmulationState>>,
+    pub record: RecordMode,
+    /// Number of recorded operations; `None` without a recording.
+    pub operation_count: Option<i32>,
+    /// Last address of the page in the recording.
+    pub last_url: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub last_state_at: Option<Timestamp>,
@@ -143,6 +150,7 @@ pub struct NewSession<'a> {
     pub detect_challenges: bool,
     pub emulation: &'a Emulation,
     pub dialogs: DialogPolicy,
+    pub record: RecordMode,
     /// The vault opens the proxy's secrets, if the process has one.
     pub proxy: Option<(ProxyId, Option<&'a Vault>)>,
 }
@@ -260,6 +268,7 @@ async fn write(
         detect_challenges: new.detect_challenges,
         emulation,
         dialogs: new.dialogs,
+        record: new.record,
     };
     let payload = json!({"archetype": archetype, "purpose": new.purpose, "label": new.label});
     let entry = Entry { action: "session.created", target: Some(id.to_string()), payload };
@@ -273,8 +282,8 @@ async fn write(
            ), session as (
                insert into sessions
                    (id, account_id, api_key_id, worker_id, operation_id, archetype, purpose, behavioral_profile, label,
-                    metadata, profile_id, profile_generation, proxy_id, emulation)
-               select $1, $2, $3, worker_id, $4, $5, $6, $7, $8, $9::text::json, $10, $11, $20, $22
+                    metadata, profile_id, profile_generation, proxy_id, emulation, record)
+               select $1, $2, $3, worker_id, $4, $5, $6, $7, $8, $9::text::json, $10, $11, $20, $22, $23
                from slot where worker_id is not null returning id, worker_id, created_at
            ), intent as (
                insert into intents (id, session_id, worker_id, kind, request, reply_channel, request_id, trace_parent)
@@ -306,6 +315,7 @@ async fn write(
         open.proxy_id as _,
         reply.trace_parent.map(|parent| parent.to_string()),
         state.as_ref().map(|state| json!(state)),
+        new.record as _,
     )
     .fetch_optional(&mut *conn)
     .await?
@@ -335,6 +345,9 @@ async fn write(
         challenge: None,
         dialog: None,
         emulation: state.map(Json),
+        record: new.record,
+        operation_count: None,
+        last_url: None,
         created_at,
         updated_at: created_at,
         last_state_at: None,
@@ -360,8 +373,13 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: SessionId) ->
         r#"select id, account_id, api_key_id, status as "status: _", archetype, purpose, label,
                   metadata::text as metadata, egress_capabilities, egress_capability_report,
                   case when live then challenge end as "challenge: _", case when live then dialog end as "dialog: _",
-                  emulation as "emulation: _", created_at, updated_at, last_state_at, destroyed_at
-           from sessions where id = $1 and account_id = $2"#,
+                  emulation as "emulation: _", record as "record: _", recorded.operation_count as "operation_count?",
+                  recorded.last_url, created_at, updated_at, last_state_at, destroyed_at
+           from sessions
+                left join lateral (
+                    select r.operation_count, r.last_url from recordings r where r.session_id = sessions.id and r.removable_at is null
+                ) recorded on true
+           where id = $1 and account_id = $2"#,
         id as _,
         account as _,
     )
@@ -392,8 +410,13 @@ pub async fn list(
         r#"select id, account_id, api_key_id, status as "status: _", archetype, purpose, label,
                   metadata::text as metadata, egress_capabilities, egress_capability_report,
                   case when live then challenge end as "challenge: _", case when live then dialog end as "dialog: _",
-                  emulation as "emulation: _", created_at, updated_at, last_state_at, destroyed_at
-           from sessions where id = any(array(
+                  emulation as "emulation: _", record as "record: _", recorded.operation_count as "operation_count?",
+                  recorded.last_url, created_at, updated_at, last_state_at, destroyed_at
+           from sessions
+                left join lateral (
+                    select r.operation_count, r.last_url from recordings r where r.session_id = sessions.id and r.removable_at is null
+                ) recorded on true
+           where id = any(array(
                (select id from sessions
                 where $2::text is null and $3::text is null and account_id = $1 and id < $4 order by id desc limit $5)
                union all

@@ -96,12 +96,24 @@ fn asks(method: &Method, path: &str) -> Requirement {
         ("GET", ["v1", "sessions", _, "downloads", ..]) => {
             Needs { team: Some(("write:sessions", Admin)), ..needs("read:sessions").or_free_device() }
         }
+        // So do recordings.
+        (
+            "GET",
+            [
+                "v1",
+                "sessions",
+                _,
+                "timeline" | "frames" | "console" | "requests" | "har" | "trace" | "trace-links",
+                ..,
+            ],
+        ) => Needs { team: Some(("write:sessions", Admin)), ..needs("read:sessions").or_free_device() },
         // The ticket in the request is the credential.
-        ("GET", ["v1", "sessions", _, "live"]) | ("POST", ["v1", "live-links", "follow"]) => {
+        ("GET", ["v1", "sessions", _, "live"] | ["traces", _]) | ("POST", ["v1", "live-links", "follow"]) => {
             return Requirement::NoCredential;
         }
         // The rules of `/v1/sessions*` do not cover these routes.
         (_, ["v1", "live-links", ..]) => needs("write:sessions").for_team(Admin),
+        (_, ["v1", "trace-links", ..]) => needs("write:sessions").for_team(Admin).or_free_device(),
         ("GET", ["v1", "sessions", ..]) => needs("read:sessions").for_team(Member).or_free_device(),
         (_, ["v1", "sessions", ..]) => needs("write:sessions").for_team(Admin).or_free_device(),
         // Messages reveal as much as the browser's contents, so members may not read them.

@@ -57,6 +57,7 @@ mod proxies;
 mod purges;
 mod rate_limits;
 mod recipes;
+mod recordings;
 mod retention;
 mod sealing;
 mod session_pages;

@@ -34,7 +34,7 @@ const OLD: &str = ENCRYPTION_KEY;
 const NEW: [u8; 32] = *b"the new key of this deployment!!";
 const OTHER: [u8; 32] = *b"no key that this deployment has!";
 
-const NOT_SEALED_BY_THE_VAULT: [&str; 25] = [
+const NOT_SEALED_BY_THE_VAULT: [&str; 27] = [
     "agent_message_receipts.fingerprint",
     "api_keys.key_hash",
     "device_authorizations.code_hash",
@@ -52,12 +52,15 @@ const NOT_SEALED_BY_THE_VAULT: [&str; 25] = [
     "oauth_tokens.token_hash",
     "profile_store_chunks.bytes",
     "proxy_checks.sealed_secrets",
+    // Sealed with the key of its recording.
+    "recording_segments.content",
     "recovery_codes.code_hash",
     "server_secrets.value",
     "session_proxies.sealed_secrets",
     "staff_credentials.key_hash",
     "status_subscribers.token_hash",
     "team_invites.token_hash",
+    "trace_links.secret_hash",
     "web_sessions.token_hash",
     "workers.live_fingerprint",
     "workers.public_key",

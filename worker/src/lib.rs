@@ -51,6 +51,7 @@ use kitfleet_live::link::Listener;
 use kitfleet_models::{ClientError, Models};
 use kitfleet_payments::CryptoProcessor;
 use kitfleet_profiles::Stores;
+use kitfleet_recording::Recordings;
 use sqlx::PgPool;
 use tokio::sync::OnceCell;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -141,6 +142,7 @@ pub(crate) struct Context {
     pub(crate) browsers: Pool,
     pub(crate) opener: Opener,
     pub(crate) stores: Stores,
+    pub(crate) recordings: Recordings,
     pub(crate) sessions: Sessions,
     pub(crate) live: Live,
     /// Fetched for the first transfer.
@@ -207,6 +209,7 @@ async fn run_with(
 
     let async_commit_pool = async_commit_pool(&db).await?;
     let stores = Stores::new(db.clone(), config.stores.clone()).await?;
+    let recordings = Recordings::new(async_commit_pool.clone(), config.recordings.clone()).await?;
     let (sessions, mailer, stopping) = (Sessions::default(), Mailer::new(&config), CancellationToken::new());
     let (replies, sealer) = (Replies::new(db.clone(), wakeups.clone()), OnceCell::new());
     let models = Models::new(config.models.clone())?;
@@ -226,6 +229,7 @@ async fn run_with(
         browsers,
         opener,
         stores,
+        recordings,
         sessions,
         live: Live::default(),
         file_tickets: OnceCell::new(),

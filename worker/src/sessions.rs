@@ -167,11 +167,11 @@ pub(crate) fn note_count(sessions: usize) {
 
 pub(crate) async fn carry_out(OperationJob { intent, started }: OperationJob, context: Arc<Context>) {
     match started {
-        Ok(StartedIntent { session, request: Request::Open(wanted), sealed, request_id, trace_parent }) => {
+        Ok(StartedIntent { session, request: Request::Open(wanted), sealed, request_id, trace_parent, .. }) => {
             let span = span(session, intent, "open", &request_id, trace_parent);
             open(&context, intent, session, (wanted, sealed), span);
         }
-        Ok(StartedIntent { session, request: Request::Operate(operation), sealed, request_id, trace_parent }) => {
+        Ok(StartedIntent { session, request: Request::Operate(operation), sealed, request_id, trace_parent, .. }) => {
             let span = span(session, intent, operation.spec().kind, &request_id, trace_parent);
             operate(&context, session, Order { intent, operation, span }, sealed.as_deref()).await;
         }
@@ -511,11 +511,13 @@ impl Actor {
         if let Some(watch) = &mut self.watch {
             watch.after(&operation);
         }
+        let url = result.as_ref().and_then(|result| result.page_url.clone());
         let (browser_time, usage) = (Some(started.elapsed()), operation.spec().usage);
         let sets_emulation = matches!(operation, Operation::Emulate(_));
         let reads_state = matches!(operation, Operation::StateCapture(_));
         let dialog = self.dialog_change(browser).await;
         let ending = IntentEnding {
+            url,
             result,
             browser_time,
             usage,

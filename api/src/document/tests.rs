@@ -436,6 +436,7 @@ fn bodies_that_need_nothing_may_be_absent() {
         "createLiveTicket",
         "createProfileSnapshot",
         "createSession",
+        "createTraceLink",
         "launchProfile",
         "openSessionPage",
         "restoreProfileSnapshot",

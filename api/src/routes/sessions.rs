@@ -7,6 +7,8 @@ pub mod file_links;
 pub mod live;
 mod live_links;
 pub mod operations;
+mod recordings;
+mod trace_links;
 mod wire;
 
 use std::time::Duration;
@@ -71,6 +73,8 @@ pub fn routes() -> Routes {
         .merge(challenges::routes())
         .merge(live::routes())
         .merge(live_links::routes())
+        .merge(recordings::routes())
+        .merge(trace_links::routes())
 }
 
 /// Create a session
@@ -154,6 +158,7 @@ async fn open(
         detect_challenges: app.config.detect_challenges && body.detect_challenges.unwrap_or(true),
         emulation: &emulation,
         dialogs: body.dialogs.unwrap_or_default(),
+        record: body.record.unwrap_or(app.config.record_by_default),
         proxy: None,
     };
     let (created, waiter) = place(app, caller, hung_up, &new, wishes.patience()).await?;
