@@ -52,7 +52,10 @@ const note = (event) => {
   if (target?.nodeType !== 1) return;
   if (isInput(target) && typeOf.call(target) === 'password') target[PASSWORD] = true;
   if (event.type !== 'input' || target.ownerDocument.designMode === 'on') return;
-  if (shared()?.sensitive === true || !takesText(target)) target[SENSITIVE] = true;
+  if (shared() && (shared().sensitive === true || !takesText(target))) {
+    target[SENSITIVE] = true;
+    (shared().secrets ??= new Set()).add(new WeakRef(target));
+  }
 };
 for (const type of ['focusin', 'input']) addEventListener(type, note, { capture: true, passive: true });
 watch(document);

@@ -1,0 +1,119 @@
+// Boxes of the fields that a recorded picture must not show, in CSS pixels of the viewport.
+//
+// The picture is painted between two calls. It may be a frame old, so that the fields must have stood still for two frames before
+// it, and after it. Frames of all origins are in this process, so that their fields are measured here; a frame whose document is
+// not known, or that the time does not suffice for, is covered as a whole.
+const MEASURED = Symbol.for('kitfleet.measured');
+const WATCHED = Symbol.for('kitfleet.watched');
+// Around the viewport, in which a field counts although it is not visible.
+const NEAR = 200;
+const shared = globalThis[Symbol.for('kitfleet.shared')];
+shared.sensitive = false;
+
+// Remembers password fields of shadow roots, which the listener of the document does not see.
+const changed = (records) => {
+  for (const { oldValue, target } of records) {
+    if (oldValue?.toLowerCase() === 'password') target[PASSWORD] = true;
+  }
+};
+const watch = (root) => {
+  if (root[WATCHED]) return;
+  root[WATCHED] = true;
+  new MutationObserver(changed).observe(root, { subtree: true, attributes: true, attributeFilter: ['type'], attributeOldValue: true });
+};
+
+class OutOfTime extends Error {}
+let deadline = 0;
+const inTime = () => performance.now() < deadline;
+
+const hull = (points) => {
+  const [x, y] = [0, 1].map((axis) => points.map((point) => point[axis]));
+  return [Math.min(...x), Math.min(...y), Math.max(...x), Math.max(...y)];
+};
+const boxAround = (element) => {
+  const zoom = zoomOf(element);
+  const own = boxOf(element);
+  const parts = hasArea(own) ? [own] : contentBoxes(element, MOST_BOXES);
+  if (parts.length === 0) return null;
+  let [left, top, right, bottom] = hull(parts.flatMap((part) => [[part.left, part.top], [part.right, part.bottom]])).map((side) => side * zoom);
+  // A text that is longer than its editor is shown beside it.
+  if (isEditor(element) && getComputedStyle(element).overflowX === 'visible') {
+    right += Math.max(element.scrollWidth - element.clientWidth, 0) * zoom;
+    bottom += Math.max(element.scrollHeight - element.clientHeight, 0) * zoom;
+  }
+  let corners = [[left, top], [right, top], [left, bottom], [right, bottom]];
+  for (let frame = frameOf(element); frame; frame = frameOf(frame)) corners = corners.map((corner) => toOuter(frame, corner));
+  const { offsetLeft, offsetTop, scale } = visualViewport;
+  return hull(corners.map(([x, y]) => [(x - offsetLeft) * scale, (y - offsetTop) * scale]));
+};
+const isNear = ([left, top, right, bottom]) => left < innerWidth + NEAR && top < innerHeight + NEAR && right > -NEAR && bottom > -NEAR;
+
+const EMBEDDED = new Set(['embed', 'object']);
+const FIELDS = new Set(['input', 'select', 'textarea']);
+const measure = () => {
+  deadline = performance.now() + input.within_ms;
+  const boxes = new Map();
+  const cover = (element) => {
+    if (!isConnected(element) || !checkVisibility(element, { visibilityProperty: true })) return;
+    const box = boxAround(element);
+    // A place that is not known is everywhere.
+    if (!box || !box.every(Number.isFinite)) return box && boxes.set(element, [0, 0, innerWidth, innerHeight]);
+    if (isNear(box)) boxes.set(element, box);
+  };
+  const visit = (root) => {
+    watch(root);
+    let visited = 0;
+    for (const element of queryIn(root, '*')) {
+      if (visited++ % 256 === 0 && !inTime()) throw new OutOfTime();
+      const tag = tagOf(element);
+      const shadow = shadowOf(element);
+      if (shadow) visit(shadow);
+      if (isFrame(element)) enter(element);
+      else if (EMBEDDED.has(tag)) {
+        if (element.contentDocument || element.contentWindow || tag === 'embed') cover(element);
+      } else if (FIELDS.has(tag) || hasAttribute(element, 'contenteditable')) {
+        if (isSecret(element)) cover(element);
+      }
+    }
+  };
+  const enter = (frame) => {
+    if (!checkVisibility(frame, { visibilityProperty: true })) return;
+    const inner = frameDocument(frame);
+    if (!inner) return cover(frame);
+    try {
+      visit(inner);
+    } catch (error) {
+      if (!(error instanceof OutOfTime)) throw error;
+      deadline = performance.now() + input.within_ms / 4;
+      cover(frame);
+    }
+  };
+  visit(document);
+  for (const mark of shared.secrets ?? []) {
+    const element = mark.deref();
+    if (!element || !isConnected(element)) shared.secrets.delete(mark);
+    else if (documentOf(element) === document || frameOf(element)) cover(element);
+  }
+  if (boxes.size > input.most) throw new OutOfTime();
+  return boxes;
+};
+const isStill = (one, other) =>
+  one.size === other.size && [...one].every(([element, box]) => other.get(element)?.every((side, i) => Math.abs(side - box[i]) < 0.5));
+
+try {
+  if (input.after) {
+    const before = globalThis[MEASURED];
+    globalThis[MEASURED] = null;
+    const now = measure();
+    return before && isStill(before, now) ? { known: [...now.values()] } : 'moving';
+  }
+  const first = measure();
+  await frame();
+  await frame();
+  const second = measure();
+  globalThis[MEASURED] = second;
+  return isStill(first, second) ? { known: [...second.values()] } : 'moving';
+} catch (error) {
+  if (!(error instanceof OutOfTime)) throw error;
+  return 'unclear';
+}
