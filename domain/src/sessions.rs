@@ -34,6 +34,7 @@ use crate::events::EventType;
 use crate::ids::{AccountId, AgentSessionId, ApiKeyId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
 use crate::limits::ConcurrentSessions;
 use crate::operations::{DialogPolicy, OpenDialog, Outcome, Secrets};
+use crate::recordings::RecordMode;
 use crate::timestamp::Timestamp;
 use crate::vault::{UnsealError, Vault};
 use crate::workers::{self, LEASE, NoSlotReason, Placement};
@@ -143,6 +144,7 @@ pub struct NewSession<'a> {
     pub detect_challenges: bool,
     pub emulation: &'a Emulation,
     pub dialogs: DialogPolicy,
+    pub record: RecordMode,
     /// The vault opens the proxy's secrets, if the process has one.
     pub proxy: Option<(ProxyId, Option<&'a Vault>)>,
 }
@@ -260,6 +262,7 @@ async fn write(
         detect_challenges: new.detect_challenges,
         emulation,
         dialogs: new.dialogs,
+        record: new.record,
     };
     let payload = json!({"archetype": archetype, "purpose": new.purpose, "label": new.label});
     let entry = Entry { action: "session.created", target: Some(id.to_string()), payload };
@@ -273,8 +276,8 @@ async fn write(
            ), session as (
                insert into sessions
                    (id, account_id, api_key_id, worker_id, operation_id, archetype, purpose, behavioral_profile, label,
-                    metadata, profile_id, profile_generation, proxy_id, emulation)
-               select $1, $2, $3, worker_id, $4, $5, $6, $7, $8, $9::text::json, $10, $11, $20, $22
+                    metadata, profile_id, profile_generation, proxy_id, emulation, record)
+               select $1, $2, $3, worker_id, $4, $5, $6, $7, $8, $9::text::json, $10, $11, $20, $22, $23
                from slot where worker_id is not null returning id, worker_id, created_at
            ), intent as (
                insert into intents (id, session_id, worker_id, kind, request, reply_channel, request_id, trace_parent)
@@ -306,6 +309,7 @@ async fn write(
         open.proxy_id as _,
         reply.trace_parent.map(|parent| parent.to_string()),
         state.as_ref().map(|state| json!(state)),
+        new.record as _,
     )
     .fetch_optional(&mut *conn)
     .await?

@@ -22,6 +22,7 @@ use crate::emulation::Emulation;
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
 use crate::operations::{DialogPolicy, Failure, OpenDialog, Operation, Outcome, Secrets, StoredResult, UsageKind};
+use crate::recordings::RecordMode;
 use crate::sealing;
 use crate::timestamp::Timestamp;
 use crate::trace_parent::TraceParent;
@@ -232,6 +233,8 @@ pub struct OpenRequest {
     pub emulation: Emulation,
     #[serde(default)]
     pub dialogs: DialogPolicy,
+    #[serde(default)]
+    pub record: RecordMode,
 }
 
 impl OpenRequest {
