@@ -16,6 +16,7 @@ pub mod incarnations;
 mod live;
 pub mod maintenance;
 mod proxies;
+mod recorder;
 mod sessions;
 pub mod webhooks;
 
@@ -51,6 +52,7 @@ use kitfleet_live::link::Listener;
 use kitfleet_models::{ClientError, Models};
 use kitfleet_payments::CryptoProcessor;
 use kitfleet_profiles::Stores;
+use kitfleet_recording::Recordings;
 use sqlx::PgPool;
 use tokio::sync::OnceCell;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -74,6 +76,9 @@ pub const METRICS: &[&dyn MetricDeclaration] = &[
     &sessions::WORKER_SESSIONS,
     &sessions::BROWSER_DEATHS,
     &sessions::OPERATION_TIME,
+    &recorder::RECORDED_BYTES,
+    &recorder::RECORDED_PICTURES,
+    &recorder::RECORDING_LOSSES,
     &browser::BROWSERS_HOT,
     &browser::BROWSER_MEMORY,
     &webhooks::ATTEMPTS,
@@ -141,6 +146,7 @@ pub(crate) struct Context {
     pub(crate) browsers: Pool,
     pub(crate) opener: Opener,
     pub(crate) stores: Stores,
+    pub(crate) recordings: Recordings,
     pub(crate) sessions: Sessions,
     pub(crate) live: Live,
     /// Fetched for the first transfer.
@@ -207,6 +213,7 @@ async fn run_with(
 
     let async_commit_pool = async_commit_pool(&db).await?;
     let stores = Stores::new(db.clone(), config.stores.clone()).await?;
+    let recordings = Recordings::new(db.clone(), config.recordings.clone()).await?;
     let (sessions, mailer, stopping) = (Sessions::default(), Mailer::new(&config), CancellationToken::new());
     let (replies, sealer) = (Replies::new(db.clone(), wakeups.clone()), OnceCell::new());
     let models = Models::new(config.models.clone())?;
@@ -226,6 +233,7 @@ async fn run_with(
         browsers,
         opener,
         stores,
+        recordings,
         sessions,
         live: Live::default(),
         file_tickets: OnceCell::new(),

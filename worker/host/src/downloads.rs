@@ -220,16 +220,12 @@ fn finish(browser: &Browser, id: u32, announced: Option<u64>) {
         Some(size) if browser.downloads.exceeds(id, size) => Some(DownloadError::TooLarge),
         Some(_) => None,
     };
-    let has_ended = match error {
-        Some(error) => browser.downloads.fail(id, error),
-        None => {
-            let completed = browser.downloads.change(id, |entry| {
-                entry.bytes = size.unwrap_or_default();
-                entry.status = DownloadStatus::Complete;
-            });
-            completed.is_some()
-        }
+    let complete = |entry: &mut DownloadEntry| {
+        entry.bytes = size.unwrap_or_default();
+        entry.status = DownloadStatus::Complete;
     };
+    let has_ended = error
+        .map_or_else(|| browser.downloads.change(id, complete).is_some(), |error| browser.downloads.fail(id, error));
     if has_ended {
         note_end(browser, id);
     }

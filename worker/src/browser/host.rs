@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{env, io};
@@ -11,13 +11,13 @@ use futures_util::{FutureExt, StreamExt};
 use kitfleet_domain::archetypes::{Archetype, Size};
 use kitfleet_domain::blocking::run_blocking;
 use kitfleet_domain::operations::{Failure, FailureClass};
-use kitfleet_host_protocol::{HostCommand, HostError, MOST_LINE_BYTES, Message, Outcome, Request};
+use kitfleet_host_protocol::{HostCommand, HostError, MOST_LINE_BYTES, Message, Outcome, PageEvents, Request};
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_util::codec::{FramedRead, LinesCodec};
@@ -159,7 +159,8 @@ impl Host {
         let pipes = [tokio::spawn(write(stdin, queue)), tokio::spawn(reader), tokio::spawn(log_lines("host", stderr))];
         let (in_use, released) = oneshot::channel();
         let burial = tasks.spawn(bury(family, directory.clone(), verdict, released, stopping.clone()));
-        let line = HostHandle { requests: requests.downgrade(), replies, next_id: Arc::new(AtomicU64::new(1)), death, events };
+        let line =
+            HostHandle { requests: requests.downgrade(), replies, next_id: Arc::new(AtomicU64::new(1)), death, events };
         let (told, tasks) = (LoadedScripts::default(), pipes.map(AbortOnDropHandle::new));
         let host = Self { requests, line, directory, told, in_use, burial, _tasks: tasks };
         match is_ready.await {
