@@ -35,7 +35,11 @@ const boxAround = (element) => {
   const own = boxOf(element);
   const parts = hasArea(own) ? [own] : contentBoxes(element, MOST_BOXES);
   if (parts.length === 0) return null;
-  let [left, top, right, bottom] = hull(parts.flatMap((part) => [[part.left, part.top], [part.right, part.bottom]])).map((side) => side * zoom);
+  // WebKit subtracts the scroll position after it has divided by the zoom.
+  const { scrollLeft, scrollTop } = scrollerOf(documentOf(element));
+  const inViewport = (side, scroll) => (side + scroll) * zoom - scroll;
+  const points = parts.flatMap((part) => [[part.left, part.top], [part.right, part.bottom]]);
+  let [left, top, right, bottom] = hull(points.map(([x, y]) => [inViewport(x, scrollLeft), inViewport(y, scrollTop)]));
   // A text that is longer than its editor is shown beside it.
   if (isEditor(element) && getComputedStyle(element).overflowX === 'visible') {
     right += Math.max(element.scrollWidth - element.clientWidth, 0) * zoom;
@@ -48,8 +52,33 @@ const boxAround = (element) => {
 };
 const isNear = ([left, top, right, bottom]) => left < innerWidth + NEAR && top < innerHeight + NEAR && right > -NEAR && bottom > -NEAR;
 
+// Elements with an open shadow root. To look at all elements takes long, so that those of a document are looked at only when their
+// number has changed. Elements with a dash in their name can get a root later.
+const HOSTS = Symbol.for('kitfleet.hosts');
+const { evaluate } = Document.prototype;
+const hostsIn = (root) => {
+  const all = queryIn(root, '*');
+  if (root[HOSTS]?.count !== all.length) {
+    const hosts = [];
+    all.forEach((element, i) => {
+      if (i % 256 === 0 && !inTime()) throw new OutOfTime();
+      if (shadowOf(element)) hosts.push(element);
+    });
+    root[HOSTS] = { count: all.length, hosts };
+    return hosts;
+  }
+  if (nodeType(root) !== 9) return root[HOSTS].hosts.filter(isConnected);
+  const custom = evaluate.call(root, "//*[contains(local-name(), '-')]", root, null, XPathResult.ORDERED_NODE_SNAPSHOT_TYPE, null);
+  const hosts = new Set(root[HOSTS].hosts);
+  for (let i = 0; i < custom.snapshotLength; i++) {
+    const element = custom.snapshotItem(i);
+    if (shadowOf(element)) hosts.add(element);
+  }
+  return [...hosts].filter(isConnected);
+};
+
+const FIELDS = 'input, select, textarea, iframe, frame, object, embed, [contenteditable]';
 const EMBEDDED = new Set(['embed', 'object']);
-const FIELDS = new Set(['input', 'select', 'textarea']);
 const measure = () => {
   deadline = performance.now() + input.within_ms;
   const boxes = new Map();
@@ -62,19 +91,15 @@ const measure = () => {
   };
   const visit = (root) => {
     watch(root);
-    let visited = 0;
-    for (const element of queryIn(root, '*')) {
-      if (visited++ % 256 === 0 && !inTime()) throw new OutOfTime();
+    for (const element of queryIn(root, FIELDS)) {
+      if (!inTime()) throw new OutOfTime();
       const tag = tagOf(element);
-      const shadow = shadowOf(element);
-      if (shadow) visit(shadow);
       if (isFrame(element)) enter(element);
       else if (EMBEDDED.has(tag)) {
         if (element.contentDocument || element.contentWindow || tag === 'embed') cover(element);
-      } else if (FIELDS.has(tag) || hasAttribute(element, 'contenteditable')) {
-        if (isSecret(element)) cover(element);
-      }
+      } else if (isSecret(element)) cover(element);
     }
+    for (const host of hostsIn(root)) visit(shadowOf(host));
   };
   const enter = (frame) => {
     if (!checkVisibility(frame, { visibilityProperty: true })) return;
