@@ -314,3 +314,35 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) fn now() -> Timestamp {
     Timestamp(std::time::SystemTime::now().into())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use serde_json::value::to_raw_value;
+
+    use super::*;
+
+    fn address_in(result: &serde_json::Value) -> Option<String> {
+        address(&StoredResult { json: to_raw_value(result).expect("JSON"), content: None })
+    }
+
+    #[test]
+    fn address_after_an_operation_is_that_of_its_end() {
+        let navigated = json!({"url": "http://example.com/", "final_url": "https://example.com/", "status": 200});
+        assert_eq!(address_in(&navigated).as_deref(), Some("https://example.com/"));
+        assert_eq!(
+            address_in(&json!({"ok": true, "url": "https://example.com/"})).as_deref(),
+            Some("https://example.com/")
+        );
+        assert_eq!(address_in(&json!({"value": {"url": "https://example.com/"}})), None);
+        assert_eq!(address_in(&json!({"url": ""})), None);
+        assert_eq!(address_in(&json!([1, 2])), None);
+    }
+
+    #[test]
+    fn long_addresses_and_results_are_bounded() {
+        let url = "x".repeat(URL_CHARS + 1);
+        assert_eq!(address_in(&json!({ "url": url })).map(|url| url.len()), Some(URL_CHARS));
+        assert_eq!(address_in(&json!({"url": "x", "value": "x".repeat(MOST_RESULT_BYTES)})), None);
+    }
+}
