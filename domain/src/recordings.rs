@@ -318,7 +318,7 @@ pub async fn make_room(
            ), removed as (
                update recordings r set removable_at = now() from oldest o
                where r.session_id = o.session_id and r.removable_at is null
-                 and (select coalesce(sum(bytes), 0) from kept) - o.freed_before > $3
+                 and ((select coalesce(sum(bytes), 0) from kept) - o.freed_before)::bigint > $3
                returning r.bytes
            )
            select ((select coalesce(sum(bytes), 0) from kept) - (select coalesce(sum(bytes), 0) from removed))::bigint as "left!""#,

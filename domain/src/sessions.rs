@@ -84,6 +84,11 @@ pub struct Session {
     pub dialog: Option<Json<OpenDialog>>,
     /// Emulation in force; `None` for the default.
     pub emulation: Option<Json<EmulationState>>,
+    pub record: RecordMode,
+    /// Number of recorded operations; `None` without a recording.
+    pub operation_count: Option<i32>,
+    /// Last address of the page in the recording.
+    pub last_url: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub last_state_at: Option<Timestamp>,
@@ -339,6 +344,9 @@ async fn write(
         challenge: None,
         dialog: None,
         emulation: state.map(Json),
+        record: new.record,
+        operation_count: None,
+        last_url: None,
         created_at,
         updated_at: created_at,
         last_state_at: None,
@@ -364,8 +372,13 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: SessionId) ->
         r#"select id, account_id, api_key_id, status as "status: _", archetype, purpose, label,
                   metadata::text as metadata, egress_capabilities, egress_capability_report,
                   case when live then challenge end as "challenge: _", case when live then dialog end as "dialog: _",
-                  emulation as "emulation: _", created_at, updated_at, last_state_at, destroyed_at
-           from sessions where id = $1 and account_id = $2"#,
+                  emulation as "emulation: _", record as "record: _", recorded.operation_count as "operation_count?",
+                  recorded.last_url, created_at, updated_at, last_state_at, destroyed_at
+           from sessions
+                left join lateral (
+                    select r.operation_count, r.last_url from recordings r where r.session_id = sessions.id and r.removable_at is null
+                ) recorded on true
+           where id = $1 and account_id = $2"#,
         id as _,
         account as _,
     )
@@ -396,8 +409,13 @@ pub async fn list(
         r#"select id, account_id, api_key_id, status as "status: _", archetype, purpose, label,
                   metadata::text as metadata, egress_capabilities, egress_capability_report,
                   case when live then challenge end as "challenge: _", case when live then dialog end as "dialog: _",
-                  emulation as "emulation: _", created_at, updated_at, last_state_at, destroyed_at
-           from sessions where id = any(array(
+                  emulation as "emulation: _", record as "record: _", recorded.operation_count as "operation_count?",
+                  recorded.last_url, created_at, updated_at, last_state_at, destroyed_at
+           from sessions
+                left join lateral (
+                    select r.operation_count, r.last_url from recordings r where r.session_id = sessions.id and r.removable_at is null
+                ) recorded on true
+           where id = any(array(
                (select id from sessions
                 where $2::text is null and $3::text is null and account_id = $1 and id < $4 order by id desc limit $5)
                union all

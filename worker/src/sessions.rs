@@ -179,11 +179,11 @@ pub(crate) fn note_count(sessions: usize) {
 
 pub(crate) async fn carry_out(OperationJob { intent, started }: OperationJob, context: Arc<Context>) {
     match started {
-        Ok(StartedIntent { session, request: Request::Open(wanted), sealed, request_id, trace_parent }) => {
+        Ok(StartedIntent { session, request: Request::Open(wanted), sealed, request_id, trace_parent, .. }) => {
             let span = span(session, intent, "open", &request_id, trace_parent);
             open(&context, intent, session, (wanted, sealed), span);
         }
-        Ok(StartedIntent { session, request: Request::Operate(operation), sealed, request_id, trace_parent }) => {
+        Ok(StartedIntent { session, request: Request::Operate(operation), sealed, request_id, trace_parent, .. }) => {
             let span = span(session, intent, operation.spec().kind, &request_id, trace_parent);
             operate(&context, session, Order { intent, operation, span }, sealed.as_deref()).await;
         }
@@ -566,6 +566,7 @@ impl Actor {
         let reads_state = matches!(operation, Operation::StateCapture(_));
         let dialog = self.dialog_change(browser).await;
         let ending = IntentEnding {
+            url,
             result,
             browser_time,
             usage,

@@ -49,6 +49,16 @@ impl Caller {
         self.credential.api_key()
     }
 
+    /// Actor of an operation that the caller requests over HTTP.
+    pub fn operation_actor(&self) -> OperationActor {
+        let (kind, id) = match self.credential {
+            Credential::Key { id, .. } => (OperationActorKind::ApiKey, id.to_string()),
+            Credential::WebSession { id, .. } => (OperationActorKind::WebSession, id.to_string()),
+            Credential::OauthToken { client, .. } => (OperationActorKind::ApiKey, client.to_string()),
+        };
+        OperationActor { kind, id: Some(id) }
+    }
+
     pub fn web_session(&self) -> Result<WebSessionId> {
         self.credential.web_session().ok_or_else(Problem::web_session_needed)
     }

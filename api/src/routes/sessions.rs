@@ -154,6 +154,7 @@ async fn open(
         detect_challenges: app.config.detect_challenges && body.detect_challenges.unwrap_or(true),
         emulation: &emulation,
         dialogs: body.dialogs.unwrap_or_default(),
+        record: body.record.unwrap_or(app.config.record_by_default),
         proxy: None,
     };
     let (created, waiter) = place(app, caller, hung_up, &new, wishes.patience()).await?;

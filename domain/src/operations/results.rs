@@ -16,6 +16,22 @@ use super::{Captured, Interruption, OperationOutput, OperationResult};
 use crate::blocking::run_blocking;
 
 impl OperationResult {
+    /// Address of the page after the operation, if the result has it.
+    #[must_use]
+    pub fn page_url(&self) -> Option<&str> {
+        match self {
+            Self::Navigate(result) => Some(&result.final_url),
+            Self::Interact(result) => Some(&result.url),
+            Self::Wait(result) => Some(&result.url),
+            Self::StateCapture(result) => Some(&result.url),
+            Self::Capture(result) => Some(&result.captured.url),
+            Self::Snapshot(result) => Some(&result.url),
+            Self::Evaluate(result) => Some(&result.url),
+            Self::OpenPage(page) | Self::ActivatePage(page) => Some(&page.url),
+            _ => None,
+        }
+    }
+
     pub fn store(self) -> serde_json::Result<StoredResult> {
         let json = run_blocking(self.weight(), || to_raw_value(&self))?;
         Ok(StoredResult { json, content: self.into_content() })

@@ -437,8 +437,9 @@ impl RunningTurn<'_> {
         let driving =
             Dispatcher { db: &context.db, wakeups: &context.wakeups, replies: &context.replies, answers: None };
         let whose = (waiting.account, waiting.driver);
+        let actor = OperationActor::agent(waiting.agent);
         loop {
-            return match driving.run(whose, intent, operation.clone(), &waiting.request_id).await {
+            return match driving.run(whose, intent, operation.clone(), (&actor, &waiting.request_id)).await {
                 Ok(driven) => Ok(Ok(driven)),
                 // The outcome of the claim is unknown after a transient error.
                 Err(DispatchError::Database(error)) if is_transient(&error) => {

@@ -50,6 +50,10 @@ pub struct CreateBody {
     /// Fixed for the lifetime of the session
     #[schema(schema_with = dialogs)]
     pub dialogs: Option<DialogPolicy>,
+    /// Recording of the driver session: `steps` keeps a picture after each operation, console lines, requests and other events. By
+    /// default the deployment's setting applies, which is `off` unless the operator changed it
+    #[schema(schema_with = record_mode)]
+    pub record: Option<RecordMode>,
     /// Language of the browser, as a BCP 47 tag without extensions. Fixed for the lifetime of the session
     #[schema(max_length = 35, default = "en-US", example = "de-CH")]
     pub locale: Option<String>,

@@ -6,6 +6,7 @@ use kitfleet_domain::emulation::{
 use kitfleet_domain::ids::{AccountId, ApiKeyId, ProfileId, SessionId};
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::operations::{DialogPolicy, OpenDialog};
+use kitfleet_domain::recordings::RecordMode;
 use kitfleet_domain::sessions::{self, BehavioralProfile, CreateParams, SessionStatus};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, both};
@@ -55,6 +56,10 @@ pub struct CreateBody {
     /// each one open for up to 60 s, until the action `dialog` answers it. Fixed for the lifetime of the session
     #[schema(schema_with = dialog_policy)]
     pub dialogs: Option<DialogPolicy>,
+    /// Recording of the session: `steps` keeps a picture after each operation, console lines, requests and other events. By default
+    /// the deployment's setting applies, which is `off` unless the operator changed it
+    #[schema(schema_with = record_mode)]
+    pub record: Option<RecordMode>,
     /// Language of the browser, as a BCP 47 tag without extensions. Fixed for the lifetime of the session
     #[schema(max_length = 35, default = "en-US", example = "de-CH")]
     pub locale: Option<String>,
@@ -107,6 +112,10 @@ pub struct LaunchBody {
     /// each one open for up to 60 s, until the action `dialog` answers it. Fixed for the lifetime of the session
     #[schema(schema_with = dialog_policy)]
     dialogs: Option<DialogPolicy>,
+    /// Recording of the session: `steps` keeps a picture after each operation, console lines, requests and other events. By default
+    /// the deployment's setting applies, which is `off` unless the operator changed it
+    #[schema(schema_with = record_mode)]
+    record: Option<RecordMode>,
     /// Language of the browser, as a BCP 47 tag without extensions. Fixed for the lifetime of the session
     #[schema(max_length = 35, default = "en-US", example = "de-CH")]
     locale: Option<String>,
@@ -146,6 +155,7 @@ impl From<LaunchBody> for CreateBody {
             wait_timeout_ms: body.wait_timeout_ms,
             detect_challenges: body.detect_challenges,
             dialogs: body.dialogs,
+            record: body.record,
             locale: body.locale,
             timezone: body.timezone,
             geolocation: body.geolocation,
@@ -172,6 +182,10 @@ fn behavioral_profile() -> RefOr<Schema> {
 
 pub fn dialog_policy() -> RefOr<Schema> {
     or_null(named("DialogPolicy", one_of(&["dismiss", "accept", "hold"], Some("dismiss"))))
+}
+
+pub fn record_mode() -> RefOr<Schema> {
+    or_null(named("RecordMode", one_of(&["off", "steps"], None)))
 }
 
 impl CreateBody {
@@ -217,7 +231,7 @@ impl CreateBody {
     "egress_capability_report": null, "challenge": null, "dialog": null, "emulation": {
         "locale": "en-US", "timezone": null, "geolocation": null, "color_scheme": "light", "orientation": "portrait",
         "extra_headers": [], "offline": false, "block": {"resource_types": [], "hosts": []},
-    }, "created_at": "2026-11-20T18:05:00.123Z",
+    }, "record": "off", "operation_count": null, "last_url": null, "created_at": "2026-11-20T18:05:00.123Z",
     "updated_at": "2026-11-20T18:05:00.187Z", "last_state_at": null, "destroyed_at": null,
 }))]
 pub struct Session {
@@ -257,6 +271,15 @@ pub struct Session {
     dialog: Option<OpenDialog>,
     /// Emulation in force, without the values of headers
     emulation: EmulationState,
+    /// Recording of the session
+    #[schema(schema_with = session_record)]
+    record: RecordMode,
+    /// Number of operations in the recording; null if nothing is recorded
+    #[schema(required = true)]
+    operation_count: Option<i32>,
+    /// Address of the page after the last recorded operation; null if nothing is recorded
+    #[schema(required = true)]
+    last_url: Option<String>,
     /// Time the session was requested
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
@@ -269,6 +292,10 @@ pub struct Session {
     /// Time the session was destroyed
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     destroyed_at: Option<Timestamp>,
+}
+
+fn session_record() -> RefOr<Schema> {
+    named("RecordMode", one_of(&["off", "steps"], None))
 }
 
 pub fn status() -> RefOr<Schema> {
@@ -292,6 +319,9 @@ impl From<sessions::Session> for Session {
             challenge: session.challenge.map(|challenge| challenge.0.into()),
             dialog: session.dialog.map(|dialog| dialog.0),
             emulation: session.emulation.map(|emulation| emulation.0).unwrap_or_default(),
+            record: session.record,
+            operation_count: session.operation_count,
+            last_url: session.last_url,
             created_at: session.created_at,
             updated_at: session.updated_at,
             last_state_at: session.last_state_at,
