@@ -14,14 +14,13 @@ use kitfleet_domain::actors::OperationActor;
 use kitfleet_domain::ids::{IntentId, OperationId, SessionId};
 use kitfleet_domain::metrics::Counter;
 use kitfleet_domain::operations::{
-    Action, ConditionKind, Interact, Operation, OperationDescription, OperationOutcome, Outcome, StoredResult,
+    Action, ConditionKind, Interact, Operation, OperationDescription, OperationOutcome, Outcome,
 };
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_recording::events::{
     ChallengeEvent, ChallengeProgress, ControlEvent, ControlState, EventBody, OperationEvent, TraceDetails, URL_CHARS,
 };
 use kitfleet_recording::{Recorder, RecorderTotals};
-use serde::Deserialize;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
@@ -52,9 +51,6 @@ const READ_EVERY: Duration = Duration::from_secs(2);
 
 /// For the last events of a browser.
 const LAST_EVENTS_WITHIN: Duration = Duration::from_millis(200);
-
-/// The address in a longer result is not looked for.
-const MOST_RESULT_BYTES: usize = 64 * 1024;
 
 /// Times at which a person drove, for events that are read later.
 const MOST_DRIVES: usize = 32;
@@ -97,7 +93,8 @@ pub(crate) struct EndedOperation<'a> {
     pub(crate) actor: Option<OperationActor>,
     pub(crate) started_at: Timestamp,
     pub(crate) outcome: &'a Outcome,
-    pub(crate) result: Option<&'a StoredResult>,
+    /// Of the page, after the operation.
+    pub(crate) url: Option<String>,
 }
 
 impl SessionRecorder {
@@ -123,7 +120,7 @@ impl SessionRecorder {
 
     /// A picture follows if the operation may have changed the page.
     pub(crate) fn end_operation(&mut self, ended: EndedOperation<'_>, browser: Option<&Browser>) {
-        let EndedOperation { intent, described, operation, actor, started_at, outcome, result } = ended;
+        let EndedOperation { intent, described, operation, actor, started_at, outcome, url } = ended;
         let ended_at = now();
         let is_done = matches!(outcome, Outcome::Done);
         let point = operation.filter(|operation| is_done && taps(operation)).and(browser).and_then(Browser::touched);
@@ -133,7 +130,7 @@ impl SessionRecorder {
             outcome: outcome.into(),
             // The exception of a caller's script may contain values of the page.
             error: outcome.error_detail().filter(|_| !operation.is_some_and(runs_script)),
-            url: result.and_then(address),
+            url: url.map(|url| url.chars().take(URL_CHARS).collect()),
             actor,
             started_at,
             ended_at,
@@ -282,25 +279,6 @@ fn runs_script(operation: &Operation) -> bool {
     matches!(operation, Operation::Wait(wait) if wait.condition.kind() == ConditionKind::Function)
 }
 
-/// Address of the page after the operation, if the result has one.
-fn address(result: &StoredResult) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Addresses {
-        #[serde(default)]
-        final_url: Option<String>,
-        #[serde(default)]
-        post_login_url: Option<String>,
-        #[serde(default)]
-        url: Option<String>,
-    }
-    if result.json.get().len() > MOST_RESULT_BYTES {
-        return None;
-    }
-    let Addresses { final_url, post_login_url, url } = result.read().ok()?;
-    let url = final_url.or(post_login_url).or(url).filter(|url| !url.is_empty())?;
-    Some(url.chars().take(URL_CHARS).collect())
-}
-
 fn hash(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
@@ -313,36 +291,4 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 pub(crate) fn now() -> Timestamp {
     Timestamp(std::time::SystemTime::now().into())
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-    use serde_json::value::to_raw_value;
-
-    use super::*;
-
-    fn address_in(result: &serde_json::Value) -> Option<String> {
-        address(&StoredResult { json: to_raw_value(result).expect("JSON"), content: None })
-    }
-
-    #[test]
-    fn address_after_an_operation_is_that_of_its_end() {
-        let navigated = json!({"url": "http://example.com/", "final_url": "https://example.com/", "status": 200});
-        assert_eq!(address_in(&navigated).as_deref(), Some("https://example.com/"));
-        assert_eq!(
-            address_in(&json!({"ok": true, "url": "https://example.com/"})).as_deref(),
-            Some("https://example.com/")
-        );
-        assert_eq!(address_in(&json!({"value": {"url": "https://example.com/"}})), None);
-        assert_eq!(address_in(&json!({"url": ""})), None);
-        assert_eq!(address_in(&json!([1, 2])), None);
-    }
-
-    #[test]
-    fn long_addresses_and_results_are_bounded() {
-        let url = "x".repeat(URL_CHARS + 1);
-        assert_eq!(address_in(&json!({ "url": url })).map(|url| url.len()), Some(URL_CHARS));
-        assert_eq!(address_in(&json!({"url": "x", "value": "x".repeat(MOST_RESULT_BYTES)})), None);
-    }
 }

@@ -11,11 +11,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use kitfleet_domain::actors::OperationActor;
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::{IntentId, SessionId, StoreId};
 use kitfleet_domain::metrics::{Counter, Gauge, Histogram};
 use kitfleet_domain::operations::{
-    ConditionKind, Failure, FailureClass, OpenDialog, Operation, OperationDescription, Outcome, StoredResult,
+    ConditionKind, Failure, FailureClass, OpenDialog, Operation, OperationDescription, Outcome,
 };
 use kitfleet_domain::recordings::RecordMode;
 use kitfleet_domain::sealing::NotSealedForUs;
@@ -98,6 +99,7 @@ pub(crate) type HeldClaim = Arc<tokio::sync::Mutex<Option<IntentId>>>;
 struct Order {
     intent: IntentId,
     operation: Operation,
+    actor: Option<OperationActor>,
     span: tracing::Span,
 }
 
@@ -183,9 +185,16 @@ pub(crate) async fn carry_out(OperationJob { intent, started }: OperationJob, co
             let span = span(session, intent, "open", &request_id, trace_parent);
             open(&context, intent, session, (wanted, sealed), span);
         }
-        Ok(StartedIntent { session, request: Request::Operate(operation), sealed, request_id, trace_parent, .. }) => {
+        Ok(StartedIntent {
+            session,
+            request: Request::Operate(operation),
+            sealed,
+            request_id,
+            trace_parent,
+            actor,
+        }) => {
             let span = span(session, intent, operation.spec().kind, &request_id, trace_parent);
-            operate(&context, session, Order { intent, operation, span }, sealed.as_deref()).await;
+            operate(&context, session, Order { intent, operation, actor, span }, sealed.as_deref()).await;
         }
         Err(error) => {
             tracing::error!(%error, %intent, "cannot start an operation");
@@ -358,8 +367,7 @@ impl Actor {
             watch.record(recorder.log());
         }
         let (described, outcome) = (OperationDescription::of_open(), &Outcome::Done);
-        let opened =
-            EndedOperation { intent, described, operation: None, actor: None, started_at, outcome, result: None };
+        let opened = EndedOperation { intent, described, operation: None, actor: None, started_at, outcome, url: None };
         recorder.end_operation(opened, None);
     }
 
@@ -521,7 +529,7 @@ impl Actor {
     }
 
     async fn obey(&mut self, browser: &mut Browser, order: Order) -> NextAction {
-        let Order { intent, operation, .. } = order;
+        let Order { intent, operation, actor, .. } = order;
         if let Some(recorder) = &mut self.recorder {
             recorder.begin_operation();
         }
@@ -536,7 +544,7 @@ impl Actor {
             ended = timeout(limit, browser.run(&operation)) => ended,
             () = self.close.cancelled() => {
                 let ended = (&Outcome::Destroyed, None, started_at);
-                self.record(intent, &operation, ended, None);
+                self.record((intent, actor), &operation, ended, None);
                 return NextAction::Close;
             }
         };
@@ -566,7 +574,7 @@ impl Actor {
         let reads_state = matches!(operation, Operation::StateCapture(_));
         let dialog = self.dialog_change(browser).await;
         let ending = IntentEnding {
-            url,
+            url: result.as_ref().and_then(|result| result.page_url.clone()),
             result,
             browser_time,
             usage,
@@ -577,7 +585,7 @@ impl Actor {
         };
         let written = finish(&self.context, intent, &ending).await;
         let recorded = if written == WriteOutcome::TooLate { &Outcome::Destroyed } else { &ending.outcome };
-        self.record(intent, &operation, (recorded, ending.result.as_ref(), started_at), Some(browser));
+        self.record((intent, actor), &operation, (recorded, ending.url.clone(), started_at), Some(browser));
         match written {
             WriteOutcome::AsItIs if matches!(ending.outcome, Outcome::Failed { .. }) => NextAction::Fail,
             WriteOutcome::AsItIs => NextAction::GoOn,
@@ -588,15 +596,15 @@ impl Actor {
 
     fn record(
         &mut self,
-        intent: IntentId,
+        (intent, actor): (IntentId, Option<OperationActor>),
         operation: &Operation,
-        (outcome, result, started_at): (&Outcome, Option<&StoredResult>, Timestamp),
+        (outcome, url, started_at): (&Outcome, Option<String>, Timestamp),
         browser: Option<&Browser>,
     ) {
         if let Some(recorder) = &mut self.recorder {
             let described = operation.describe();
             let operation = Some(operation);
-            let ended = EndedOperation { intent, described, operation, actor: None, started_at, outcome, result };
+            let ended = EndedOperation { intent, described, operation, actor, started_at, outcome, url };
             recorder.end_operation(ended, browser);
         }
     }

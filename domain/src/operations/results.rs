@@ -28,13 +28,15 @@ impl OperationResult {
             Self::Snapshot(result) => Some(&result.url),
             Self::Evaluate(result) => Some(&result.url),
             Self::OpenPage(page) | Self::ActivatePage(page) => Some(&page.url),
+            Self::Login(result) => result.post_login_url.as_deref(),
             _ => None,
         }
     }
 
     pub fn store(self) -> serde_json::Result<StoredResult> {
         let json = run_blocking(self.weight(), || to_raw_value(&self))?;
-        Ok(StoredResult { json, content: self.into_content() })
+        let page_url = self.page_url().map(str::to_owned);
+        Ok(StoredResult { json, page_url, content: self.into_content() })
     }
 }
 
@@ -44,6 +46,8 @@ pub struct StoredResult {
     /// Response body, without the content of a capture.
     pub json: Box<RawValue>,
     pub content: Option<Vec<u8>>,
+    /// Address of the page after the operation. `None` for a result that was read from its row.
+    pub page_url: Option<String>,
 }
 
 impl StoredResult {
@@ -53,7 +57,7 @@ impl StoredResult {
     }
 
     pub fn into_body(self) -> serde_json::Result<Vec<u8>> {
-        let Self { json, content } = self;
+        let Self { json, content, .. } = self;
         let Some(bytes) = content else { return Ok(Box::<str>::from(json).into_boxed_bytes().into_vec()) };
         run_blocking(bytes.len(), || {
             let captured: Captured = serde_json::from_str(json.get())?;

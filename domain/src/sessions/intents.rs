@@ -631,7 +631,7 @@ pub async fn ending_within(
         let outcome: Outcome = serde_json::from_value(row.outcome).map_err(|e| sqlx::Error::Decode(e.into()))?;
         let json = row.result.map(|text| run_blocking(text.len(), || RawValue::from_string(text))).transpose();
         let json = json.map_err(|e| sqlx::Error::Decode(e.into()))?;
-        let result = json.map(|json| StoredResult { json, content: row.content });
+        let result = json.map(|json| StoredResult { json, content: row.content, page_url: None });
         let browser_time = row.browser_us.and_then(|us| u64::try_from(us).ok()).map(Duration::from_micros);
         let done_at = row.done_at;
         let ending = IntentEnding { result, browser_time, done_at, ..IntentEnding::from(outcome) };

@@ -284,8 +284,8 @@ async fn page_at_rest_costs_nothing() {
     scene.show("<p>rest</p>").await;
     scene.frame().await;
     sleep(SETTLED).await;
-    let size = async || -> Option<i64> {
-        let stored = "select sum(size_bytes)::bigint from recording_segments where session_id = $1";
+    let size = async || -> i64 {
+        let stored = "select bytes from recordings where session_id = $1";
         let session: kitfleet_domain::ids::SessionId = scene.session.parse().expect("an id");
         sqlx::query_scalar(stored).bind(session).fetch_one(&scene.app.database.pool).await.expect("a size")
     };
