@@ -11,10 +11,8 @@ use kitfleet_api::{ApiConfig, ConnectionLimits, LiveConfig, RateLimits, ServeErr
 use kitfleet_domain::database::watched;
 use kitfleet_domain::encryption_key::{self, KeyStatus};
 use kitfleet_domain::ids::WorkerId;
-use kitfleet_domain::recordings::RecordingLimits;
 use kitfleet_domain::workers;
 use kitfleet_jobs::wakeups::Wakeups;
-use kitfleet_recording::RecordingsConfig;
 use kitfleet_worker::config::Bounds;
 use kitfleet_worker::incarnations::{self, DataDirLock};
 use kitfleet_worker::{RunError, Shutdown, WorkerConfig};
@@ -318,6 +316,8 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         card: config.billing.card.config(),
         crypto: config.billing.crypto.config(),
         stores: config.stores()?,
+        recordings: config.recordings.limits(),
+        record_by_default: config.recordings.default,
         models: config.models()?,
         redis: config.redis.url.as_ref().map(RedisUrl::client).transpose()?,
     })
@@ -326,12 +326,6 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
 /// The doctor starts a browser with the same values.
 pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigError> {
     let sessions = descriptors::Sessions::that_fit(descriptors::limit(), config);
-    let stores = config.stores()?;
-    let recordings = RecordingsConfig {
-        vault: stores.vault.clone(),
-        place: stores.place.clone(),
-        limits: RecordingLimits::default(),
-    };
     Ok(WorkerConfig {
         base_url: base_url.to_owned(),
         mail: config.email.mail_at(base_url)?,
@@ -367,8 +361,8 @@ pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigErr
         agents: config.agents(),
         models: config.models()?,
         crypto: config.billing.crypto.config(),
-        stores,
-        recordings,
+        stores: config.stores()?,
+        recordings: config.recordings()?,
         limits: config.limits.clone(),
     })
 }

@@ -10,6 +10,7 @@ pub mod dialogs;
 pub mod gui_input;
 pub mod inspection;
 pub mod intents;
+pub mod operation_list;
 pub mod pauses;
 pub mod profile_lease;
 pub mod recovery;

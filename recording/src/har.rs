@@ -19,7 +19,8 @@ const CHUNK: usize = 64 * 1024;
 /// Writes the file in chunks. An error ends it.
 pub async fn write(reader: &Reader, sink: &Sender<io::Result<Bytes>>) -> io::Result<()> {
     let creator = json!({"name": "Kitfleet", "version": env!("CARGO_PKG_VERSION")});
-    let mut text = format!("{{\"log\":{{\"version\":\"1.2\",\"creator\":{creator},\"pages\":[],\"entries\":[").into_bytes();
+    let mut text =
+        format!("{{\"log\":{{\"version\":\"1.2\",\"creator\":{creator},\"pages\":[],\"entries\":[").into_bytes();
     let (mut after, mut is_first) = (0, true);
     while let Some(batch) = reader.events_after(after).await.map_err(broken)? {
         after = batch.last_seq;
@@ -150,7 +151,17 @@ mod tests {
         for member in ["method", "url", "httpVersion", "cookies", "headers", "queryString", "headersSize", "bodySize"] {
             assert!(entry["request"].get(member).is_some(), "{member}");
         }
-        for member in ["status", "statusText", "httpVersion", "cookies", "headers", "content", "redirectURL", "headersSize", "bodySize"] {
+        for member in [
+            "status",
+            "statusText",
+            "httpVersion",
+            "cookies",
+            "headers",
+            "content",
+            "redirectURL",
+            "headersSize",
+            "bodySize",
+        ] {
             assert!(entry["response"].get(member).is_some(), "{member}");
         }
     }

@@ -49,8 +49,10 @@ pub(crate) trait Source {
     /// Events after this number, and the number to continue after.
     fn events_after(&self, after: u64) -> impl Future<Output = io::Result<Option<(Vec<Event>, u64)>>> + Send;
 
-    fn attachments_after(&self, after: u64)
-    -> impl Future<Output = io::Result<Option<(Vec<(u64, Attachment)>, u64)>>> + Send;
+    fn attachments_after(
+        &self,
+        after: u64,
+    ) -> impl Future<Output = io::Result<Option<(Vec<(u64, Attachment)>, u64)>>> + Send;
 }
 
 impl Source for Reader {
@@ -65,7 +67,12 @@ impl Source for Reader {
 }
 
 /// Writes the file in chunks. An error ends it.
-pub async fn write(reader: &Reader, format: TraceFormat, title: &str, sink: &Sender<io::Result<Bytes>>) -> io::Result<()> {
+pub async fn write(
+    reader: &Reader,
+    format: TraceFormat,
+    title: &str,
+    sink: &Sender<io::Result<Bytes>>,
+) -> io::Result<()> {
     write_from(reader, format, title, sink).await
 }
 
@@ -106,7 +113,8 @@ async fn write_from<S: Source + Sync>(
         for event in &events {
             if let EventBody::Request(request) = &event.body {
                 let mut har = entry(event.at, request);
-                let started = trace.time(event) - i64::try_from(request.duration_ms.unwrap_or_default()).unwrap_or_default();
+                let started =
+                    trace.time(event) - i64::try_from(request.duration_ms.unwrap_or_default()).unwrap_or_default();
                 har["pageref"] = PAGE.into();
                 har["_frameref"] = FRAME.into();
                 har["_monotonicTime"] = started.into();
@@ -296,9 +304,11 @@ impl Trace {
         let call = operation.operation_id.to_string();
         let (start, end) = (self.time_of(operation.started_at), self.time_of(operation.ended_at));
         let described = &operation.described;
-        let before = self.frames.iter().rev().find(|picture| {
-            picture.time <= start && picture.frame.operation_id != Some(operation.operation_id)
-        });
+        let before = self
+            .frames
+            .iter()
+            .rev()
+            .find(|picture| picture.time <= start && picture.frame.operation_id != Some(operation.operation_id));
         let after = self.after.get(&operation.operation_id);
         let is_old = self.format < TraceFormat::V9;
 
@@ -320,7 +330,12 @@ impl Trace {
         }
         lines.push(line);
         self.show_picture(&call, "before", before, lines);
-        self.show_snapshot(&call, "before", self.snapshots.iter().rev().find(|(at, of)| *at < seq && *of != operation.operation_id), lines);
+        self.show_snapshot(
+            &call,
+            "before",
+            self.snapshots.iter().rev().find(|(at, of)| *at < seq && *of != operation.operation_id),
+            lines,
+        );
         if let Some(point) = operation.trace.point {
             lines.push(json!({"type": "input", "callId": call, "point": {"x": point.x, "y": point.y}}));
         }
@@ -380,7 +395,8 @@ impl Trace {
 
     /// Older viewers find a picture by a request of its address.
     fn picture_request(&self, picture: &Picture) -> Value {
-        let started_at = chrono::DateTime::from_timestamp_millis(picture.time - START_MS + self.wall_ms).unwrap_or_default();
+        let started_at =
+            chrono::DateTime::from_timestamp_millis(picture.time - START_MS + self.wall_ms).unwrap_or_default();
         json!({"type": "resource-snapshot", "snapshot": {
             "pageref": PAGE, "_frameref": FRAME, "_monotonicTime": picture.time,
             "startedDateTime": kitfleet_domain::timestamp::Timestamp(started_at), "time": 0,

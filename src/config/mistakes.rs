@@ -10,6 +10,7 @@ use kitfleet_domain::limits::MOST_RESULT_BYTES;
 use kitfleet_domain::workers::MOST_SESSIONS;
 use tracing_subscriber::EnvFilter;
 
+use super::recordings::Recordings;
 use super::{Config, Variable};
 use crate::descriptors;
 
@@ -140,6 +141,21 @@ impl Config {
                 "must not exceed limits.device_state_max_chars",
             ),
             (self.webhooks.auto_disable_after >= 1, "webhooks.auto_disable_after", "must be at least 1"),
+            (
+                self.recordings.session_bytes <= Recordings::MOST_SESSION_BYTES,
+                "recordings.session_bytes",
+                "must be at most 2147483648",
+            ),
+            (
+                self.recordings.account_bytes >= self.recordings.session_bytes,
+                "recordings.account_bytes",
+                "must be at least `recordings.session_bytes`",
+            ),
+            (
+                self.retention.recordings <= self.retention.ended_sessions,
+                "retention.recordings",
+                "must be at most `retention.ended_sessions`",
+            ),
             (self.notifications.max_streams >= 1, "notifications.max_streams", "must be at least 1"),
             (limits.webhook_events >= 1, "limits.webhook_events", "must be at least 1"),
             (limits.recovery_codes >= 1, "limits.recovery_codes", "must be at least 1"),

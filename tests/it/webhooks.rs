@@ -601,6 +601,7 @@ async fn ended_deliveries_are_purged() {
             workers: age,
             usage: age,
             notifications: age,
+            recordings: age,
             revoked: age,
             deleted_account_secrets: age,
         };

@@ -569,12 +569,13 @@ impl Actor {
         if let Some(watch) = &mut self.watch {
             watch.after(&operation);
         }
+        let url = result.as_ref().and_then(|result| result.page_url.clone());
         let (browser_time, usage) = (Some(started.elapsed()), operation.spec().usage);
         let sets_emulation = matches!(operation, Operation::Emulate(_));
         let reads_state = matches!(operation, Operation::StateCapture(_));
         let dialog = self.dialog_change(browser).await;
         let ending = IntentEnding {
-            url: result.as_ref().and_then(|result| result.page_url.clone()),
+            url,
             result,
             browser_time,
             usage,

@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use kitfleet_domain::accounts::AccountStatus;
+use kitfleet_domain::actors::{OperationActor, OperationActorKind};
 use kitfleet_domain::api_keys::{KeyKind, Scope, Scopes};
 use kitfleet_domain::audit::{Actor, Origin};
 use kitfleet_domain::credentials::{self, Bearer, Credential, TeamMaker};

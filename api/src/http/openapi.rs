@@ -125,6 +125,14 @@ problem_sets! {
     NoLink: NOT_FOUND;
     /// The limit of live links is reached.
     AnotherLink: CONFLICT;
+    /// The session has no recording, or the recording has no such picture.
+    NoRecording: NOT_FOUND;
+    /// The trace link is unknown or no longer valid.
+    NoTraceLink: NOT_FOUND;
+    /// The limit of trace links is reached.
+    AnotherTraceLink: CONFLICT;
+    /// The storage of recordings is not available.
+    ReadingRecording: FEATURE_UNAVAILABLE;
     /// The caller has no such crypto order.
     NoOrder: NOT_FOUND;
     /// The account has too many open orders, or an order of the same key is in progress.

@@ -8,7 +8,7 @@ use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use kitfleet_domain::ids::{
     AccountId, AgentSessionId, ApiKeyId, ChallengeId, DeliveryId, DownloadId, IncidentId, LiveLinkId, MembershipId,
-    OauthClientId, OrderId, PageId, ProfileId, ProxyId, RecipeId, RequeueId, SessionId, SnapshotId, TeamId,
+    OauthClientId, OrderId, PageId, ProfileId, ProxyId, RecipeId, RequeueId, SessionId, SnapshotId, TeamId, TraceLinkId,
     WebSessionId, WebhookId, WorkerId,
 };
 use utoipa::openapi::Required;
@@ -45,6 +45,7 @@ resources! {
     ProfileId: "profile";
     ProxyId: "saved proxy";
     LiveLinkId: "live link";
+    TraceLinkId: "trace link";
     SnapshotId: "profile snapshot";
     WebSessionId: "web session";
     ApiKeyId: "API key";

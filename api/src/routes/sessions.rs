@@ -7,6 +7,8 @@ pub mod file_links;
 pub mod live;
 mod live_links;
 pub mod operations;
+mod recordings;
+mod trace_links;
 mod wire;
 
 use std::time::Duration;
@@ -71,6 +73,8 @@ pub fn routes() -> Routes {
         .merge(challenges::routes())
         .merge(live::routes())
         .merge(live_links::routes())
+        .merge(recordings::routes())
+        .merge(trace_links::routes())
 }
 
 /// Create a session

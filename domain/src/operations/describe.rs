@@ -100,6 +100,12 @@ impl OperationDescription {
         Self::new("open", "open", "Open the browser")
     }
 
+    /// The operation of another version of this program.
+    #[must_use]
+    pub fn of_unknown(kind: &str) -> Self {
+        Self::new(kind, kind, kind)
+    }
+
     fn new(kind: &str, action: &str, description: &str) -> Self {
         Self { kind: kind.to_owned(), action: action.to_owned(), description: description.to_owned() }
     }

@@ -36,7 +36,7 @@ impl OperationResult {
     pub fn store(self) -> serde_json::Result<StoredResult> {
         let json = run_blocking(self.weight(), || to_raw_value(&self))?;
         let page_url = self.page_url().map(str::to_owned);
-        Ok(StoredResult { json, page_url, content: self.into_content() })
+        Ok(StoredResult { json, content: self.into_content(), page_url })
     }
 }
 
@@ -46,7 +46,7 @@ pub struct StoredResult {
     /// Response body, without the content of a capture.
     pub json: Box<RawValue>,
     pub content: Option<Vec<u8>>,
-    /// Address of the page after the operation. `None` for a result that was read from its row.
+    /// Address of the page after the operation. Only the worker that ran the operation knows it.
     pub page_url: Option<String>,
 }
 

@@ -5,6 +5,7 @@ use kitfleet_domain::emulation::{Block, ColorScheme, Emulation, EmulationParams,
 use kitfleet_domain::ids::{AccountId, AgentSessionId, ProfileId, ProxyId, SessionId};
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::operations::DialogPolicy;
+use kitfleet_domain::recordings::RecordMode;
 use kitfleet_domain::sessions::CreateParams;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, Rules, both};
@@ -200,6 +201,10 @@ fn mode_or_null() -> RefOr<Schema> {
 
 fn dialogs() -> RefOr<Schema> {
     or_null(named("DialogPolicy", one_of(&["dismiss", "accept", "hold"], None)))
+}
+
+fn record_mode() -> RefOr<Schema> {
+    or_null(named("RecordMode", one_of(&["off", "steps"], None)))
 }
 
 fn control() -> RefOr<Schema> {
