@@ -331,7 +331,7 @@ impl Actor {
     async fn open(&mut self, intent: IntentId, wanted: (OpenRequest, Option<Vec<u8>>)) -> Option<Browser> {
         let (context, close) = (Arc::clone(&self.context), self.close.clone());
         let started_at = recorder::now();
-        let secret_headers = || wanted.0.emulation.extra_headers.iter().map(|header| header.name.to_string()).collect();
+        let secret_headers = || wanted.0.emulation.extra_headers.iter().map(|header| header.name.clone()).collect();
         let recorded = (wanted.0.record == RecordMode::Steps).then(secret_headers);
         let opened = tokio::select! {
             opened = timeout(context.config.open_timeout, self.open_browser(wanted)) => opened,
@@ -586,7 +586,7 @@ impl Actor {
         };
         let written = finish(&self.context, intent, &ending).await;
         let recorded = if written == WriteOutcome::TooLate { &Outcome::Destroyed } else { &ending.outcome };
-        self.record((intent, actor), &operation, (recorded, ending.url.clone(), started_at), Some(browser));
+        self.record((intent, actor), &operation, (recorded, ending.url.clone(), started_at), Some(&*browser));
         match written {
             WriteOutcome::AsItIs if matches!(ending.outcome, Outcome::Failed { .. }) => NextAction::Fail,
             WriteOutcome::AsItIs => NextAction::GoOn,
