@@ -331,7 +331,8 @@ impl Actor {
     async fn open(&mut self, intent: IntentId, wanted: (OpenRequest, Option<Vec<u8>>)) -> Option<Browser> {
         let (context, close) = (Arc::clone(&self.context), self.close.clone());
         let started_at = recorder::now();
-        let secret_headers = || wanted.0.emulation.extra_headers.iter().map(|header| header.name.clone()).collect();
+        let headers = &wanted.0.emulation.extra_headers;
+        let secret_headers = || -> Vec<String> { headers.iter().map(|header| header.name.clone()).collect() };
         let recorded = (wanted.0.record == RecordMode::Steps).then(secret_headers);
         let opened = tokio::select! {
             opened = timeout(context.config.open_timeout, self.open_browser(wanted)) => opened,
