@@ -16,6 +16,7 @@ pub mod incarnations;
 mod live;
 pub mod maintenance;
 mod proxies;
+mod recorder;
 mod sessions;
 pub mod webhooks;
 
@@ -75,6 +76,9 @@ pub const METRICS: &[&dyn MetricDeclaration] = &[
     &sessions::WORKER_SESSIONS,
     &sessions::BROWSER_DEATHS,
     &sessions::OPERATION_TIME,
+    &recorder::RECORDED_BYTES,
+    &recorder::RECORDED_PICTURES,
+    &recorder::RECORDING_LOSSES,
     &browser::BROWSERS_HOT,
     &browser::BROWSER_MEMORY,
     &webhooks::ATTEMPTS,

@@ -28,6 +28,7 @@ impl OperationResult {
             Self::Snapshot(result) => Some(&result.url),
             Self::Evaluate(result) => Some(&result.url),
             Self::OpenPage(page) | Self::ActivatePage(page) => Some(&page.url),
+            Self::Login(result) => result.post_login_url.as_deref(),
             _ => None,
         }
     }
