@@ -32,7 +32,7 @@ use uuid::Uuid;
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::lists::{self, Paging, Query};
-use crate::http::openapi::{Database, InvalidQuery, Restricted, one_of};
+use crate::http::openapi::{Database, InvalidQuery, Restricted, named, one_of};
 use crate::http::permissions::Rule;
 use crate::http::routing::Routes;
 use crate::http::state::App;
@@ -69,6 +69,7 @@ pub struct AuditEntry {
     #[schema(value_type = Option<String>, required = true)]
     actor_key_id: Option<ApiKeyId>,
     /// Action
+    #[schema(schema_with = action)]
     action: String,
     /// Resource that the action applied to
     #[schema(required = true)]
@@ -85,6 +86,11 @@ pub struct AuditEntry {
     /// Time of the action (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     timestamp: Timestamp,
+}
+
+fn action() -> RefOr<Schema> {
+    let actions: Vec<_> = areas::actions().collect();
+    named("AuditAction", one_of(&actions, None))
 }
 
 fn actor_type() -> RefOr<Schema> {
@@ -113,6 +119,8 @@ impl From<Row> for AuditEntry {
 #[derive(Serialize, ToSchema)]
 pub struct AuditPage {
     data: Vec<AuditEntry>,
+    /// True when there is another page
+    has_more: bool,
     /// Cursor of the next page; null on the last page
     #[schema(required = true)]
     next_cursor: Option<String>,
@@ -153,7 +161,9 @@ pub async fn page(app: &App, query: &Query, log: Log, list: &'static str) -> Res
         async |conn, after, limit| log::list(conn, log, Filter { action, after }, limit).await,
     );
     let page = page.await?;
-    Ok(Answer(AuditPage { data: page.data.into_iter().map(AuditEntry::from).collect(), next_cursor: page.next_cursor }))
+    let has_more = page.next_cursor.is_some();
+    let data = page.data.into_iter().map(AuditEntry::from).collect();
+    Ok(Answer(AuditPage { data, has_more, next_cursor: page.next_cursor }))
 }
 
 fn known_action(name: &str) -> Result<&'static str, Invalid> {

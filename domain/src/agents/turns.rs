@@ -19,7 +19,7 @@ use crate::ids::{AccountId, AgentSessionId, DownloadId, SessionId, TurnId, Worke
 use crate::limits::Limits;
 use crate::operations::{AnsweredDialog, Candidate, OpenDialog};
 use crate::sessions::intents::ReplyTo;
-use crate::sessions::{SessionStatus, recovery};
+use crate::sessions::{EndReason, SessionStatus, recovery};
 use crate::timestamp::Timestamp;
 use crate::workers::LEASE;
 
@@ -244,7 +244,9 @@ pub async fn accept(
     }
     if !found.stands {
         // Fail with the same outcome as the next operation would.
-        if !recovery::fail_idle(&mut *conn, worker, driver, "unknown", &recovery::worker_gone()).await? {
+        if !recovery::fail_idle(&mut *conn, worker, driver, "unknown", &recovery::worker_gone(), EndReason::WorkerLost)
+            .await?
+        {
             return Ok(MessageOutcome::DriverLost);
         }
         close_if_ended(conn, new.account, new.session).await?;
@@ -325,7 +327,7 @@ pub struct TurnAnswer {
     pub intents: Vec<Intent>,
     /// Elements the message may refer to if it is ambiguous, at most five
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Vec<Object>, required = false)]
+    #[schema(nullable = false)]
     pub candidates: Option<Vec<Candidate>>,
     /// Downloads that began during the turn, at most 20; absent if there was none
     #[serde(skip_serializing_if = "Vec::is_empty")]

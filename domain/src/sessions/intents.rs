@@ -14,7 +14,7 @@ use sqlx::{Connection as _, PgConnection};
 
 use super::dialogs::DialogChange;
 use super::recovery::{self, worker_gone};
-use super::{BehavioralProfile, SessionStatus};
+use super::{BehavioralProfile, EndReason, SessionError, SessionStatus};
 use crate::blocking::run_blocking;
 use crate::challenges::ChallengeState;
 use crate::emails::{self, Template};
@@ -112,7 +112,7 @@ pub async fn claim(
         SessionRow { status, .. } => return Ok(Claim::Lost(status)),
     };
     let mut tx = conn.begin().await?;
-    if recovery::fail_idle(&mut tx, found.worker, session, claim.kind, &gone).await? {
+    if recovery::fail_idle(&mut tx, found.worker, session, claim.kind, &gone, EndReason::WorkerLost).await? {
         tx.commit().await?;
         Ok(Claim::WorkerGone(gone))
     } else {
@@ -463,7 +463,8 @@ async fn end(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sq
                update sessions s
                set status = $6::text, operation_id = null, updated_at = now(), is_followed = held.asked,
                    last_state_at = case when $6::text = 'ready' and $7 and $11 then now() else s.last_state_at end,
-                   dialog = case when $12 or $6::text = 'errored' then $13::jsonb else s.dialog end
+                   dialog = case when $12 or $6::text = 'errored' then $13::jsonb else s.dialog end,
+                   end_reason = case when $6::text = 'errored' then coalesce(s.end_reason, 'failed') end, error = $14::jsonb
                from held where s.id = held.session_id and $6::text is not null
            ), usage as (
                insert into usage_counts as u (account_id, day, record, slot, count)
@@ -491,6 +492,10 @@ async fn end(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sq
         *dialog != DialogChange::Keep,
         // A page's text does not outlast its session.
         dialog.dialog().filter(|_| released != Some("errored")).map(|dialog| json!(dialog)),
+        match outcome {
+            Outcome::Failed { failure } => Some(json!(SessionError::of(failure))),
+            _ => None,
+        },
     )
     .fetch_optional(conn)
     .await?;
