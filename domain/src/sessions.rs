@@ -29,6 +29,7 @@ use crate::accounts::{self, Tier};
 use crate::area::{Area, Bound, Purge, ScheduledJob};
 use crate::audit::{self, Actor, Entry};
 use crate::challenges::ChallengeState;
+use crate::cursors::id_bounds;
 use crate::emulation::{Emulation, EmulationState};
 use crate::events::EventType;
 use crate::ids::{AccountId, AgentSessionId, ApiKeyId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
@@ -449,22 +450,6 @@ pub struct Filter<'a> {
     pub after: Option<SessionId>,
 }
 
-/// Maximum difference between the clock of the process that generates an id and that of the database.
-const CLOCK_SKEW_SECONDS: i64 = 60;
-
-impl Filter<'_> {
-    /// Bounds of the ids, which are ordered by time: the first one to list, and the one to stop before.
-    fn ids(&self) -> (Uuid, Uuid) {
-        let earliest = |moment: Timestamp, skew: i64| {
-            let milliseconds = moment.0.timestamp_millis().saturating_add(skew * 1_000);
-            Uuid::from_u128(u128::try_from(milliseconds).unwrap_or_default().min((1 << 48) - 1) << 80)
-        };
-        let first = self.created_after.map_or(Uuid::nil(), |moment| earliest(moment, -CLOCK_SKEW_SECONDS));
-        let end = self.created_before.map_or(Uuid::max(), |moment| earliest(moment, CLOCK_SKEW_SECONDS));
-        (first, self.after.map_or(end, |after| end.min(after.as_uuid())))
-    }
-}
-
 /// Newest first.
 ///
 /// The statement has one part for each combination of filters; the others cost nothing under any plan. Each part scans
@@ -476,7 +461,8 @@ pub async fn list(
     filter: Filter<'_>,
     limit: i64,
 ) -> sqlx::Result<Vec<Session>> {
-    let (first, end) = filter.ids();
+    let created = (filter.created_after, filter.created_before);
+    let (first, end) = id_bounds(created, filter.after.map(|after| after.as_uuid()));
     let statuses: Vec<_> = filter.statuses.iter().map(|status| status.name().to_owned()).collect();
     sqlx::query_as!(
         Session,

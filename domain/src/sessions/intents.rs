@@ -464,7 +464,9 @@ async fn end(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sq
                set status = $6::text, operation_id = null, updated_at = now(), is_followed = held.asked,
                    last_state_at = case when $6::text = 'ready' and $7 and $11 then now() else s.last_state_at end,
                    dialog = case when $12 or $6::text = 'errored' then $13::jsonb else s.dialog end,
-                   end_reason = case when $6::text = 'errored' then coalesce(s.end_reason, 'failed') end, error = $14::jsonb
+                   end_reason = case when $6::text = 'errored' then coalesce(s.end_reason, 'failed') end, error = $14::jsonb,
+                   used = case when $7 and $10::text is not null
+                               then add_use(s.used, (now() at time zone 'utc')::date, $10::text) else s.used end
                from held where s.id = held.session_id and $6::text is not null
            ), usage as (
                insert into usage_counts as u (account_id, day, record, slot, count)
