@@ -98,7 +98,7 @@ pub struct Session {
     pub destroyed_at: Option<Timestamp>,
 }
 
-/// Reason a session ended (contract: sessions 30). The set is closed.
+/// Reason a session ended (contract: sessions 39). The set is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]

@@ -231,7 +231,7 @@ pub struct BreakdownPart {
 /// Most parts of a breakdown. Labels are free texts, so there can be any number of them.
 const MOST_PARTS: i64 = 1_000;
 
-/// Of the last complete UTC days, with the most session minutes first (contract: usage).
+/// Of the last complete UTC days, with the most session minutes first (contract: usage 8).
 pub async fn breakdown(
     conn: &mut PgConnection,
     account: AccountId,

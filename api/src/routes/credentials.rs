@@ -1,4 +1,4 @@
-//! Password and e-mail address of the caller's account (contract: accounts 8 to 10).
+//! Password and e-mail address of the caller's account (contract: accounts 12, 13).
 
 use axum::Json as Answer;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! Plans (contract: billing): the tiers, with their prices and limits on this deployment.
+//! Plans (contract: billing 44): the tiers, with their prices and limits on this deployment.
 
 use axum::Json as Answer;
 use axum::extract::State;
