@@ -70,7 +70,7 @@ async fn set_password(
     })?;
     let from = check_password(&app, &caller, &client, current, "current_password").await?;
     let to = app.hashing.run(move || new.hash()).await?;
-    let mut tx = app.begin_change(caller.account_id).await?;
+    let mut tx = app.db.begin().await?;
     let change = PasswordChange { from: &from, to: &to, keep };
     if !sign_ins::change_password(&mut tx, caller.account_id, change, &client.origin()).await? {
         return Err(wrong_password("current_password"));
@@ -160,8 +160,9 @@ async fn request_email_change(
         body?.check(|NewEmail { email, password }| both(EmailAddress::parse(&email), Ok(password)))?;
     check_password(&app, &caller, &client, password, "password").await?;
     app.rate_limits.check(Bucket::SendVerification, &client).await?;
+    app.rate_limits.check(Bucket::StrangerMail, client.network()).await?;
     let ttl = app.config.auth.verification_ttl;
-    let mut tx = app.begin_change(caller.account_id).await?;
+    let mut tx = app.db.begin().await?;
     let is_taken = accounts::find_login(&mut tx, &email).await?.is_some();
     let (template, recipient, details) = if is_taken {
         (Template::EmailHasAccount, Recipient::Address(&email), json!({}))

@@ -212,7 +212,7 @@ async fn resend_invite(
     let invitee = EmailAddress::parse(&invitee.ok_or_else(not_found::<InviteId>)?)?;
     app.rate_limits.check(Bucket::TeamInvite, owner.to_string().as_str()).await?;
     app.rate_limits.check(Bucket::TeamInvite, invitee.key()).await?;
-    let mut tx = app.begin_change(owner).await?;
+    let mut tx = app.db.begin().await?;
     if !invites::renew(&mut tx, owner, id, ttl).await? {
         return Err(not_found::<InviteId>());
     }
@@ -340,8 +340,11 @@ async fn set_role(
 ) -> Result<Answer<Membership>> {
     let mut tx = app.begin_change(caller.account_id).await?;
     let changed = members::set_role(&mut tx, caller.account_id, path.id()?, body.role, &caller.actor).await?;
-    let membership = changed.ok_or_else(not_found::<MembershipId>)?;
-    tx.commit().await?;
+    let (membership, is_changed) = changed.ok_or_else(not_found::<MembershipId>)?;
+    // A change without an effect does not count.
+    if is_changed {
+        tx.commit().await?;
+    }
     Ok(Answer(membership.into()))
 }
 

@@ -62,7 +62,7 @@ pub async fn owners(conn: &mut PgConnection, member: AccountId) -> sqlx::Result<
     .await
 }
 
-/// Changes the role and writes `team.member_role_changed`, unless the member has the role already. Keys that the member created
+/// Changes the role and writes `team.member_role_changed`; false if the member has the role already. Keys that the member created
 /// have the rights of the new role from their next use on.
 pub async fn set_role(
     conn: &mut PgConnection,
@@ -70,7 +70,7 @@ pub async fn set_role(
     id: MembershipId,
     role: Role,
     actor: &Actor,
-) -> sqlx::Result<Option<Membership>> {
+) -> sqlx::Result<Option<(Membership, bool)>> {
     let previous = sqlx::query_scalar!(
         r#"select role as "role: Role" from team_members where id = $1 and owner_account_id = $2 for no key update"#,
         id as _,
@@ -94,7 +94,7 @@ pub async fn set_role(
         let entry = Entry { action: "team.member_role_changed", target: Some(id.to_string()), payload };
         audit::record(conn, owner, actor, entry).await?;
     }
-    Ok(Some(membership))
+    Ok(Some((membership, previous != role)))
 }
 
 /// Revokes all active keys that the member created on the owner's account, and writes `team.member_removed`.
