@@ -183,8 +183,9 @@ pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<V
 
 /// The account owner can still sign in with a password or a link in a mail.
 pub async fn unlink(conn: &mut PgConnection, account: AccountId, id: IdentityId) -> sqlx::Result<bool> {
-    let unlinked =
-        sqlx::query!("delete from identities where account_id = $1 and id = $2", account as _, id as _).execute(conn).await?;
+    let unlinked = sqlx::query!("delete from identities where account_id = $1 and id = $2", account as _, id as _)
+        .execute(conn)
+        .await?;
     Ok(unlinked.rows_affected() > 0)
 }
 

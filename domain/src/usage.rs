@@ -20,11 +20,16 @@ use crate::timestamp::Timestamp;
 pub(crate) const AREA: Area = Area {
     purges: &[
         Purge::new("usage", "usage_counts", |conn, terms, limit| Box::pin(purge(conn, terms.usage, limit))),
-        Purge::new("usage", "usage_breakdown", |conn, terms, limit| Box::pin(purge_breakdown(conn, terms.usage, limit))),
+        Purge::new("usage", "usage_breakdown", |conn, terms, limit| {
+            Box::pin(purge_breakdown(conn, terms.usage, limit))
+        }),
     ],
     bounds: &[
         ("usage_counts", Bound::Term("`retention.usage` (400 days); 6 rows a day")),
-        ("usage_breakdown", Bound::Term("`retention.usage` (400 days); 6 rows a day for each key, archetype and label in use")),
+        (
+            "usage_breakdown",
+            Bound::Term("`retention.usage` (400 days); 6 rows a day for each key, archetype and label in use"),
+        ),
     ],
     ..Area::named("usage")
 };

@@ -601,8 +601,7 @@ async fn gated_route_without_recent_proof_is_403() {
                 let refused = ada.client.call(&Route { body, ..route.clone() }).await;
                 let refused = refused.problem(403, "mfa-step-up-required");
                 let members: Vec<_> = members(&refused.body).into_iter().collect();
-                let expected =
-                    [
+                let expected = [
                     "code",
                     "detail",
                     "instance",

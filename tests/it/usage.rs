@@ -420,7 +420,9 @@ async fn usage_is_broken_down() {
                  where account_id = $1 and live";
     app.execute(shift, account.as_uuid()).await;
     let by_label = breakdown("label").await;
-    let of = |key: Value| by_label["data"].as_array().expect("parts").iter().find(|part| part["key"] == key).expect("a part");
+    let of = |key: Value| {
+        by_label["data"].as_array().expect("parts").iter().find(|part| part["key"] == key).expect("a part")
+    };
     assert_eq!(of(json!("a"))["totals"]["navigate"], 1);
     assert_eq!((&of(Value::Null)["totals"]["navigate"], &of(Value::Null)["label"]), (&json!(1), &Value::Null));
     let by_key = breakdown("api_key").await;

@@ -185,7 +185,8 @@ async fn compose(conn: &mut PgConnection, mailer: &Mailer, attempt: &Attempt) ->
     }
     let token = match attempt.template.purpose() {
         Some(purpose) => {
-            let told = matches!(attempt.template, Template::ConfirmSignIn | Template::VerifyEmail | Template::ChangeEmail);
+            let told =
+                matches!(attempt.template, Template::ConfirmSignIn | Template::VerifyEmail | Template::ChangeEmail);
             let subject = told.then_some(&attempt.details);
             Some(mail_links::issue(conn, reader.account, purpose, subject, attempt.expires_at).await?)
         }

@@ -8,28 +8,44 @@ use super::schemas::resolved;
 use crate::http::openapi::camel_case;
 
 const INTENT: &str = "AgentIntent";
+const COMMON: &str = "IntentStep";
 
 /// Replaces the schema of a step by a union (contract: agents 16).
 pub fn describe(schemas: &mut Map<String, Value>) {
     let Some(step) = schemas.get(INTENT) else { return };
     let common = step["allOf"].as_array().into_iter().flatten().map(|part| resolved(part, schemas));
-    let Some(common) = common.into_iter().find(|part| part.get("properties").is_some()).cloned() else { return };
+    let Some(mut common) = common.into_iter().find(|part| part.get("properties").is_some()).cloned() else { return };
     let (description, example) = (step["description"].clone(), step["example"].clone());
-    let mut variants = Vec::new();
+    let (mut variants, mut mapping) = (Vec::new(), Map::new());
     for kind in KINDS {
         let name = format!("{}Intent", camel_case(kind));
-        let mut variant = common.clone();
-        variant["properties"]["kind"] = json!({"type": "string", "enum": [kind]});
+        let mut own = json!({
+            "type": "object", "required": ["kind"], "properties": {"kind": {"type": "string", "enum": [kind]}},
+        });
         for (member, is_required, schema) in parameters(kind) {
-            variant["properties"][member] = schema;
-            if let (true, Some(required)) = (is_required, variant["required"].as_array_mut()) {
+            own["properties"][member] = schema;
+            if let (true, Some(required)) = (is_required, own["required"].as_array_mut()) {
                 required.push(member.into());
             }
         }
-        variants.push(json!({"$ref": format!("#/components/schemas/{name}")}));
-        schemas.insert(name, variant);
+        let variant = reference(&name);
+        mapping.insert(kind.to_owned(), variant["$ref"].clone());
+        variants.push(variant);
+        schemas.insert(name, json!({"allOf": [reference(COMMON), own]}));
     }
-    schemas.insert(INTENT.to_owned(), json!({"description": description, "oneOf": variants, "example": example}));
+    let union = json!({
+        "description": description, "oneOf": variants, "discriminator": {"propertyName": "kind", "mapping": mapping},
+        "example": example,
+    });
+    schemas.insert(INTENT.to_owned(), union);
+    if let Some(properties) = common["properties"].as_object_mut() {
+        properties.shift_remove("kind");
+    }
+    if let Some(required) = common["required"].as_array_mut() {
+        required.retain(|name| name != "kind");
+    }
+    common["description"] = "Members of every step".into();
+    schemas.insert(COMMON.to_owned(), common);
     schemas.insert("IntentTarget".to_owned(), target());
     schemas.insert("IntentPage".to_owned(), page());
     schemas.insert("IntentCondition".to_owned(), condition());

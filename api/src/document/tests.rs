@@ -90,7 +90,7 @@ fn an_operation_takes_less_than_five_kilobytes() {
     let Contract { document, operations } = Contract::ours();
     let printed = serde_json::to_string_pretty(&document).expect("JSON");
     let each = printed.len() / operations.len();
-    assert!(each <= 4_800, "{each} bytes an operation: a part that occurs in many places has no name");
+    assert!(each <= 5_000, "{each} bytes an operation: a part that occurs in many places has no name");
 }
 
 #[test]
@@ -674,7 +674,7 @@ fn steps_of_a_plan_are_told_apart_by_their_kind() {
     assert_eq!(intent["discriminator"]["propertyName"], "kind");
     let mapping = intent["discriminator"]["mapping"].as_object().expect("kinds");
     assert_eq!(mapping.len(), kitfleet_domain::agents::steps::KINDS.len());
-    let tap = &contract.schemas()["TapIntent"];
+    let tap = &contract.schemas()["TapIntent"]["allOf"][1];
     assert!(tap["required"].as_array().expect("names").contains(&json!("target")));
 }
 

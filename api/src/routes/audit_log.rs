@@ -168,9 +168,7 @@ pub async fn page(app: &App, query: &Query, log: Log, list: &'static str) -> Res
         query,
         scope,
         |row: &Row| row.id,
-        async |conn, after, limit| {
-            log::list(conn, log, Filter { action, actor, target, created, after }, limit).await
-        },
+        async |conn, after, limit| log::list(conn, log, Filter { action, actor, target, created, after }, limit).await,
     );
     let page = page.await?;
     let has_more = page.next_cursor.is_some();

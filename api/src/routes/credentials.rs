@@ -205,7 +205,9 @@ async fn confirm_email_change(
     let email = EmailAddress::parse(email)?;
     let previous = match sign_ins::change_email(&mut tx, link.account, &email, &client.origin()).await? {
         EmailChange::Changed(previous) => previous,
-        EmailChange::Taken => return Err(Problem::new(&kinds::CONFLICT, "another account has this e-mail address now")),
+        EmailChange::Taken => {
+            return Err(Problem::new(&kinds::CONFLICT, "another account has this e-mail address now"));
+        }
         EmailChange::Inactive => return Err(Problem::account_suspended()),
     };
     let (recipient, details) = (Recipient::Account(link.account), json!({TO: previous.as_str()}));

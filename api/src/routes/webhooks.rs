@@ -583,11 +583,7 @@ impl IntoParams for ByEventType {
     ),
     responses((status = 200, description = "A page of the list", body = DeliveryList), Restricted, InvalidQuery, Database),
 )]
-async fn list_account_deliveries(
-    caller: Caller,
-    State(app): State<App>,
-    query: Query,
-) -> Result<Answer<DeliveryList>> {
+async fn list_account_deliveries(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<DeliveryList>> {
     let kinds = both(query.parsed("status", parse_status), query.parsed("event_type", parse_event_type));
     let created = both(query.time("created_after"), query.time("created_before"));
     let given = both(kinds, both(query.id("endpoint_id"), created));

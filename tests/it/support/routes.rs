@@ -109,7 +109,9 @@ pub fn sample(method: &Method, template: &str) -> Route {
         ["v1", "auth", ..] | ["v1", "oauth", "token"] | ["v1", "archetypes"] => with(of(""), json!({})),
         ["errors", "{slug}"] => with("/errors/forbidden".to_owned(), json!({})),
         ["openapi.json" | "errors" | "healthz" | "readyz" | "metrics"] | ["docs", ..] => with(of(""), json!({})),
-        ["activate" | "verify-email" | "magic-link" | "reset-password" | "confirm-sign-in" | "confirm-email"] => with(of(""), json!({})),
+        ["activate" | "verify-email" | "magic-link" | "reset-password" | "confirm-sign-in" | "confirm-email"] => {
+            with(of(""), json!({}))
+        }
         _ => panic!("no sample of {method} {template}: add one"),
     }
 }

@@ -13,8 +13,8 @@ use utoipa_axum::routes;
 
 use super::READ_AGENTS;
 use crate::http::auth::Caller;
-use crate::http::error::{Problem, Result};
 use crate::http::body::counted_json;
+use crate::http::error::{Problem, Result};
 use crate::http::lists::{self, ListItem, Page, Paging, Query};
 use crate::http::openapi::{Database, InvalidQuery, Restricted};
 use crate::http::routing::Routes;
