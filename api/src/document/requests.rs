@@ -71,19 +71,16 @@ fn strip(schema: &mut Value, name: &str) {
 }
 
 fn remove_null(schema: &mut Value) {
-    if let Some(kinds) = schema.get_mut("type").and_then(Value::as_array_mut) {
-        kinds.retain(|kind| kind != "null");
-        if let [only] = kinds.as_slice() {
-            schema["type"] = only.clone();
-        }
+    if let Some(kinds) = schema["type"].as_array() {
+        let kinds: Vec<_> = kinds.iter().filter(|kind| *kind != "null").cloned().collect();
+        schema["type"] = if let [only] = kinds.as_slice() { only.clone() } else { kinds.into() };
     }
-    let Some(variants) = schema.get_mut("oneOf").and_then(Value::as_array_mut) else { return };
-    let count = variants.len();
-    variants.retain(|variant| *variant != json!({"type": "null"}));
-    if let ([only], 2) = (variants.as_slice(), count)
-        && let Value::Object(only) = only.clone()
-        && let Value::Object(keywords) = schema
-    {
+    let variants = schema["oneOf"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let only = match variants {
+        [only, null] | [null, only] if *null == json!({"type": "null"}) => only.clone(),
+        _ => return,
+    };
+    if let (Value::Object(keywords), Value::Object(only)) = (schema, only) {
         keywords.shift_remove("oneOf");
         keywords.extend(only);
     }

@@ -677,9 +677,3 @@ fn steps_of_a_plan_are_told_apart_by_their_kind() {
     let tap = &contract.schemas()["TapIntent"]["allOf"][1];
     assert!(tap["required"].as_array().expect("names").contains(&json!("target")));
 }
-
-#[test]
-fn write_out() {
-    std::fs::write("/tmp/con/doc.json", serde_json::to_string_pretty(&openapi()).unwrap()).unwrap();
-    std::fs::write("/tmp/con/cust.json", serde_json::to_string_pretty(&for_customers(openapi())).unwrap()).unwrap();
-}

@@ -10,7 +10,8 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use kitfleet_domain::validation::Invalid;
 use serde_json::Value;
-use utoipa::ToSchema;
+use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa_axum::routes;
 use utoipa_swagger_ui::Config;
 
@@ -18,7 +19,7 @@ use crate::document;
 use crate::http::error::{Problem, Result};
 use crate::http::kinds;
 use crate::http::lists::Query;
-use crate::http::openapi::InvalidQuery;
+use crate::http::openapi::{InvalidQuery, one_of, query};
 use crate::http::routing::Routes;
 
 /// The page loads only resources of this service and connects to no other server.
@@ -67,7 +68,7 @@ pub fn routes() -> Routes {
 /// The document for customers has no staff routes, no routes for payment providers and no registration of nodes.
 #[utoipa::path(
     get, path = "/openapi.json", tag = "Contract", operation_id = "getContract",
-    params(("audience" = inline(Audience), Query, description = "Audience; by default the document has all routes")),
+    params(ForAudience),
     responses((status = 200, description = "An OpenAPI 3.1 document", body = Object,
                example = json!({"openapi": "3.1.0", "info": {"title": "Kitfleet", "version": "1.0.0"}, "paths": {}})),
               InvalidQuery),
@@ -85,10 +86,19 @@ async fn contract(Extension(Contract(contract)): Extension<Contract>, query: Que
     Ok(([(CONTENT_TYPE, "application/json")], printed.clone()))
 }
 
-#[derive(ToSchema)]
-#[schema(rename_all = "snake_case")]
+#[derive(Clone, Copy)]
 enum Audience {
     Customer,
+}
+
+/// Audience of the document, for the contract.
+struct ForAudience;
+
+impl IntoParams for ForAudience {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let what = "Audience; by default the document has all routes";
+        vec![query("audience", what, one_of(&["customer"], None)).build()]
+    }
 }
 
 /// Browse the API documentation

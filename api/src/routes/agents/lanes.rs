@@ -187,7 +187,8 @@ impl From<LaneError> for Problem {
             | LaneError::NotPair
             | LaneError::DrivenByAnother
             | LaneError::NotDriving
-            | LaneError::HumanDrives => Self::new(&kinds::CONFLICT, error.to_string()),
+            | LaneError::HumanDrives
+            | LaneError::NoTurn => Self::new(&kinds::CONFLICT, error.to_string()),
         }
     }
 }

@@ -5,7 +5,6 @@ use axum::extract::State;
 use kitfleet_domain::accounts::{OwnLimits, Tier};
 use kitfleet_domain::billing::CURRENCY;
 use serde::Serialize;
-use strum::VariantArray as _;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
@@ -68,7 +67,7 @@ impl ListItem for Plan {
 )]
 async fn list(_caller: Caller, State(app): State<App>) -> Result<Answer<PlanList>> {
     let (limits, prices) = (&app.config.limits, &app.config.prices);
-    let plans = Tier::VARIANTS.iter().map(|&tier| {
+    let plans = Tier::ALL.iter().map(|&tier| {
         let price_cents = prices.of(tier);
         let none = OwnLimits::default();
         Plan {
