@@ -43,7 +43,7 @@ impl Composer<'_> {
         if schema.get("$ref").is_some() {
             return self.compose(resolved(schema, self.schemas));
         }
-        if let Some(values) = schema["enum"].as_array() {
+        if let Some(values) = schema["enum"].as_array().or_else(|| schema["x-extensible-enum"].as_array()) {
             return values.first().cloned();
         }
         if let Some(parts) = schema["allOf"].as_array() {
