@@ -178,6 +178,11 @@ id!(
     "mem"
 );
 id!(
+    /// Id of an account at an identity provider that is linked to an account.
+    IdentityId,
+    "idn"
+);
+id!(
     /// Id of an invitation to a team.
     InviteId,
     "inv"

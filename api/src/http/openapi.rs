@@ -69,6 +69,12 @@ problem_sets! {
     NoTeam: NOT_FOUND;
     /// The caller's team has no such membership.
     NoMembership: NOT_FOUND;
+    /// The caller's team has no such pending invitation.
+    NoInvite: NOT_FOUND;
+    /// Another account has the e-mail address, or the account is suspended.
+    AddressTaken: CONFLICT FORBIDDEN;
+    /// The caller has no such linked sign-in method.
+    NoIdentity: NOT_FOUND;
     /// The invitee is already a member.
     Inviting: CONFLICT;
     /// The invitation belongs to another address, or the caller is already a member.

@@ -588,7 +588,7 @@ impl StepColumns {
 #[derive(Debug)]
 pub(super) struct SealedStep {
     pub(super) turn: TurnId,
-    id: StepId,
+    pub(super) id: StepId,
     status: StepStatus,
     needs_approval: bool,
     operation: IntentId,

@@ -14,7 +14,7 @@ use sqlx::{Connection as _, PgConnection};
 
 use super::dialogs::DialogChange;
 use super::recovery::{self, worker_gone};
-use super::{BehavioralProfile, SessionStatus};
+use super::{BehavioralProfile, EndReason, SessionError, SessionStatus};
 use crate::actors::OperationActor;
 use crate::blocking::run_blocking;
 use crate::challenges::ChallengeState;
@@ -117,7 +117,7 @@ pub async fn claim(
         SessionRow { status, .. } => return Ok(Claim::Lost(status)),
     };
     let mut tx = conn.begin().await?;
-    if recovery::fail_idle(&mut tx, found.worker, session, claim.kind, &gone).await? {
+    if recovery::fail_idle(&mut tx, found.worker, session, claim.kind, &gone, EndReason::WorkerLost).await? {
         tx.commit().await?;
         Ok(Claim::WorkerGone(gone))
     } else {
@@ -482,7 +482,10 @@ async fn end(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sq
                update sessions s
                set status = $6::text, operation_id = null, updated_at = now(), is_followed = held.asked,
                    last_state_at = case when $6::text = 'ready' and $7 and $11 then now() else s.last_state_at end,
-                   dialog = case when $12 or $6::text = 'errored' then $13::jsonb else s.dialog end
+                   dialog = case when $12 or $6::text = 'errored' then $13::jsonb else s.dialog end,
+                   end_reason = case when $6::text = 'errored' then coalesce(s.end_reason, 'failed') end, error = $15::jsonb,
+                   used = case when $7 and $10::text is not null
+                               then add_use(s.used, (now() at time zone 'utc')::date, $10::text) else s.used end
                from held where s.id = held.session_id and $6::text is not null
            ), usage as (
                insert into usage_counts as u (account_id, day, record, slot, count)
@@ -511,6 +514,10 @@ async fn end(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sq
         // A page's text does not outlast its session.
         dialog.dialog().filter(|_| released != Some("errored")).map(|dialog| json!(dialog)),
         url,
+        match outcome {
+            Outcome::Failed { failure } => Some(json!(SessionError::of(failure))),
+            _ => None,
+        },
     )
     .fetch_optional(conn)
     .await?;

@@ -90,7 +90,9 @@ pub fn sample(method: &Method, template: &str) -> Route {
         ["v1", "account", "notifications", "stream"] => {
             with(format!("{template}?last_event_id=1&last_event_id=2"), json!({}))
         }
-        ["v1", "account", "notifications"] => with(of(""), json!({})),
+        ["v1", "account", "notifications" | "approvals" | "email" | "password"] => with(of(""), json!({})),
+        ["v1", "account", "email", "confirm"] => with(of(""), json!({"token": "none"})),
+        ["v1", "account", "identities", ..] => with(of("idn"), json!({})),
         ["v1", "account", "mfa", "verify"] | ["v1", "auth", "mfa", "step-up"] => with(of(""), json!({"code": "no"})),
         ["v1", "account", "me" | "mfa"] if *method == Method::DELETE => with(of(""), json!({"confirm": "no"})),
         ["v1", "account", "mfa", "disable"] => with(of(""), json!({"confirm": "no"})),
@@ -117,7 +119,9 @@ pub fn sample(method: &Method, template: &str) -> Route {
         ["v1", "auth", ..] | ["v1", "oauth", "token"] | ["v1", "archetypes"] => with(of(""), json!({})),
         ["errors", "{slug}"] => with("/errors/forbidden".to_owned(), json!({})),
         ["openapi.json" | "errors" | "healthz" | "readyz" | "metrics"] | ["docs", ..] => with(of(""), json!({})),
-        ["activate" | "verify-email" | "magic-link" | "reset-password" | "confirm-sign-in"] => with(of(""), json!({})),
+        ["activate" | "verify-email" | "magic-link" | "reset-password" | "confirm-sign-in" | "confirm-email"] => {
+            with(of(""), json!({}))
+        }
         _ => panic!("no sample of {method} {template}: add one"),
     }
 }

@@ -145,7 +145,7 @@ impl<'a> InputSession<'a> {
                 LaneError::Closed => (Refusal::NotDriving, "the agent session is closed"),
                 LaneError::NotPair => (Refusal::NotDriving, "the agent session is not in pair mode"),
                 LaneError::DrivenByAnother | LaneError::HumanDrives => (Refusal::NotDriving, "another person drives"),
-                LaneError::NotDriving => (Refusal::NotDriving, "you do not drive"),
+                LaneError::NotDriving | LaneError::NoTurn => (Refusal::NotDriving, "you do not drive"),
                 LaneError::TooManyChanges(_) => {
                     (Refusal::Busy, "the account has reached its limit of changes per hour")
                 }

@@ -3,17 +3,18 @@
 use kitfleet_domain::emulation::{
     Block, ColorScheme, Emulation, EmulationParams, EmulationState, Geolocation, Orientation,
 };
-use kitfleet_domain::ids::{AccountId, ApiKeyId, ProfileId, SessionId};
+use kitfleet_domain::ids::{AccountId, AgentSessionId, ApiKeyId, ProfileId, ProxyId, SessionId};
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::operations::{DialogPolicy, OpenDialog};
 use kitfleet_domain::recordings::RecordMode;
-use kitfleet_domain::sessions::{self, BehavioralProfile, CreateParams, SessionStatus};
+use kitfleet_domain::sessions::{self, BehavioralProfile, CreateParams, EndReason, SessionStatus};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, both};
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use sqlx::types::Json;
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
@@ -22,7 +23,7 @@ use super::operations::emulation::{self, ExtraHeaderBody};
 use crate::http::lists::{ListItem, Page};
 use crate::http::openapi::{named, one_of, or_null};
 use crate::http::resource_ref::ResourceRef;
-use crate::routes::webhooks::events::EgressCapabilities;
+use crate::routes::webhooks::events::{EgressCapabilities, error_name};
 
 /// Body of `POST /v1/sessions`; every field is optional
 #[derive(Deserialize, ToSchema)]
@@ -227,7 +228,8 @@ impl CreateBody {
 #[schema(example = json!({
     "id": "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e", "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
     "api_key_id": "key_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "status": "ready", "archetype": "iphone-16-ios-18",
-    "purpose": "production_customer", "label": "checkout test", "metadata": null, "egress_capabilities": null,
+    "purpose": "production_customer", "label": "checkout test", "metadata": null, "profile_id": null, "proxy_id": null,
+    "agent_session_id": null, "end_reason": null, "error": null, "egress_capabilities": null,
     "egress_capability_report": null, "challenge": null, "dialog": null, "emulation": {
         "locale": "en-US", "timezone": null, "geolocation": null, "color_scheme": "light", "orientation": "portrait",
         "extra_headers": [], "offline": false, "block": {"resource_types": [], "hosts": []},
@@ -257,6 +259,21 @@ pub struct Session {
     /// Data set by the customer
     #[schema(value_type = Option<Object>, required = true)]
     metadata: Option<Box<RawValue>>,
+    /// Profile that the session started from; null after that is purged
+    #[schema(value_type = Option<String>, required = true)]
+    profile_id: Option<ProfileId>,
+    /// Saved proxy that the browser connects through
+    #[schema(value_type = Option<String>, required = true)]
+    proxy_id: Option<ProxyId>,
+    /// Agent session that uses the session as its driver; null after that is deleted
+    #[schema(value_type = Option<String>, required = true)]
+    agent_session_id: Option<AgentSessionId>,
+    /// Reason the session ended; null while it is live
+    #[schema(schema_with = end_reason, required = true)]
+    end_reason: Option<EndReason>,
+    /// Error that ended the session, as in `session.failed`; null if none did
+    #[schema(required = true)]
+    error: Option<SessionFailure>,
     /// Capabilities of the session's egress, once they are known
     #[schema(value_type = Option<EgressCapabilities>, required = true)]
     egress_capabilities: Option<Value>,
@@ -298,6 +315,20 @@ fn session_record() -> RefOr<Schema> {
     named("RecordMode", one_of(&["off", "steps"], None))
 }
 
+/// Error that ended a session
+#[derive(Serialize, ToSchema)]
+struct SessionFailure {
+    /// Name of the error
+    #[schema(schema_with = error_name)]
+    name: String,
+    /// Message for people
+    message: String,
+}
+
+fn end_reason() -> RefOr<Schema> {
+    or_null(named("SessionEndReason", one_of(&EndReason::ALL.map(EndReason::name), None)))
+}
+
 pub fn status() -> RefOr<Schema> {
     named("SessionStatus", one_of(&["creating", "ready", "busy", "destroyed", "errored"], None))
 }
@@ -314,6 +345,11 @@ impl From<sessions::Session> for Session {
             label: session.label,
             // The column holds only valid JSON.
             metadata: session.metadata.and_then(|text| RawValue::from_string(text).ok()),
+            profile_id: session.profile_id,
+            proxy_id: session.proxy_id,
+            agent_session_id: session.agent_session_id,
+            end_reason: session.end_reason,
+            error: session.error.map(|Json(error)| SessionFailure { name: error.name, message: error.message }),
             egress_capabilities: session.egress_capabilities,
             egress_capability_report: session.egress_capability_report,
             challenge: session.challenge.map(|challenge| challenge.0.into()),
