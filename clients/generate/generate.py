@@ -515,8 +515,8 @@ def py_models(document, names):
     out = [
         f'"""Results of the API.\n\n{NOTICE}\n"""\n\n',
         "from __future__ import annotations\n\n",
-        "from typing import Any, ClassVar, Dict, List, Mapping, Optional, Tuple, Union\n\n",
-        "from ._compat import Literal\nfrom ._model import Model\n\n",
+        "from typing import Any, ClassVar, Dict, List, Literal, Mapping, Optional, Tuple, Union\n\n",
+        "from ._model import Model\n\n",
     ]
     models = [name for name in sorted(names) if is_model(document, name)]
     for name in models:
@@ -569,8 +569,7 @@ def py_params(document, names):
     out = [
         f'"""Arguments of the API: dictionaries with these members.\n\n{NOTICE}\n"""\n\n',
         "from __future__ import annotations\n\n",
-        "from typing import Any, Mapping, Sequence, TypedDict, Union\n\n",
-        "from ._compat import Literal\n\n",
+        "from typing import Any, Literal, Mapping, Sequence, TypedDict, Union\n\n",
     ]
     dicts = [name for name in sorted(names) if is_model(document, name)]
     for name in dicts:
@@ -604,12 +603,12 @@ def py_resources(document, operations):
     out = [
         f'"""{NOTICE}"""\n\n',
         "from __future__ import annotations\n\n",
-        "from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Union, cast\n\n",
+        "from typing import TYPE_CHECKING, Any, Dict, List, Literal, Mapping, Optional, Sequence, Union, cast\n\n",
         "from .._common import OMIT, Omit, given, quote\n\n",
         "if TYPE_CHECKING:\n",
         "    from .. import models, params\n",
         "    from .._common import AsyncUploadBody, RequestOptions\n",
-        "    from .._compat import Literal\n",
+        ""
         "    from ._content import AsyncContent\n",
         "    from ._core import AsyncCore, AsyncOpening\n",
         "    from ._handles import AsyncAgentSession, AsyncSession\n",
@@ -717,7 +716,7 @@ def py_method(document, operation, name, kind, query, fixed):
     head = f"\n    async def {py_name(name)}({signature}) -> "
     doc = docstring(text, "        ")
     if kind == "json" and model in HANDLES:
-        return f"\n    def {py_name(name)}({signature}) -> AsyncOpening[{result}]:\n{doc}        return self._core.open({call_arguments})\n"
+        return f'\n    def {py_name(name)}({signature}) -> AsyncOpening[{result}]:\n{doc}        return cast("AsyncOpening[{result}]", self._core.open({call_arguments}))\n'
     if kind == "json":
         return f'{head}{result}:\n{doc}        return cast("{result}", await self._core.call({call_arguments}))\n'
     if kind == "page":
@@ -755,7 +754,7 @@ SYNC = [
     (r"\bAsyncPager\b", "Page"),
     (r"\bAsyncIterator\b", "Iterator"),
     (r"\bAsyncIterable\b", "Iterable"),
-    (r"\bAwaitable\[(\w+)\]", r"\1"),
+    (r"\bAwaitable\[(Dict\[str, Any\])\]", r"\1"),
     (r"\bAsync(?=[A-Z]\w)", ""),
     (r"__aenter__", "__enter__"),
     (r"__aexit__", "__exit__"),
@@ -769,6 +768,18 @@ SYNC = [
 ]
 
 
+def used_imports(text):
+    """`text` without the names of `from … import` that it does not use."""
+
+    def prune(found):
+        if "__future__" in found[1]:
+            return found[0]
+        names = [name for name in found[2].split(", ") if len(re.findall(rf"\b{name}\b(?!`)", text)) > 1 and (name != "List" or "List[" in text)]
+        return f"{found[1]}{', '.join(names)}\n" if names else ""
+
+    return re.sub(r"(?m)^( *from \S+ import )([^(\n]+)\n", prune, text)
+
+
 def synchronous(text):
     # Parts that only one of the two has.
     text = re.sub(r"^ *# async only\n.*?^ *# end\n", "", text, flags=re.S | re.M)
@@ -776,6 +787,7 @@ def synchronous(text):
     text = re.sub(r"^.*  # async\n", "", text, flags=re.M)
     for pattern, replacement in SYNC:
         text = re.sub(pattern, replacement, text)
+    text = used_imports(text)
     return f"# Written from ../_async by clients/generate/generate.py. Do not edit.\n\n{text}"
 
 
@@ -814,11 +826,11 @@ def files():
         TYPESCRIPT / "resources.ts": ts_resources(document, operations),
         TYPESCRIPT / "problems.ts": ts_problems(document),
         TYPESCRIPT / "version.ts": f"// {NOTICE}\n\nexport const VERSION = {json.dumps(version)};\n",
-        PYTHON / "models.py": py_models(document, models),
-        PYTHON / "params.py": py_params(document, params),
+        PYTHON / "models.py": used_imports(py_models(document, models)),
+        PYTHON / "params.py": used_imports(py_params(document, params)),
         PYTHON / "_problems.py": py_problems(document),
         PYTHON / "_version.py": f'"""{NOTICE}"""\n\nVERSION = {json.dumps(version)}\n',
-        PYTHON / "_async/_resources.py": py_resources(document, operations),
+        PYTHON / "_async/_resources.py": used_imports(py_resources(document, operations)),
     }
     for source in sorted((PYTHON / "_async").glob("*.py")):
         if source.name not in ("_resources.py", "_io.py"):

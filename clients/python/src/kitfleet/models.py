@@ -5,9 +5,8 @@ Generated from openapi.json by clients/generate/generate.py. Do not edit.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Dict, List, Mapping, Optional, Tuple, Union
+from typing import Any, ClassVar, Dict, List, Literal, Mapping, Optional, Tuple, Union
 
-from ._compat import Literal
 from ._model import Model
 
 

@@ -5,9 +5,7 @@ Generated from openapi.json by clients/generate/generate.py. Do not edit.
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence, TypedDict, Union
-
-from ._compat import Literal
+from typing import Any, Literal, Mapping, Sequence, TypedDict, Union
 
 
 class _AgentFileCreate(TypedDict):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Union, cast
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Sequence, Union, cast
 
 from .._common import OMIT, Omit, given, quote
 
 if TYPE_CHECKING:
     from .. import models, params
     from .._common import AsyncUploadBody, RequestOptions
-    from .._compat import Literal
     from ._content import AsyncContent
     from ._core import AsyncCore, AsyncOpening
     from ._handles import AsyncAgentSession, AsyncSession
@@ -492,11 +491,11 @@ class AsyncAgentSessionsResource:
         - `timezone`: Time zone of the browser, by its name in the IANA database; by default that of the worker. Fixed for the lifetime of the session, whose browser takes longer to open
         - `token_budget`: Maximum number of model tokens; 200,000 by default
         """
-        return self._core.open("POST", "/v1/agent-sessions", options, json=given({'archetype': archetype, 'block': block, 'color_scheme': color_scheme, 'detect_challenges': detect_challenges, 'dialogs': dialogs, 'extra_headers': extra_headers, 'geolocation': geolocation, 'label': label, 'locale': locale, 'mode': mode, 'offline': offline, 'orientation': orientation, 'profile_id': profile_id, 'proxy_id': proxy_id, 'timezone': timezone, 'token_budget': token_budget}, {}), model='AgentSession')
+        return cast("AsyncOpening[AsyncAgentSession]", self._core.open("POST", "/v1/agent-sessions", options, json=given({'archetype': archetype, 'block': block, 'color_scheme': color_scheme, 'detect_challenges': detect_challenges, 'dialogs': dialogs, 'extra_headers': extra_headers, 'geolocation': geolocation, 'label': label, 'locale': locale, 'mode': mode, 'offline': offline, 'orientation': orientation, 'profile_id': profile_id, 'proxy_id': proxy_id, 'timezone': timezone, 'token_budget': token_budget}, {}), model='AgentSession'))
 
     def get(self, agent_session_id: str, *, options: Optional[RequestOptions] = None) -> AsyncOpening[AsyncAgentSession]:
         """Get an agent session."""
-        return self._core.open("GET", f"/v1/agent-sessions/{quote(agent_session_id)}", options, retryable=True, model='AgentSession')
+        return cast("AsyncOpening[AsyncAgentSession]", self._core.open("GET", f"/v1/agent-sessions/{quote(agent_session_id)}", options, retryable=True, model='AgentSession'))
 
     async def close(self, agent_session_id: str, *, purge: Optional[bool] = None, options: Optional[RequestOptions] = None) -> None:
         """Close an agent session.
@@ -513,7 +512,7 @@ class AsyncAgentSessionsResource:
 
         - `client_id`: Name of the client; it identifies the client that has control
         """
-        return self._core.open("POST", f"/v1/agent-sessions/{quote(agent_session_id)}/handback", options, json=given({}, {'client_id': client_id}), model='AgentSession')
+        return cast("AsyncOpening[AsyncAgentSession]", self._core.open("POST", f"/v1/agent-sessions/{quote(agent_session_id)}/handback", options, json=given({}, {'client_id': client_id}), model='AgentSession'))
 
     def heartbeat(self, agent_session_id: str, *, client_id: str, options: Optional[RequestOptions] = None) -> AsyncOpening[AsyncAgentSession]:
         """Keep control.
@@ -522,7 +521,7 @@ class AsyncAgentSessionsResource:
 
         - `client_id`: Name of the client; it identifies the client that has control
         """
-        return self._core.open("POST", f"/v1/agent-sessions/{quote(agent_session_id)}/heartbeat", options, json=given({}, {'client_id': client_id}), model='AgentSession')
+        return cast("AsyncOpening[AsyncAgentSession]", self._core.open("POST", f"/v1/agent-sessions/{quote(agent_session_id)}/heartbeat", options, json=given({}, {'client_id': client_id}), model='AgentSession'))
 
     async def livekit_token(self, agent_session_id: str, *, role: params.LiveRole, options: Optional[RequestOptions] = None) -> models.LivekitToken:
         """Get a LiveKit token.
@@ -550,7 +549,7 @@ class AsyncAgentSessionsResource:
 
         Fails while a person has control in pair mode. Setting the current mode again changes nothing.
         """
-        return self._core.open("POST", f"/v1/agent-sessions/{quote(agent_session_id)}/mode", options, json=given({}, {'mode': mode}), model='AgentSession')
+        return cast("AsyncOpening[AsyncAgentSession]", self._core.open("POST", f"/v1/agent-sessions/{quote(agent_session_id)}/mode", options, json=given({}, {'mode': mode}), model='AgentSession'))
 
     async def recipe_suggestion(self, agent_session_id: str, *, options: Optional[RequestOptions] = None) -> models.RecipeSuggestion:
         """Suggest a recipe.
@@ -568,7 +567,7 @@ class AsyncAgentSessionsResource:
 
         - `client_id`: Name of the client; it identifies the client that has control
         """
-        return self._core.open("POST", f"/v1/agent-sessions/{quote(agent_session_id)}/takeover", options, json=given({}, {'client_id': client_id}), model='AgentSession')
+        return cast("AsyncOpening[AsyncAgentSession]", self._core.open("POST", f"/v1/agent-sessions/{quote(agent_session_id)}/takeover", options, json=given({}, {'client_id': client_id}), model='AgentSession'))
 
     def transcript(self, agent_session_id: str, *, limit: Optional[int] = None, cursor: Optional[str] = None, options: Optional[RequestOptions] = None) -> AsyncPager[models.AgentTranscriptEntry]:
         """Read a transcript.
@@ -1056,7 +1055,7 @@ class AsyncProfilesResource:
         - `timezone`: Time zone of the browser, by its name in the IANA database; by default that of the worker. Fixed for the lifetime of the session, whose browser takes longer to open
         - `wait_timeout_ms`: Maximum time in milliseconds to wait for a browser if all are taken. 0 does not wait; other values must be at least 100
         """
-        return self._core.open("POST", f"/v1/profiles/{quote(profile_id)}/launch", options, json=given({'behavioral_profile': behavioral_profile, 'block': block, 'color_scheme': color_scheme, 'detect_challenges': detect_challenges, 'dialogs': dialogs, 'extra_headers': extra_headers, 'geolocation': geolocation, 'label': label, 'locale': locale, 'metadata': metadata, 'offline': offline, 'orientation': orientation, 'purpose': purpose, 'timezone': timezone, 'wait_timeout_ms': wait_timeout_ms}, {}), model='Session')
+        return cast("AsyncOpening[AsyncSession]", self._core.open("POST", f"/v1/profiles/{quote(profile_id)}/launch", options, json=given({'behavioral_profile': behavioral_profile, 'block': block, 'color_scheme': color_scheme, 'detect_challenges': detect_challenges, 'dialogs': dialogs, 'extra_headers': extra_headers, 'geolocation': geolocation, 'label': label, 'locale': locale, 'metadata': metadata, 'offline': offline, 'orientation': orientation, 'purpose': purpose, 'timezone': timezone, 'wait_timeout_ms': wait_timeout_ms}, {}), model='Session'))
 
     async def purge(self, profile_id: str, *, options: Optional[RequestOptions] = None) -> None:
         """Purge a deleted profile.
@@ -1219,11 +1218,11 @@ class AsyncSessionsResource:
         - `timezone`: Time zone of the browser, by its name in the IANA database; by default that of the worker. Fixed for the lifetime of the session, whose browser takes longer to open
         - `wait_timeout_ms`: Maximum time in milliseconds to wait for a browser if all are taken. 0 does not wait; other values must be at least 100
         """
-        return self._core.open("POST", "/v1/sessions", options, json=given({'archetype': archetype, 'behavioral_profile': behavioral_profile, 'block': block, 'color_scheme': color_scheme, 'detect_challenges': detect_challenges, 'dialogs': dialogs, 'extra_headers': extra_headers, 'geolocation': geolocation, 'label': label, 'locale': locale, 'metadata': metadata, 'offline': offline, 'orientation': orientation, 'profile_id': profile_id, 'purpose': purpose, 'timezone': timezone, 'wait_timeout_ms': wait_timeout_ms}, {}), model='Session')
+        return cast("AsyncOpening[AsyncSession]", self._core.open("POST", "/v1/sessions", options, json=given({'archetype': archetype, 'behavioral_profile': behavioral_profile, 'block': block, 'color_scheme': color_scheme, 'detect_challenges': detect_challenges, 'dialogs': dialogs, 'extra_headers': extra_headers, 'geolocation': geolocation, 'label': label, 'locale': locale, 'metadata': metadata, 'offline': offline, 'orientation': orientation, 'profile_id': profile_id, 'purpose': purpose, 'timezone': timezone, 'wait_timeout_ms': wait_timeout_ms}, {}), model='Session'))
 
     def get(self, session_id: str, *, options: Optional[RequestOptions] = None) -> AsyncOpening[AsyncSession]:
         """Get a session."""
-        return self._core.open("GET", f"/v1/sessions/{quote(session_id)}", options, retryable=True, model='Session')
+        return cast("AsyncOpening[AsyncSession]", self._core.open("GET", f"/v1/sessions/{quote(session_id)}", options, retryable=True, model='Session'))
 
     async def destroy(self, session_id: str, *, options: Optional[RequestOptions] = None) -> None:
         """Destroy a session.
