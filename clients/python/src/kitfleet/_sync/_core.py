@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json as _json
+import ssl
 import time
 import urllib.parse
 from typing import Any, Dict, List, Mapping, Optional, Tuple, TypeVar, cast
@@ -63,10 +64,10 @@ class Core:
         if account is not None:
             self._headers["x-service-account"] = account
         self._headers.update({name.lower(): value for name, value in (headers or {}).items()})
-        # An https address needs the certificates, which take time to load; the proxies of the environment are used.
-        self._http = http_client or httpx.Client(
-            follow_redirects=False, limits=httpx.Limits(max_connections=1000, max_keepalive_connections=20)
-        )
+        # An http address needs no certificates, which take time to load: TLS then trusts none.
+        verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if self.url.startswith("http:") else True
+        limits = httpx.Limits(max_connections=1000, max_keepalive_connections=20)
+        self._http = http_client or httpx.Client(follow_redirects=False, limits=limits, verify=verify)
 
     def close(self) -> None:
         self._http.close()
