@@ -10,7 +10,6 @@ import httpx
 from .._common import RequestOptions
 from ._content import AsyncContent
 from ._core import AsyncCore
-from ._handles import AsyncAgentSession, AsyncSession
 from ._resources import AsyncResources
 
 
@@ -40,7 +39,6 @@ class AsyncKitfleet(AsyncResources):
         - `http_client`: A client of httpx that sends the requests, such as one with a proxy of your own
         """
         self._core = AsyncCore(url, api_key, account, timeout, max_retries, headers, http_client)
-        self._core.handles = {"Session": AsyncSession, "AgentSession": AsyncAgentSession}
         super().__init__(self._core)
 
     @property

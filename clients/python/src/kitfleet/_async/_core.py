@@ -73,7 +73,6 @@ class AsyncCore:
         http_client: Optional[httpx.AsyncClient],
     ) -> None:
         self.url = base_url(url)
-        self.handles: Dict[str, Any] = {}
         self.timeout = timeout
         self._max_retries = max_retries
         self._origin = origin(self.url)
@@ -93,8 +92,12 @@ class AsyncCore:
         await self._http.aclose()
 
     def wrap(self, model: str, data: Any) -> Any:
-        handle = self.handles.get(model)
-        return handle(self, data) if handle is not None else wrap(model, data)
+        if model not in ("Session", "AgentSession"):
+            return wrap(model, data)
+        # Loaded when they are needed: the models take a while.
+        from . import _handles
+
+        return (_handles.AsyncSession if model == "Session" else _handles.AsyncAgentSession)(self, data)
 
     async def call(
         self,

@@ -12,7 +12,6 @@ import httpx
 from .._common import RequestOptions
 from ._content import Content
 from ._core import Core
-from ._handles import AgentSession, Session
 from ._resources import Resources
 
 
@@ -42,7 +41,6 @@ class Kitfleet(Resources):
         - `http_client`: A client of httpx that sends the requests, such as one with a proxy of your own
         """
         self._core = Core(url, api_key, account, timeout, max_retries, headers, http_client)
-        self._core.handles = {"Session": Session, "AgentSession": AgentSession}
         super().__init__(self._core)
 
     @property

@@ -53,7 +53,6 @@ class Core:
         http_client: Optional[httpx.Client],
     ) -> None:
         self.url = base_url(url)
-        self.handles: Dict[str, Any] = {}
         self.timeout = timeout
         self._max_retries = max_retries
         self._origin = origin(self.url)
@@ -73,8 +72,12 @@ class Core:
         self._http.close()
 
     def wrap(self, model: str, data: Any) -> Any:
-        handle = self.handles.get(model)
-        return handle(self, data) if handle is not None else wrap(model, data)
+        if model not in ("Session", "AgentSession"):
+            return wrap(model, data)
+        # Loaded when they are needed: the models take a while.
+        from . import _handles
+
+        return (_handles.Session if model == "Session" else _handles.AgentSession)(self, data)
 
     def call(
         self,
