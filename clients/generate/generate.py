@@ -123,10 +123,11 @@ class Operation:
             found = document.resolve(parameter)
             if found["in"] == "path":
                 component = parameter.get("$ref", "").rsplit("/", 1)[-1]
-                self.path_parameters.append((found["name"], snake(component) if component else snake(found["name"])))
+                name = snake(component) if component else snake(found["name"])
+                self.path_parameters.append((found["name"], name, found.get("schema", {}).get("type") == "integer"))
             elif found["in"] == "query":
                 self.query.append(found)
-        self.path_parameters.sort(key=lambda pair: path.index("{" + pair[0] + "}"))
+        self.path_parameters.sort(key=lambda parameter: path.index("{" + parameter[0] + "}"))
         self.body = None
         if "requestBody" in raw:
             content = document.resolve(raw["requestBody"])["content"]
@@ -161,6 +162,10 @@ class Operation:
 
     def variants(self):
         """The methods that the operation becomes: (name, kind, query parameters, fixed query)."""
+        # A stream continues after an event, and has no pages.
+        stream = [parameter for parameter in self.query if parameter["name"] not in ("cursor", "limit")]
+        if not any(parameter["name"] == "last_event_id" for parameter in stream):
+            stream.append({"name": "last_event_id", "description": "ID of the last event that was received", "schema": {"type": "string"}})
         formats = [parameter for parameter in self.query if parameter["name"] == "format"]
         rest = [parameter for parameter in self.query if parameter["name"] != "format"]
         if self.upgrades:
@@ -174,9 +179,9 @@ class Operation:
         elif self.json:
             yield self.method, "page" if self.item else "json", [p for p in self.query if p["name"] != "last_event_id"], {}
             if self.streams:
-                yield "stream_" + self.method, "events", rest, {}
+                yield "stream_" + self.method, "events", stream, {}
         elif self.streams:
-            yield self.method, "events", self.query, {}
+            yield self.method, "events", stream, {}
         elif self.is_text:
             yield self.method, "text", self.query, {}
         elif self.is_binary:
@@ -237,6 +242,9 @@ def problems(document):
             found = [pattern[1]]
         for slug in found:
             slugs[slug] = (properties.get("status", {}).get("const") or properties.get("status", {}).get("enum", [0])[0])
+    codes = document.schemas.get("ProblemCode", {})
+    for slug in codes.get("x-extensible-enum", codes.get("enum", [])):
+        slugs.setdefault(slug, 0)
     for slug in UNDECLARED_SLUGS:
         slugs.setdefault(slug, 405)
     return dict(sorted(slugs.items()))
@@ -366,9 +374,9 @@ def ts_resources(document, operations):
 
 
 def ts_method(document, operation, name, kind, query, fixed):
-    arguments = [f"{camel(argument)}: string" for _, argument in operation.path_parameters]
+    arguments = [f"{camel(argument)}: {'number' if integer else 'string'}" for _, argument, integer in operation.path_parameters]
     parts = re.split(r"(\{[^}]+\})", operation.path)
-    names = {"{" + raw + "}": camel(argument) for raw, argument in operation.path_parameters}
+    names = {"{" + raw + "}": camel(argument) for raw, argument, _ in operation.path_parameters}
     path = "".join("${e(" + names[part] + ")}" if part in names else part for part in parts)
     path = f"`{path}`" if "${" in path else json.dumps(path)
     extras = []
@@ -644,8 +652,8 @@ def py_model_name(document, schema):
 
 
 def py_method(document, operation, name, kind, query, fixed):
-    arguments = ["self"] + [f"{py_name(argument)}: str" for _, argument in operation.path_parameters]
-    names = {"{" + raw + "}": py_name(argument) for raw, argument in operation.path_parameters}
+    arguments = ["self"] + [f"{py_name(argument)}: {'int' if integer else 'str'}" for _, argument, integer in operation.path_parameters]
+    names = {"{" + raw + "}": py_name(argument) for raw, argument, _ in operation.path_parameters}
     parts = re.split(r"(\{[^}]+\})", operation.path)
     path = "".join("{quote(" + names[part] + ")}" if part in names else part for part in parts)
     path = ("f" if "{quote(" in path else "") + json.dumps(path)

@@ -52,7 +52,7 @@ class Coverage(unittest.TestCase):
             for resource in resources.values():
                 for method in methods(resource).values():
                     arguments = {
-                        name: "ARG" if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.annotation == "str" else example(str(parameter.annotation))
+                        name: "ARG" if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.annotation in ("str", "int") else example(str(parameter.annotation))
                         for name, parameter in inspect.signature(method).parameters.items()
                         if parameter.default is inspect.Parameter.empty
                     }

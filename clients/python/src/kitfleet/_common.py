@@ -87,8 +87,8 @@ class RequestOptions(TypedDict, total=False):
     """Receives every answer before its body is read."""
 
 
-def quote(text: str) -> str:
-    return urllib.parse.quote(text, safe="")
+def quote(text: Union[str, int]) -> str:
+    return urllib.parse.quote(str(text), safe="")
 
 
 def given(optional: Mapping[str, Any], kept: Mapping[str, Any]) -> Dict[str, Any]:
