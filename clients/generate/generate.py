@@ -23,6 +23,8 @@ NOTICE = "Generated from openapi.json by clients/generate/generate.py. Do not ed
 
 # Slugs of problems that no operation of the document declares: the router itself answers with them.
 UNDECLARED_SLUGS = ["method-not-allowed"]
+# Operations whose answers come after a turn of an agent session, which takes minutes.
+SLOW = {"sendAgentMessage"}
 # Response types that the ergonomic layer extends with methods.
 HANDLES = ["Session", "AgentSession"]
 
@@ -402,6 +404,8 @@ def ts_method(document, operation, name, kind, query, fixed):
         extras.append(f"query: {json.dumps(fixed)}")
     if operation.retryable:
         extras.append("retryable: true")
+    if operation.id in SLOW:
+        extras.append("slow: true")
     result, call = {
         "json": lambda: (" | ".join(ts_result(document, schema) for schema in operation.json), "call"),
         "page": lambda: (ts_result(document, operation.item), "page"),
@@ -706,6 +710,8 @@ def py_method(document, operation, name, kind, query, fixed):
         call_extras.append(f"query={fixed!r}")
     if operation.retryable:
         call_extras.append("retryable=True")
+    if operation.id in SLOW:
+        call_extras.append("slow=True")
     if kind == "address":
         return f"\n    def {py_name(name)}({', '.join(arguments)}) -> str:\n{docstring(text, '        ')}        return self._core.address({path})\n"
     if any(item.startswith("options:") for item in keyword_arguments):

@@ -42,7 +42,7 @@ SHOP = """<!doctype html><meta charset="utf-8"><title>Läden</title>
 </script>"""
 SIGN_IN = """<!doctype html><meta charset="utf-8"><title>Sign in</title>
 <label>Name <input id="name"></label>
-<button onclick="opener.postMessage(document.getElementById('name').value, '*'); close()">Continue</button>"""
+<button onclick="opener.postMessage(document.getElementById('name').value, '*'); window.close()">Continue</button>"""
 
 
 class Site(http.server.BaseHTTPRequestHandler):

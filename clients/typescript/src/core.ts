@@ -15,7 +15,7 @@ export interface ClientOptions {
   apiKey?: string | undefined;
   /** Account to act on (`X-Service-Account`); the account of the key by default. */
   account?: string | undefined;
-  /** Milliseconds until an answer is complete. By default 90 s for requests that may be repeated, and 330 s for others, and the `timeout_ms` of an operation in addition. */
+  /** Milliseconds until an answer is complete. By default 90 s for requests that may be repeated, 150 s for others, and the `timeout_ms` of an operation in addition; 600 s for messages. */
   timeout?: number | undefined;
   /** How often a request that may be repeated is repeated; 2 by default. */
   maxRetries?: number | undefined;
@@ -44,6 +44,8 @@ export interface Call {
   media?: string;
   query?: object;
   retryable?: boolean;
+  /** The answer comes after a turn of an agent session. */
+  slow?: boolean;
   handle?: string;
   accept?: string;
   lastEventId?: string | undefined;
@@ -55,7 +57,9 @@ export type Handle = new (core: Core, data: never) => unknown;
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 /** Longest `Retry-After` that is waited for, in seconds. */
 const LONGEST_WAIT = 60;
-const READ_ATTEMPTS = 5;
+const MOST_REDIRECTS = 5;
+/** Longer than the longest turn of an agent session, in milliseconds. */
+const TURN = 600_000;
 
 export const environment = (name: string): string | undefined => {
   try {
@@ -89,14 +93,22 @@ export const backoff = (attempt: number): number => Math.min(8000, 250 * 2 ** at
 const runtime = (globalThis as { process?: { versions?: { node?: string; bun?: string } }; Deno?: unknown }) ?? {};
 const isNode = Boolean(runtime.process?.versions?.node && !runtime.process.versions.bun && !runtime.Deno);
 
-let proxied: Promise<Fetch | undefined> | undefined;
+/** Node's `fetch` gives up after 300 s without the headers of an answer. */
+const NODE_WAITS = 290_000;
 
 /** The `fetch` of Node does not use the proxy of the environment; those of Deno and Bun do. */
-function proxyFetch(): Promise<Fetch | undefined> {
-  if (!isNode) return Promise.resolve(undefined);
+async function runtimeFetch(timeout: number): Promise<Fetch> {
   const names = ["http_proxy", "https_proxy", "all_proxy"];
-  if (!names.some((name) => environment(name) ?? environment(name.toUpperCase()))) return Promise.resolve(undefined);
-  return import("./node-proxy.js").then((module) => module.proxyFetch);
+  const isProxied = () => names.some((name) => environment(name) ?? environment(name.toUpperCase()));
+  return isNode && (timeout > NODE_WAITS || isProxied()) ? (await import("./node-fetch.js")).nodeFetch : fetch;
+}
+
+/** Milliseconds until an answer must be complete, if the caller does not say. */
+function defaultTimeout(call: Call): number {
+  if (call.slow) return TURN;
+  const body = (call.media ? {} : (call.body ?? {})) as { timeout_ms?: number; wait_timeout_ms?: number; timeout_seconds?: number };
+  // `timeout_seconds` is the time of each of several steps.
+  return (call.retryable ? 90_000 : 150_000) + (body.timeout_ms ?? 0) + (body.wait_timeout_ms ?? 0) + (body.timeout_seconds ?? 0) * 4000;
 }
 
 /** Sends requests. It repeats only requests that the contract says may be repeated. */
@@ -196,9 +208,7 @@ export class Core {
   async #attempt<T>(method: string, path: string, options: RequestOptions, call: Call, read: (response: Response) => Promise<T>, redirects: boolean): Promise<T> {
     const { signal } = options;
     signal?.throwIfAborted();
-    const body = call.body as { timeout_ms?: number; wait_timeout_ms?: number } | undefined;
-    const timeout =
-      options.timeout ?? this.options.timeout ?? (call.retryable ? 90_000 : 330_000) + (body?.timeout_ms ?? 0) + (body?.wait_timeout_ms ?? 0);
+    const timeout = options.timeout ?? this.options.timeout ?? defaultTimeout(call);
     const controller = new AbortController();
     const abort = () => controller.abort(signal?.reason);
     signal?.addEventListener("abort", abort, { once: true });
@@ -208,7 +218,7 @@ export class Core {
       controller.abort();
     }, timeout);
     try {
-      const response = await this.#exchange(method, path, options, call, controller.signal, redirects);
+      const response = await this.#exchange(method, path, options, call, controller.signal, redirects, timeout);
       options.onResponse?.({ status: response.status, headers: response.headers, url: response.url });
       if (!response.ok && !(redirects && REDIRECTS.has(response.status))) throw await this.#failure(response);
       return await read(response);
@@ -227,7 +237,7 @@ export class Core {
     }
   }
 
-  async #exchange(method: string, path: string, options: RequestOptions, call: Call, signal: AbortSignal, redirects: boolean): Promise<Response> {
+  async #exchange(method: string, path: string, options: RequestOptions, call: Call, signal: AbortSignal, redirects: boolean, timeout: number): Promise<Response> {
     const headers: Record<string, string> = { accept: call.accept ?? "application/json", ...this.options.headers, ...options.headers };
     const account = options.account ?? this.options.account;
     if (this.#apiKey) headers.authorization ??= `Bearer ${this.#apiKey}`;
@@ -247,7 +257,7 @@ export class Core {
       headers["content-type"] = "application/json";
       init.body = JSON.stringify(call.body);
     }
-    const send = this.options.fetch ?? (await (proxied ??= proxyFetch())) ?? (fetch as Fetch);
+    const send = this.options.fetch ?? (await runtimeFetch(timeout));
     let url = this.url + path + search(call.query);
     for (let followed = 0; ; followed++) {
       const response = await send(url, init);
@@ -255,7 +265,7 @@ export class Core {
       const to = response.headers.get("location");
       await response.body?.cancel();
       const next = to === null ? null : new URL(to, url);
-      if (method !== "GET" || next?.origin !== this.#origin || followed >= READ_ATTEMPTS) {
+      if (method !== "GET" || next?.origin !== this.#origin || followed >= MOST_REDIRECTS) {
         throw new RedirectError(`${method} ${path} was redirected${next ? ` to ${next.origin}` : ""}, which is not followed. Is the address ${this.url} right?`, response);
       }
       url = next.href;

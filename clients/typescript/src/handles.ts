@@ -510,9 +510,6 @@ function definedOf<T extends object>(value: T): T {
   return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== undefined)) as T;
 }
 
-/** Longer than the longest turn of an agent session. */
-const TURN = 600_000;
-
 /** The outcome of a message to an agent session. */
 export class Turn {
   readonly #agent: AgentSession;
@@ -548,7 +545,7 @@ export class AgentSession implements AsyncDisposable {
     Object.assign(this, data);
   }
 
-  #request<T>(method: string, path: string, options?: RequestOptions, call?: { body?: unknown; query?: object; retryable?: boolean }): Promise<T> {
+  #request<T>(method: string, path: string, options?: RequestOptions, call?: { body?: unknown; query?: object; retryable?: boolean; slow?: boolean }): Promise<T> {
     return this.#core.call<T>(method, `/v1/agent-sessions/${e(this.id)}${path}`, options, call);
   }
 
@@ -571,7 +568,7 @@ export class AgentSession implements AsyncDisposable {
 
   /** Sends a message, and returns when its turn has ended. */
   async send(message: string, fields: { approvals?: string[] } = {}, options: RequestOptions = {}): Promise<Turn> {
-    const turn = await this.#request<t.AgentTurn>("POST", "/message", { timeout: TURN, ...definedOf(options) }, { body: { message, ...fields } });
+    const turn = await this.#request<t.AgentTurn>("POST", "/message", options, { body: { message, ...fields }, slow: true });
     return new Turn(this, turn);
   }
 

@@ -281,3 +281,16 @@ test("proxy of the environment is used", async () => {
   assert.equal(connects[0], "kitfleet.invalid:8443");
   tunnel.close();
 });
+
+test("message to an agent session waits longer than Node's fetch", async () => {
+  await withFake([answer(200, { turn_id: "turn_1", intents: [] })], async (service) => {
+    const turn = await new Kitfleet({ url: service.url }).agentSessions.sendMessage("agt_1", { message: "grüezi" });
+    assert.equal(turn.turn_id, "turn_1");
+    // Node's fetch sends its own name; node:http sends the whole body in chunks.
+    assert.equal(service.received[0].headers["transfer-encoding"], "chunked");
+    assert.deepEqual(JSON.parse(service.received[0].body), { message: "grüezi" });
+  });
+  await withFake([() => undefined], async (service) => {
+    await assert.rejects(get(new Kitfleet({ url: service.url }), { timeout: 400_000, signal: AbortSignal.timeout(100) }), { name: "TimeoutError" });
+  });
+});

@@ -122,13 +122,14 @@ def origin(url: str) -> Tuple[str, str, Optional[int]]:
 
 
 def default_timeout(retryable: bool, body: Any) -> float:
-    seconds = 90.0 if retryable else 330.0
+    seconds = 90.0 if retryable else 150.0
     if isinstance(body, dict):
         fields = cast(Dict[str, Any], body)
-        for name in ("timeout_ms", "wait_timeout_ms"):
+        # `timeout_seconds` is the time of each of several steps.
+        for name, factor in (("timeout_ms", 0.001), ("wait_timeout_ms", 0.001), ("timeout_seconds", 4.0)):
             value = fields.get(name)
             if isinstance(value, (int, float)):
-                seconds += value / 1000
+                seconds += value * factor
     return seconds
 
 

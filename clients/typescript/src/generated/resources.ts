@@ -673,7 +673,7 @@ export class AgentSessionsResource {
    * returned.
    */
   sendMessage(agentSessionId: string, body: t.AgentMessage, options?: RequestOptions): Promise<t.AgentTurn> {
-    return this.#core.call<t.AgentTurn>("POST", `/v1/agent-sessions/${e(agentSessionId)}/message`, options, { body });
+    return this.#core.call<t.AgentTurn>("POST", `/v1/agent-sessions/${e(agentSessionId)}/message`, options, { body, slow: true });
   }
 
   /**

@@ -32,8 +32,8 @@ class AsyncKitfleet(AsyncResources):
         - `url`: Address of the service; `KITFLEET_URL`, or `http://127.0.0.1:8080`, by default
         - `api_key`: API key, token of a web session or OAuth token; `KITFLEET_API_KEY` by default
         - `account`: Account to act on (`X-Service-Account`); the account of the key by default
-        - `timeout`: Seconds until an answer is complete. By default 90 s for requests that may be repeated, and 330 s for others,
-          and the `timeout_ms` of an operation in addition
+        - `timeout`: Seconds until an answer is complete. By default 90 s for requests that may be repeated, 150 s for others,
+          and the `timeout_ms` of an operation in addition; 600 s for messages to agent sessions
         - `max_retries`: How often a request that may be repeated is repeated
         - `headers`: Headers of every request
         - `http_client`: A client of httpx that sends the requests, such as one with a proxy of your own

@@ -13,6 +13,7 @@ import httpx
 
 from .._common import (
     REDIRECTS,
+    TURN,
     AsyncUploadBody,
     RequestOptions,
     ResponseInfo,
@@ -111,9 +112,12 @@ class AsyncCore:
         content: Optional[AsyncUploadBody] = None,
         media: Optional[str] = None,
         retryable: bool = False,
+        slow: bool = False,
         model: Optional[str] = None,
     ) -> Any:
         """JSON of an answer, as a model if it has one."""
+        if slow and self.timeout is None:
+            options = cast(RequestOptions, {"timeout": TURN, **(options or {})})
         body, status, headers = await self._bytes(method, path, options, query, json, form, content, media, retryable, "application/json")
         data = decode(body, status, headers, self.url)
         return data if model is None or data is None else self.wrap(model, data)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Dict, List, Literal, Mapping, Optional, S
 
 from .. import models
 from .._common import (
-    TURN,
     Extractions,
     FileToUpload,
     PartFile,
@@ -233,7 +232,9 @@ class AsyncPageHandle(models.SessionPage):
 
 
 class AsyncDownloadHandle(models.Download):
-    """A file that a page has downloaded. One that `wait_for_download` returns has `id` and `file_name` only."""
+    """A file that a page has downloaded. One that `wait_for_download` returns has `id` and `file_name` only; the rest is None."""
+
+    _optional = ("bytes", "content_type", "created_at", "error", "status", "url")
 
     def __init__(self, session: AsyncSession, data: Dict[str, Any]) -> None:
         super().__init__(data)
@@ -709,9 +710,9 @@ class AsyncAgentSession(models.AgentSession):
                 raise
 
     async def _request(
-        self, method: str, path: str, options: Optional[RequestOptions], *, json: Any = None, query: Optional[Mapping[str, Any]] = None, retryable: bool = False
+        self, method: str, path: str, options: Optional[RequestOptions], *, json: Any = None, query: Optional[Mapping[str, Any]] = None, retryable: bool = False, slow: bool = False
     ) -> Any:
-        return await self._core.call(method, f"/v1/agent-sessions/{quote(self.id)}{path}", options, json=json, query=query, retryable=retryable)
+        return await self._core.call(method, f"/v1/agent-sessions/{quote(self.id)}{path}", options, json=json, query=query, retryable=retryable, slow=slow)
 
     async def refresh(self, *, options: Optional[RequestOptions] = None) -> AsyncAgentSession:
         self._data = await self._request("GET", "", options, retryable=True)
@@ -726,9 +727,8 @@ class AsyncAgentSession(models.AgentSession):
 
     async def send(self, message: str, *, approvals: Optional[Sequence[str]] = None, options: Optional[RequestOptions] = None) -> AsyncTurn:
         """Sends a message, and returns when its turn has ended."""
-        longer = cast(RequestOptions, {"timeout": TURN, **(options or {})})
         body = given({"approvals": approvals and list(approvals)}, {"message": message})
-        return AsyncTurn(self, await self._request("POST", "/message", longer, json=body))
+        return AsyncTurn(self, await self._request("POST", "/message", options, json=body, slow=True))
 
     async def session(self, *, options: Optional[RequestOptions] = None) -> AsyncSession:
         """The browser that the messages drive."""

@@ -542,7 +542,7 @@ class AsyncAgentSessionsResource:
         - `approvals`: IDs of the intents that this message approves. The plan that they belong to then continues
         - `message`: Instructions in natural language
         """
-        return cast("models.AgentTurn", await self._core.call("POST", f"/v1/agent-sessions/{quote(agent_session_id)}/message", options, json=given({'approvals': approvals}, {'message': message}), model='AgentTurn'))
+        return cast("models.AgentTurn", await self._core.call("POST", f"/v1/agent-sessions/{quote(agent_session_id)}/message", options, json=given({'approvals': approvals}, {'message': message}), slow=True, model='AgentTurn'))
 
     def set_mode(self, agent_session_id: str, *, mode: params.AgentSessionMode, options: Optional[RequestOptions] = None) -> AsyncOpening[AsyncAgentSession]:
         """Change the mode.

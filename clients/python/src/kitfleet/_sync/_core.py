@@ -14,6 +14,7 @@ import httpx
 
 from .._common import (
     REDIRECTS,
+    TURN,
     UploadBody,
     RequestOptions,
     ResponseInfo,
@@ -91,9 +92,12 @@ class Core:
         content: Optional[UploadBody] = None,
         media: Optional[str] = None,
         retryable: bool = False,
+        slow: bool = False,
         model: Optional[str] = None,
     ) -> Any:
         """JSON of an answer, as a model if it has one."""
+        if slow and self.timeout is None:
+            options = cast(RequestOptions, {"timeout": TURN, **(options or {})})
         body, status, headers = self._bytes(method, path, options, query, json, form, content, media, retryable, "application/json")
         data = decode(body, status, headers, self.url)
         return data if model is None or data is None else self.wrap(model, data)

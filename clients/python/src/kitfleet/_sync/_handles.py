@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Dict, List, Literal, Mapping, Optional, S
 
 from .. import models
 from .._common import (
-    TURN,
     Extractions,
     FileToUpload,
     PartFile,
@@ -235,7 +234,9 @@ class PageHandle(models.SessionPage):
 
 
 class DownloadHandle(models.Download):
-    """A file that a page has downloaded. One that `wait_for_download` returns has `id` and `file_name` only."""
+    """A file that a page has downloaded. One that `wait_for_download` returns has `id` and `file_name` only; the rest is None."""
+
+    _optional = ("bytes", "content_type", "created_at", "error", "status", "url")
 
     def __init__(self, session: Session, data: Dict[str, Any]) -> None:
         super().__init__(data)
@@ -711,9 +712,9 @@ class AgentSession(models.AgentSession):
                 raise
 
     def _request(
-        self, method: str, path: str, options: Optional[RequestOptions], *, json: Any = None, query: Optional[Mapping[str, Any]] = None, retryable: bool = False
+        self, method: str, path: str, options: Optional[RequestOptions], *, json: Any = None, query: Optional[Mapping[str, Any]] = None, retryable: bool = False, slow: bool = False
     ) -> Any:
-        return self._core.call(method, f"/v1/agent-sessions/{quote(self.id)}{path}", options, json=json, query=query, retryable=retryable)
+        return self._core.call(method, f"/v1/agent-sessions/{quote(self.id)}{path}", options, json=json, query=query, retryable=retryable, slow=slow)
 
     def refresh(self, *, options: Optional[RequestOptions] = None) -> AgentSession:
         self._data = self._request("GET", "", options, retryable=True)
@@ -728,9 +729,8 @@ class AgentSession(models.AgentSession):
 
     def send(self, message: str, *, approvals: Optional[Sequence[str]] = None, options: Optional[RequestOptions] = None) -> Turn:
         """Sends a message, and returns when its turn has ended."""
-        longer = cast(RequestOptions, {"timeout": TURN, **(options or {})})
         body = given({"approvals": approvals and list(approvals)}, {"message": message})
-        return Turn(self, self._request("POST", "/message", longer, json=body))
+        return Turn(self, self._request("POST", "/message", options, json=body, slow=True))
 
     def session(self, *, options: Optional[RequestOptions] = None) -> Session:
         """The browser that the messages drive."""

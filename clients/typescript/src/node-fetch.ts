@@ -17,29 +17,33 @@ export function proxyOf(url: URL): URL | null {
   return proxy ? new URL(proxy.includes("://") ? proxy : `http://${proxy}`) : null;
 }
 
-/** `fetch` through the proxy of the environment, for Node. */
-export async function proxyFetch(address: string, init: RequestInit): Promise<Response> {
+/** `fetch` for Node that uses the proxy of the environment, and that waits for the headers of an answer without a limit. */
+export async function nodeFetch(address: string, init: RequestInit): Promise<Response> {
   const url = new URL(address);
   const proxy = proxyOf(url);
-  if (!proxy) return fetch(address, init);
-  if (!/^https?:$/.test(proxy.protocol)) throw new TypeError(`proxies of the kind ${proxy.protocol} are not supported`);
+  if (proxy && !/^https?:$/.test(proxy.protocol)) throw new TypeError(`proxies of the kind ${proxy.protocol} are not supported`);
   const [http, https, tls, stream] = (await Promise.all(["http", "https", "tls", "stream"].map((name) => nodeModule(`node:${name}`)))) as [
     typeof import("node:http"),
     typeof import("node:https"),
     typeof import("node:tls"),
     typeof import("node:stream"),
   ];
-  const { request } = proxy.protocol === "https:" ? https : http;
-  const credentials = proxy.username && Buffer.from(`${decodeURIComponent(proxy.username)}:${decodeURIComponent(proxy.password)}`).toString("base64");
-  const forProxy: Record<string, string> = credentials ? { "proxy-authorization": `Basic ${credentials}` } : {};
-  const to = { host: proxy.hostname.replace(/^\[|\]$/g, ""), port: proxy.port || (proxy.protocol === "https:" ? 443 : 80), signal: init.signal ?? undefined, agent: false as const };
   const headers = { ...(init.headers as Record<string, string>) };
   const message = new Request(address, { ...init, signal: null });
   const type = message.headers.get("content-type");
   if (type) headers["content-type"] ??= type;
   const method = init.method ?? "GET";
 
+  const common = { method, signal: init.signal ?? undefined, agent: false as const };
   let outgoing: import("node:http").ClientRequest;
+  if (!proxy) {
+    outgoing = (url.protocol === "https:" ? https : http).request(url, { ...common, headers });
+    return answerOf(outgoing);
+  }
+  const { request } = proxy.protocol === "https:" ? https : http;
+  const credentials = proxy.username && Buffer.from(`${decodeURIComponent(proxy.username)}:${decodeURIComponent(proxy.password)}`).toString("base64");
+  const forProxy: Record<string, string> = credentials ? { "proxy-authorization": `Basic ${credentials}` } : {};
+  const to = { ...common, host: proxy.hostname.replace(/^\[|\]$/g, ""), port: proxy.port || (proxy.protocol === "https:" ? 443 : 80) };
   if (url.protocol === "https:") {
     const target = `${url.hostname}:${url.port || 443}`;
     const socket = await new Promise<import("node:net").Socket>((resolve, reject) => {
@@ -52,21 +56,25 @@ export async function proxyFetch(address: string, init: RequestInit): Promise<Re
     const name = url.hostname.replace(/^\[|\]$/g, "");
     const servername = /^[\d.]+$|:/.test(name) ? "" : name;
     const secure = tls.connect({ socket, servername, host: name });
-    outgoing = https.request(url, { method, headers, signal: init.signal ?? undefined, agent: false, createConnection: () => secure });
+    outgoing = https.request(url, { ...common, headers, createConnection: () => secure });
   } else {
-    outgoing = request({ ...to, method, path: url.href, headers: { host: url.host, ...headers, ...forProxy } });
+    outgoing = request({ ...to, path: url.href, headers: { host: url.host, ...headers, ...forProxy } });
   }
-  return new Promise((resolve, reject) => {
-    outgoing.once("error", reject);
-    outgoing.once("response", (answer) => {
-      const status = answer.statusCode ?? 0;
-      const received = new Headers();
-      for (let index = 0; index < answer.rawHeaders.length; index += 2) received.append(answer.rawHeaders[index]!, answer.rawHeaders[index + 1]!);
-      const empty = status === 204 || status === 205 || status === 304 || method === "HEAD";
-      if (empty) answer.resume();
-      resolve(new Response(empty ? null : (stream.Readable.toWeb(answer) as ReadableStream<Uint8Array>), { status, headers: received }));
+  return answerOf(outgoing);
+
+  function answerOf(sent: import("node:http").ClientRequest): Promise<Response> {
+    return new Promise((resolve, reject) => {
+      sent.once("error", reject);
+      sent.once("response", (answer) => {
+        const status = answer.statusCode ?? 0;
+        const received = new Headers();
+        for (let index = 0; index < answer.rawHeaders.length; index += 2) received.append(answer.rawHeaders[index]!, answer.rawHeaders[index + 1]!);
+        const empty = status === 204 || status === 205 || status === 304 || method === "HEAD";
+        if (empty) answer.resume();
+        resolve(new Response(empty ? null : (stream.Readable.toWeb(answer) as ReadableStream<Uint8Array>), { status, headers: received }));
+      });
+      if (message.body) stream.Readable.fromWeb(message.body as import("node:stream/web").ReadableStream).once("error", reject).pipe(sent);
+      else sent.end();
     });
-    if (message.body) stream.Readable.fromWeb(message.body as import("node:stream/web").ReadableStream).once("error", reject).pipe(outgoing);
-    else outgoing.end();
-  });
+  }
 }
