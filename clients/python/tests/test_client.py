@@ -61,7 +61,7 @@ class Requests(unittest.TestCase):
                 (session.locator("#a >>> #b"), {"selector": "#a >>> #b"}),
                 (session.get_by_text("Tschüss"), {"target": {"text": "Tschüss"}}),
                 (session.get_by_label("Name", exact=True), {"target": {"label": "Name", "exact": True}}),
-                (session.get_by_placeholder("Suche"), {"target": {"placeholder": "Suche"}}),
+                (session.get_by_placeholder("Größe"), {"target": {"placeholder": "Größe"}}),
                 (session.get_by_test_id('a"b\\c'), {"selector": '[data-testid="a\\"b\\\\c"]'}),
                 (session.get_by_ref("e12"), {"target": {"ref": "e12"}}),
             ):

@@ -12,7 +12,7 @@ export interface ServerEvent {
 /** The service sends a comment every 15 s. */
 const SILENCE = 60_000;
 /** Attempts to connect again, without an event in between, before the stream fails. */
-const ATTEMPTS = 6;
+const ATTEMPTS = 10;
 
 /**
  * Events as they happen. A stream that breaks is opened again after the last event, so that none is lost. It ends after the

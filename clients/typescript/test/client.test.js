@@ -41,7 +41,7 @@ test("every locator names its element", async () => {
       [session.locator("#a >>> #b"), { selector: "#a >>> #b" }],
       [session.getByText("Tschüss"), { target: { text: "Tschüss" } }],
       [session.getByLabel("Name", { exact: true }), { target: { label: "Name", exact: true } }],
-      [session.getByPlaceholder("Suche"), { target: { placeholder: "Suche" } }],
+      [session.getByPlaceholder("Größe"), { target: { placeholder: "Größe" } }],
       [session.getByTestId('a"b\\c'), { selector: '[data-testid="a\\"b\\\\c"]' }],
       [session.getByRef("e12"), { target: { ref: "e12" } }],
     ]) {

@@ -37,7 +37,7 @@ LONGEST_WAIT = 60.0
 """Longest `Retry-After` that is waited for, in seconds."""
 SILENCE = 60.0
 """Seconds without data after which a stream is broken. The service sends a comment every 15 s."""
-STREAM_ATTEMPTS = 6
+STREAM_ATTEMPTS = 10
 """Attempts to connect again, without an event in between, before a stream fails."""
 TURN = 600.0
 """Longer than the longest turn of an agent session."""

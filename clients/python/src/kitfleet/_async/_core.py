@@ -280,7 +280,7 @@ class AsyncCore:
         while True:
             request = self._http.build_request(method, url, content=data, headers=headers, timeout=phases)
             try:
-                response = await self._http.send(request, stream=True)
+                response = await self._http.send(request, stream=True, follow_redirects=False)
             except httpx.ConnectTimeout as error:
                 raise ConnectionFailedError(f"No connection to {self.url} within {min(timeout, _CONNECT):g} s") from error
             except httpx.TimeoutException as error:
