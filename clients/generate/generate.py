@@ -203,7 +203,7 @@ def read():
     ]
     names = {operation["operationId"]: operation["x-sdk"] for _, _, operation, _ in raw if "x-sdk" in operation}
     if not names:
-        names = json.loads(pathlib.Path("/tmp/xsdk.json").read_text())
+        sys.exit("no operation of openapi.json has x-sdk")
     for method, path, operation, shared in raw:
         if operation["operationId"] in names:
             operations.append(Operation(document, method, path, operation, names[operation["operationId"]], shared))
