@@ -21,7 +21,7 @@ use crate::http::{
 };
 use crate::routes::docs::Contract;
 use crate::routes::{
-    accounts, agents, api_keys, archetypes, audit_log, billing, byok, devices, docs, emails, health, identities,
+    accounts, agents, api_keys, archetypes, audit_log, billing, byok, dashboard, devices, docs, emails, health, identities,
     metrics, mfa, notifications, oauth, pages, profiles, proxies, recipes, sessions, sign_ins, staff, status, teams,
     usage, web_sessions, webhooks,
 };
@@ -56,6 +56,7 @@ pub fn routes() -> Routes {
         .merge(docs::routes())
         .merge(health_routes())
         .merge(pages::routes())
+        .merge(dashboard::routes())
 }
 
 fn health_routes() -> Routes {

@@ -7,6 +7,7 @@ pub mod archetypes;
 pub mod audit_log;
 pub mod billing;
 pub mod byok;
+pub mod dashboard;
 pub mod devices;
 pub mod docs;
 pub mod emails;
