@@ -21,9 +21,9 @@ use crate::http::{
 };
 use crate::routes::docs::Contract;
 use crate::routes::{
-    accounts, agents, api_keys, archetypes, audit_log, billing, byok, dashboard, devices, docs, emails, health, identities,
-    metrics, mfa, notifications, oauth, pages, profiles, proxies, recipes, sessions, sign_ins, staff, status, teams,
-    usage, web_sessions, webhooks,
+    accounts, agents, api_keys, archetypes, audit_log, billing, byok, dashboard, devices, docs, emails, health,
+    identities, metrics, mfa, notifications, oauth, pages, profiles, proxies, recipes, sessions, sign_ins, staff,
+    status, teams, usage, web_sessions, webhooks,
 };
 
 /// The routes, without what crosses them.
