@@ -22,6 +22,7 @@ mod connections;
 mod contract;
 mod cookies;
 mod crypto;
+mod dashboard;
 mod devices;
 mod dialogs;
 mod draining;
