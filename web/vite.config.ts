@@ -1,6 +1,8 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vite';
 
+const service = process.env.KITFLEET_URL ?? 'http://127.0.0.1:8080';
+
 export default defineConfig({
   base: '/app/',
   plugins: [svelte()],
@@ -11,5 +13,5 @@ export default defineConfig({
     modulePreload: { polyfill: false },
   },
   // `npm run dev` shows the application in front of a running service.
-  server: { proxy: { '/v1': { target: 'http://127.0.0.1:8080', ws: true }, '/openapi.json': 'http://127.0.0.1:8080' } },
+  server: { proxy: { '/v1': { target: service, ws: true } } },
 });
