@@ -4,17 +4,22 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use kitfleet_domain::accounts::{self, NewAccount, Tier};
 use kitfleet_domain::api_keys::{self, NewKey, Scopes, Secret};
 use kitfleet_domain::audit::Actor;
 use kitfleet_domain::ids::AccountId;
+use kitfleet_domain::mail_links::{self, Purpose};
 use kitfleet_domain::sign_ups;
 use sqlx::{Connection as _, PgConnection};
 
 /// No mail server delivers to it.
 const EMAIL: &str = "owner@localhost";
+
+/// The owner has neither a password nor a mailbox at first.
+const LINK_GOOD_FOR: Duration = Duration::from_mins(60);
 
 pub enum Owner {
     /// The key is shown only now.
@@ -40,6 +45,21 @@ pub fn key_file(data_dir: &Path) -> PathBuf {
     data_dir.join("owner-key")
 }
 
+/// File that holds the link of [`sign_in_link`] when output must not show it. Only its owner can read it.
+pub fn link_file(data_dir: &Path) -> PathBuf {
+    data_dir.join("sign-in-link")
+}
+
+/// Returns a link that signs the local owner in once. `None` if the oldest account is not that of a local owner.
+pub async fn sign_in_link(conn: &mut PgConnection, base_url: &str) -> Result<Option<String>> {
+    let Some(id) = accounts::first(conn).await? else { return Ok(None) };
+    if accounts::find(conn, id).await?.is_none_or(|account| account.email != EMAIL) {
+        return Ok(None);
+    }
+    let token = mail_links::issue_for(conn, id, Purpose::MagicLink, LINK_GOOD_FOR).await?;
+    Ok(Some(format!("{base_url}/magic-link?token={}", token.reveal())))
+}
+
 /// Creates the owner's account and key when the database has no account.
 pub async fn welcome(conn: &mut PgConnection, data_dir: &Path) -> Result<Owner> {
     if let Some(account) = accounts::first(conn).await? {
@@ -60,7 +80,7 @@ pub async fn welcome(conn: &mut PgConnection, data_dir: &Path) -> Result<Owner> 
     // The file is written before the commit: the next start replaces a key that the database does not know, but a committed key
     // that is not in the file is lost.
     let file = key_file(data_dir);
-    keep(&file, &key).with_context(|| format!("cannot save the owner's key in {}", file.display()))?;
+    keep(&file, key.reveal()).with_context(|| format!("cannot save the owner's key in {}", file.display()))?;
     tx.commit().await?;
     Ok(Owner::New(key))
 }
@@ -75,13 +95,13 @@ pub fn read(file: &Path) -> Option<Secret> {
     Secret::parse(fs::read_to_string(file).ok()?.trim())
 }
 
-fn keep(file: &Path, key: &Secret) -> io::Result<()> {
+pub fn keep(file: &Path, secret: &str) -> io::Result<()> {
     fs::create_dir_all(file.parent().unwrap_or(Path::new(".")))?;
     match fs::remove_file(file) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let mut written: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
-    writeln!(written, "{}", key.reveal())?;
+    writeln!(written, "{secret}")?;
     written.sync_all()
 }

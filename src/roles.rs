@@ -25,7 +25,8 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{Config, ConfigError, DirectDriver, RedisUrl, Secret};
 use crate::database::Database;
 use crate::descriptors;
-use crate::{owner, welcome};
+use crate::owner;
+use crate::welcome::{self, SignIn};
 
 const WORKER_STARTS_WITHIN: Duration = Duration::from_secs(30);
 /// The pause doubles after each failure.
@@ -84,7 +85,17 @@ async fn up_on(
         Err(error) = async {
             wait_for_a_worker(&db, &others).await?;
             let owner = if config.log.owner_key { owner } else { owner.without_key() };
-            greet(&welcome::text(&base_url, &owner::key_file(&config.data_dir), &owner))?;
+            let link = owner::sign_in_link(&mut *db.acquire().await?, &base_url).await?;
+            let sign_in = match link {
+                Some(link) if config.log.owner_key => Some(SignIn::Link(link)),
+                Some(link) => {
+                    let file = owner::link_file(&config.data_dir);
+                    owner::keep(&file, &link).with_context(|| format!("cannot save a link in {}", file.display()))?;
+                    Some(SignIn::In(file))
+                }
+                None => None,
+            };
+            greet(&welcome::text(&base_url, &owner::key_file(&config.data_dir), &owner, sign_in.as_ref()))?;
             std::future::pending::<Result<()>>().await
         } => Err(error),
     };

@@ -1,6 +1,6 @@
 //! `kitfleet up` prints it when it is ready.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::owner::Owner;
 
@@ -13,8 +13,15 @@ const FIRST_SESSION: &str = r#"  URL={base_url} KEY=$(cat {key_file})
     sed 's/.*"content":"\([^"]*\)".*/\1/' | base64 -d > screenshot.png
   call -X DELETE "$URL/v1/sessions/$SESSION""#;
 
+/// A link to the dashboard, which signs the local owner in once.
+pub enum SignIn {
+    Link(String),
+    /// The file that contains the link.
+    In(PathBuf),
+}
+
 /// The only output that shows a new key.
-pub fn text(base_url: &str, key_file: &Path, owner: &Owner) -> String {
+pub fn text(base_url: &str, key_file: &Path, owner: &Owner, sign_in: Option<&SignIn>) -> String {
     let file = quoted(key_file);
     let key = match owner {
         Owner::New(key) => format!("API key, shown only now and saved in {file}:\n\n  {}", key.reveal()),
@@ -31,7 +38,21 @@ pub fn text(base_url: &str, key_file: &Path, owner: &Owner) -> String {
             format!("\n\nA session, a page and its screenshot:\n\n{commands}")
         }
     };
-    format!("\nKitfleet is ready at {base_url} (documentation: {base_url}/docs)\n\n{key}{example}\n")
+    let dashboard = match sign_in {
+        Some(SignIn::Link(link)) => {
+            format!(
+                "Dashboard: open this link to sign in. It works once, within an hour; a restart prints another.\n\n  {link}\n\n"
+            )
+        }
+        Some(SignIn::In(file)) => {
+            format!(
+                "Dashboard: the link in {} signs in once, within an hour; a restart writes another.\n\n",
+                quoted(file)
+            )
+        }
+        None => format!("Dashboard: {base_url}/app/\n\n"),
+    };
+    format!("\nKitfleet is ready at {base_url} (documentation: {base_url}/docs)\n\n{dashboard}{key}{example}\n")
 }
 
 fn quoted(path: &Path) -> String {
@@ -48,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_restart_shows_where_the_key_is_and_a_lost_key_how_to_mint_another() {
-        let greet = |owner| text("http://127.0.0.1:1", Path::new("/srv/kit fleet/owner-key"), &owner);
+        let greet = |owner| text("http://127.0.0.1:1", Path::new("/srv/kit fleet/owner-key"), &owner, None);
         assert!(greet(Owner::Kept).contains("KEY=$(cat '/srv/kit fleet/owner-key')"));
         let account = AccountId::generate();
         let lost = greet(Owner::Elsewhere(account));

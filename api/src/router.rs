@@ -21,9 +21,9 @@ use crate::http::{
 };
 use crate::routes::docs::Contract;
 use crate::routes::{
-    accounts, agents, api_keys, archetypes, audit_log, billing, byok, credentials, devices, docs, emails, health,
-    identities, linked_identities, metrics, mfa, notifications, oauth, pages, profiles, proxies, recipes, sessions,
-    sign_ins, staff, status, teams, usage, web_sessions, webhooks,
+    accounts, agents, api_keys, archetypes, audit_log, billing, byok, credentials, dashboard, devices, docs, emails,
+    health, identities, linked_identities, metrics, mfa, notifications, oauth, pages, profiles, proxies, recipes,
+    sessions, sign_ins, staff, status, teams, usage, web_sessions, webhooks,
 };
 
 /// The routes, without what crosses them.
@@ -58,6 +58,7 @@ pub fn routes() -> Routes {
         .merge(docs::routes())
         .merge(health_routes())
         .merge(pages::routes())
+        .merge(dashboard::routes())
 }
 
 fn health_routes() -> Routes {

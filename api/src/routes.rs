@@ -8,6 +8,7 @@ pub mod audit_log;
 pub mod billing;
 pub mod byok;
 pub mod credentials;
+pub mod dashboard;
 pub mod devices;
 pub mod docs;
 pub mod emails;

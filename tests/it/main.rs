@@ -23,6 +23,7 @@ mod connections;
 mod contract;
 mod cookies;
 mod crypto;
+mod dashboard;
 mod devices;
 mod dialogs;
 mod draining;

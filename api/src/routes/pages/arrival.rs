@@ -15,7 +15,7 @@ pub fn page(app: &App) -> Response {
          <p>Your e-mail address already has an account. We have mailed you a link that confirms this new sign-in \
          method.</p>\n</section>\n{sign_in}\
          <section id=arrived hidden>\n<h1 tabindex=-1>Welcome</h1>\n<p>You are signed in.</p>\n\
-         <a id=next class=button href=\"/activate\">Connect a device</a>\n</section>\n\
+         <a id=next class=button href=\"/app/\">Open the dashboard</a>\n</section>\n\
          <p id=message role=status aria-live=polite></p>\n</main>"
     );
     card("Signing in", "arrival.js", &main)

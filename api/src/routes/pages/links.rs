@@ -165,7 +165,7 @@ impl Link<'_> {
              {shortest} characters.</p>\n<form id=password-form>\n{new_password}<button>Set the password</button>\n</form>\n\
              <button id=no-password type=button class=quiet>Continue without a password</button>\n</section>\n\
              <section id=arrived hidden>\n<h1 tabindex=-1>Welcome</h1>\n<p>{arrived}</p>\n\
-             <a id=next class=button href=\"/activate\">Connect a device</a>\n</section>\n\
+             <a id=next class=button href=\"/app/\">Open the dashboard</a>\n</section>\n\
              <p id=message role=status aria-live=polite></p>\n</main>"
         );
         card(title, "link.js", &main)

@@ -1,0 +1,89 @@
+//! The dashboard in Chromium, through a whole service (`tests/dashboard`).
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kitfleet_domain::accounts::Tier;
+use reqwest::Method;
+use reqwest::header::{ACCEPT, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, LOCATION};
+
+use crate::support::commands::run;
+use crate::support::people::{PASSWORD, Person};
+use crate::support::{App, plain_http};
+
+fn tests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dashboard")
+}
+
+/// Runs a script of `tests/dashboard`. Its pictures are kept.
+async fn browse(app: &App, person: &Person, script: &str, variables: &[(&str, &str)]) {
+    assert!(tests().join("node_modules").exists(), "./ops/test installs Playwright");
+    let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pictures/dashboard");
+    let mut command = Command::new("node");
+    command
+        .arg(tests().join(script))
+        .env("DASHBOARD_URL", &app.base_url)
+        .env("DASHBOARD_EMAIL", &person.email)
+        .env("DASHBOARD_PASSWORD", PASSWORD)
+        .env("DASHBOARD_PICTURES", pictures)
+        .envs(variables.iter().copied());
+    run(command, "").await.code(0);
+}
+
+/// Other clients than browsers keep the 404 of an unknown path.
+#[tokio::test]
+async fn root_leads_browsers_to_the_dashboard() {
+    let app = App::simulated().here().start().await;
+    let http = plain_http().redirect(reqwest::redirect::Policy::none()).build().expect("a client");
+    let root = http.get(format!("{}/", app.base_url)).header(ACCEPT, "text/html,*/*;q=0.8").send().await.expect("sent");
+    assert_eq!((root.status().as_u16(), &root.headers()[LOCATION]), (302, &"/app/".parse().expect("a value")));
+    for accepted in ["*/*", "application/json"] {
+        let root = http.get(format!("{}/", app.base_url)).header(ACCEPT, accepted).send().await.expect("sent");
+        assert_eq!(root.status(), 404, "{accepted}");
+    }
+    app.stranger().post("/", serde_json::json!({})).await.expect(405);
+    app.stop().await;
+}
+
+/// Every address below `/app/` is the application, which runs no script and no style that the service did not write.
+#[tokio::test]
+async fn application_is_served_under_a_strict_policy() {
+    let app = App::simulated().here().start().await;
+    let http = plain_http().build().expect("a client");
+    for path in ["/app/", "/app/sessions/ses_unknown", "/app/..%2f..%2fetc"] {
+        let page = http.get(format!("{}{path}", app.base_url)).send().await.expect("sent");
+        assert_eq!(page.status(), 200, "{path}");
+        let policy = page.headers()[CONTENT_SECURITY_POLICY].to_str().expect("text").to_owned();
+        for rule in
+            ["default-src 'none'", "script-src 'self'", "style-src 'self'", "require-trusted-types-for 'script'"]
+        {
+            assert!(policy.contains(rule), "{policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{policy}");
+    }
+    let page = http.get(format!("{}/app/", app.base_url)).send().await.expect("sent").text().await.expect("text");
+    let (_, script) = page.split_once("src=\"/app/assets/").expect("a script");
+    let script = script.split('"').next().expect("a name");
+    for encoding in ["br", "gzip"] {
+        let request = http.request(Method::GET, format!("{}/app/assets/{script}", app.base_url));
+        let file = request.header("Accept-Encoding", encoding).send().await.expect("sent");
+        assert_eq!(file.headers()[CONTENT_ENCODING], encoding);
+        assert_eq!(file.headers()["Cache-Control"], "public, max-age=31536000, immutable");
+    }
+    app.stranger().get("/app/assets/missing.js").await.problem(404, "not-found");
+    app.stop().await;
+}
+
+/// In both widths and both themes: no error, no violation of the policy, no serious finding of axe, no page that is too wide.
+#[tokio::test]
+async fn every_page_is_sound() {
+    let app = App::simulated().with_second_factors().start().await;
+    let person = app.person(Tier::Enterprise).await;
+    // What pages and customers say is shown as text.
+    let hostile = "<img src=x onerror=alert(1)>\u{202e}gpj.exe";
+    let session = person.client.session_with(serde_json::json!({"label": hostile})).await;
+    let session_page = format!("session=/sessions/{session}");
+    let pages = ["overview=/", "sessions=/sessions", &session_page, "missing=/nowhere"];
+    browse(&app, &person, "pages.mjs", &[("DASHBOARD_PAGES", &pages.join(" "))]).await;
+    app.stop().await;
+}

@@ -1,0 +1,102 @@
+// The account's notification stream. Lists reload when an event of theirs arrives.
+
+import { Refusal } from './api';
+import { readEvents } from './events';
+import { session } from './session.svelte';
+
+export interface Notice {
+  id: string;
+  event: string;
+  data: Record<string, unknown>;
+}
+
+type Listener = { prefixes: string[]; notify(): void };
+
+/** Several events within this time cause one reload. */
+const GATHER_MS = 250;
+const LONGEST_PAUSE_MS = 15_000;
+const KEPT = 50;
+
+const listeners = new Set<Listener>();
+
+class Notifications {
+  recent = $state.raw<Notice[]>([]);
+  unread = $state(0);
+  /** False while the stream is interrupted, so that what is shown may be old. */
+  isLive = $state(true);
+  #running: AbortController | null = null;
+  #lastId: string | null = null;
+
+  start(): void {
+    this.stop();
+    const running = new AbortController();
+    this.#running = running;
+    void this.#follow(running.signal);
+  }
+
+  stop(): void {
+    this.#running?.abort();
+    this.#lastId = null;
+    [this.recent, this.unread, this.isLive] = [[], 0, true];
+  }
+
+  async #follow(signal: AbortSignal): Promise<void> {
+    for (let failures = 0; !signal.aborted && session.current; ) {
+      try {
+        await readEvents('/v1/account/notifications/stream', this.#lastId, (event) => {
+          failures = 0;
+          this.#lastId = event.id || this.#lastId;
+          if (event.event === 'reset') notifyAll('');
+          else this.#note({ id: event.id, event: event.event, data: JSON.parse(event.data) as Record<string, unknown> });
+        }, signal, () => {
+          // What happened during the interruption is not known.
+          if (!this.isLive) notifyAll('');
+          this.isLive = true;
+        });
+      } catch (error) {
+        if (signal.aborted) return;
+        // The account has no more streams, or may have none.
+        if (error instanceof Refusal && (error.status === 403 || error.status === 429)) failures = Math.max(failures, 8);
+        this.isLive = false;
+        failures += 1;
+      }
+      await new Promise((resolve) => setTimeout(resolve, Math.min(LONGEST_PAUSE_MS, 250 * 2 ** failures)));
+    }
+  }
+
+  #note(notice: Notice): void {
+    if (!notice.event.startsWith('operation.')) {
+      this.recent = [notice, ...this.recent].slice(0, KEPT);
+      this.unread += 1;
+    }
+    notifyAll(notice.event);
+  }
+}
+
+export const notifications = new Notifications();
+
+/** Calls `act` after events whose name begins with one of `prefixes`. Returns the function that ends it. */
+export function changes(prefixes: string[], act: () => void): () => void {
+  if (prefixes.length === 0) return () => {};
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const listener: Listener = {
+    prefixes,
+    notify: () => {
+      timer ??= setTimeout(() => {
+        timer = undefined;
+        act();
+      }, GATHER_MS);
+    },
+  };
+  listeners.add(listener);
+  return () => {
+    listeners.delete(listener);
+    clearTimeout(timer);
+  };
+}
+
+function notifyAll(event: string): void {
+  for (const { prefixes, notify } of listeners) {
+    if (event === '' || prefixes.some((prefix) => event.startsWith(prefix))) notify();
+  }
+}

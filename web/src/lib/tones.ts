@@ -1,0 +1,24 @@
+import type { Tone } from '../components/Status.svelte';
+
+/** Colour of a status. The word itself says the same. */
+const TONES: Record<string, Tone> = {
+  ready: 'good',
+  active: 'good',
+  delivered: 'good',
+  done: 'good',
+  ok: 'good',
+  busy: 'accent',
+  creating: 'accent',
+  running: 'accent',
+  pending: 'accent',
+  errored: 'bad',
+  failed: 'bad',
+  dead: 'bad',
+  timeout: 'bad',
+  unknown: 'bad',
+  withheld: 'warn',
+  invalid: 'warn',
+  disabled: 'warn',
+};
+
+export const toneOf = (status: string): Tone => TONES[status] ?? 'quiet';
