@@ -52,6 +52,18 @@ pub const METHODS: &[(&str, &str, &str)] = &[
     ("createLiveLink", "sessions.live_links", "create"),
     ("deleteLiveLink", "sessions.live_links", "delete"),
     ("followLiveLink", "sessions.live_links", "follow"),
+    // Recordings
+    ("listSessionOperations", "sessions.operations", "list"),
+    ("getSessionTimeline", "sessions.timeline", "list"),
+    ("listSessionConsole", "sessions.console", "list"),
+    ("listSessionRequests", "sessions.requests", "list"),
+    ("getSessionFrame", "sessions.frames", "get"),
+    ("getSessionHar", "sessions.recording", "har"),
+    ("getSessionTrace", "sessions.recording", "trace"),
+    ("deleteSessionRecording", "sessions.recording", "delete"),
+    ("listTraceLinks", "sessions.trace_links", "list"),
+    ("createTraceLink", "sessions.trace_links", "create"),
+    ("deleteTraceLink", "sessions.trace_links", "delete"),
     // Agent sessions and recipes
     ("createAgentSession", "agent_sessions", "create"),
     ("listAgentSessions", "agent_sessions", "list"),

@@ -1,8 +1,10 @@
 use std::fs;
+use std::io;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use bytes::Bytes;
 use chrono::{DateTime, TimeDelta};
 use flate2::read::DeflateDecoder;
 use kitfleet_domain::actors::{OperationActor, OperationActorKind};
@@ -123,7 +125,7 @@ fn recorded() -> Recorded {
 }
 
 async fn zip_of(recorded: &Recorded, format: TraceFormat) -> Vec<u8> {
-    let (sink, mut chunks) = mpsc::channel(2);
+    let (sink, mut chunks) = mpsc::channel::<io::Result<Bytes>>(2);
     let collect = async {
         let mut zip = Vec::new();
         while let Some(chunk) = chunks.recv().await {

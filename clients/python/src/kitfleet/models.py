@@ -24,6 +24,21 @@ class AccountLimits(Model):
     """Maximum number of profiles"""
 
 
+class ActivatePageIntent(Model):
+    _nested: ClassVar[Mapping[str, str]] = {'page': 'IntentPage'}
+    error: Union[str, None]
+    """Reason the step failed"""
+    id: str
+    """Step ID, with which the step is approved"""
+    needs_approval: bool
+    """True if the step submits data and must be approved before it runs"""
+    result: Union[IntentStepResult, None]
+    status: str
+    """Status of the step"""
+    kind: Literal['activate_page']
+    page: IntentPage
+
+
 class ActivatePageRecipeStep(Model):
     """Page of the browser"""
     description: str
@@ -59,22 +74,6 @@ class AgentFile(Model):
     """ID of the file"""
     name: str
     """Name by which messages refer to the file"""
-
-
-class AgentIntent(Model):
-    """Step of a plan"""
-    error: Union[str, None]
-    """Reason the step failed"""
-    id: str
-    """Step ID, with which the step is approved"""
-    kind: str
-    """Kind of step"""
-    needs_approval: bool
-    """True if the step submits data and must be approved before it runs"""
-    result: Union[Dict[str, Any], None]
-    """Result of the step's operation"""
-    status: str
-    """Status of the step"""
 
 
 class AgentSession(Model):
@@ -133,9 +132,9 @@ class AgentTranscript(Model):
 
 class AgentTranscriptEntry(Model):
     """Message, or reply to a message"""
-    _nested: ClassVar[Mapping[str, str]] = {'dialog': 'OpenDialog', 'dialogs': 'AnsweredDialog', 'downloads': 'AgentDownload', 'intents': 'AgentIntent'}
+    _nested: ClassVar[Mapping[str, str]] = {'candidates': 'Candidate', 'dialog': 'OpenDialog', 'dialogs': 'AnsweredDialog', 'downloads': 'AgentDownload', 'intents': 'AgentIntent'}
     _optional: ClassVar[Tuple[str, ...]] = ('candidates', 'decomposer', 'dialog', 'dialogs', 'downloads', 'intents', 'kind', 'message', 'reply')
-    candidates: Optional[List[Dict[str, Any]]]
+    candidates: Optional[List[Candidate]]
     """Elements the message may refer to"""
     created_at: str
     """Time of the message or reply"""
@@ -165,9 +164,9 @@ class AgentTranscriptEntry(Model):
 
 class AgentTurn(Model):
     """Outcome of a message"""
-    _nested: ClassVar[Mapping[str, str]] = {'dialog': 'OpenDialog', 'dialogs': 'AnsweredDialog', 'downloads': 'AgentDownload', 'intents': 'AgentIntent'}
+    _nested: ClassVar[Mapping[str, str]] = {'candidates': 'Candidate', 'dialog': 'OpenDialog', 'dialogs': 'AnsweredDialog', 'downloads': 'AgentDownload', 'intents': 'AgentIntent'}
     _optional: ClassVar[Tuple[str, ...]] = ('candidates', 'dialog', 'dialogs', 'downloads')
-    candidates: Optional[List[Dict[str, Any]]]
+    candidates: Optional[List[Candidate]]
     """Elements the message may refer to if it is ambiguous, at most five"""
     dialog: Optional[OpenDialog]
     """Dialog that waits for an answer at the end of the turn; absent if there is none"""
@@ -279,8 +278,7 @@ class AuditEntry(Model):
     """An entry of the audit log"""
     account_id: str
     """Account that the entry belongs to"""
-    action: str
-    """Action"""
+    action: AuditAction
     actor_account_id: Union[str, None]
     """Account of the actor; differs from `account_id` when a team member acted"""
     actor_key_id: Union[str, None]
@@ -290,8 +288,7 @@ class AuditEntry(Model):
     """Entry ID, a UUID without a prefix"""
     ip_address: Union[str, None]
     """IP address of the request; null when another account acted"""
-    payload: Dict[str, Any]
-    """Details of the action. Clients must accept unknown members and unknown structures"""
+    payload: AuditEntryPayload
     target_resource_id: Union[str, None]
     """Resource that the action applied to"""
     timestamp: str
@@ -319,8 +316,23 @@ class AuditPage(Model):
     """A page of the audit log, newest first"""
     _nested: ClassVar[Mapping[str, str]] = {'data': 'AuditEntry'}
     data: List[AuditEntry]
+    has_more: bool
+    """True when there is another page"""
     next_cursor: Union[str, None]
     """Cursor of the next page; null on the last page"""
+
+
+class BackIntent(Model):
+    error: Union[str, None]
+    """Reason the step failed"""
+    id: str
+    """Step ID, with which the step is approved"""
+    needs_approval: bool
+    """True if the step submits data and must be approved before it runs"""
+    result: Union[IntentStepResult, None]
+    status: str
+    """Status of the step"""
+    kind: Literal['back']
 
 
 class BackRecipeStep(Model):
@@ -366,6 +378,28 @@ class BundledLlmConsent(Model):
     """True when agent sessions may use the model that the deployment pays for. It applies to accounts without a provider key"""
 
 
+class Candidate(Model):
+    """Element that matches an ambiguous target"""
+    description: str
+    """Human-readable description, such as `button "Sign in"`"""
+    selector: str
+    """CSS selector that matches only this element"""
+
+
+class CaptureIntent(Model):
+    error: Union[str, None]
+    """Reason the step failed"""
+    id: str
+    """Step ID, with which the step is approved"""
+    needs_approval: bool
+    """True if the step submits data and must be approved before it runs"""
+    result: Union[IntentStepResult, None]
+    status: str
+    """Status of the step"""
+    kind: Literal['capture']
+    capture: CaptureKind
+
+
 class CaptureRecipeStep(Model):
     """Capture the page"""
     capture: CaptureKind
@@ -402,6 +436,29 @@ class ChallengeMet(Model):
     via: SecondFactor
 
 
+class ChangedEmail(Model):
+    """Result of a confirmed e-mail address change"""
+    email: str
+    """New e-mail address of the account"""
+
+
+class CheckIntent(Model):
+    _nested: ClassVar[Mapping[str, str]] = {'target': 'IntentTarget'}
+    error: Union[str, None]
+    """Reason the step failed"""
+    id: str
+    """Step ID, with which the step is approved"""
+    needs_approval: bool
+    """True if the step submits data and must be approved before it runs"""
+    result: Union[IntentStepResult, None]
+    status: str
+    """Status of the step"""
+    kind: Literal['check']
+    target: IntentTarget
+    checked: bool
+    """Wanted state"""
+
+
 class CheckRecipeStep(Model):
     """Set the state of a checkbox or a switch"""
     checked: bool
@@ -421,6 +478,21 @@ class CheckoutSession(Model):
     """The provider's ID of the checkout session"""
 
 
+class ClosePageIntent(Model):
+    _nested: ClassVar[Mapping[str, str]] = {'page': 'IntentPage'}
+    error: Union[str, None]
+    """Reason the step failed"""
+    id: str
+    """Step ID, with which the step is approved"""
+    needs_approval: bool
+    """True if the step submits data and must be approved before it runs"""
+    result: Union[IntentStepResult, None]
+    status: str
+    """Status of the step"""
+    kind: Literal['close_page']
+    page: IntentPage
+
+
 class ClosePageRecipeStep(Model):
     """Page of the browser"""
     description: str
@@ -436,6 +508,34 @@ class ConfirmationRequired(Model):
     """Always true"""
     expires_at: str
     """Time the mailed link expires (RFC 3339)"""
+
+
+class ConsoleEntry(Model):
+    """Console line"""
+    at: str
+    """Time of the line"""
+    level: str
+    """Level: `debug`, `info`, `log`, `warning` or `error`"""
+    line: Union[int, None]
+    """Line of the script"""
+    seq: int
+    """Number of the event"""
+    source: str
+    """Source: `console`, `script`, `network`, `security` or `other`"""
+    text: str
+    """Text, limited to its first 2,000 characters"""
+    url: Union[str, None]
+    """Address of the script or page"""
+
+
+class ConsoleList(Model):
+    """A page of console lines, oldest first"""
+    _nested: ClassVar[Mapping[str, str]] = {'data': 'ConsoleEntry'}
+    data: List[ConsoleEntry]
+    has_more: bool
+    """True when there is another page"""
+    next_cursor: Union[str, None]
+    """Cursor of the next page; null on the last page"""
 
 
 class CreatedWebhook(Model):
@@ -618,6 +718,26 @@ class DeviceExchangePending(Model):
     status: Literal['pending']
 
 
+class DialogIntent(Model):
+    _optional: ClassVar[Tuple[str, ...]] = ('dialog', 'text')
+    error: Union[str, None]
+    """Reason the step failed"""
+    id: str
+    """Step ID, with which the step is approved"""
+    needs_approval: bool
+    """True if the step submits data and must be approved before it runs"""
+    result: Union[IntentStepResult, None]
+    status: str
+    """Status of the step"""
+    kind: Literal['dialog']
+    accept: bool
+    """True to accept the dialog, false to dismiss it"""
+    text: Optional[str]
+    """Always `•••`: an answer to a prompt is never returned"""
+    dialog: Optional[str]
+    """Human-readable description of the dialog"""
+
+
 class DialogRecipeStep(Model):
     """Answer the dialog of the page. A text for a prompt is never returned"""
     accept: bool
@@ -664,6 +784,27 @@ class DownloadRef(Model):
     """Suggested name of the file"""
     id: str
     """ID of the download"""
+
+
+class DragIntent(Model):
+    _nested: ClassVar[Mapping[str, str]] = {'target': 'IntentTarget', 'to': 'IntentTarget'}
+    _optional: ClassVar[Tuple[str, ...]] = ('delta_x', 'delta_y', 'to')
+    error: Union[str, None]
+    """Reason the step failed"""
+    id: str
+    """Step ID, with which the step is approved"""
+    needs_approval: bool
+    """True if the step submits data and must be approved before it runs"""
+    result: Union[IntentStepResult, None]
+    status: str
+    """Status of the step"""
+    kind: Literal['drag']
+    target: IntentTarget
+    to: Optional[IntentTarget]
+    delta_x: Optional[int]
+    """CSS pixels to the right; absent if there is a `to`"""
+    delta_y: Optional[int]
+    """CSS pixels down; absent if there is a `to`"""
 
 
 class DragRecipeStep(Model):
@@ -725,6 +866,21 @@ class Evaluated(Model):
     """
 
 
+class ExtractIntent(Model):
+    _nested: ClassVar[Mapping[str, str]] = {'items': 'IntentExtraction'}
+    error: Union[str, None]
+    """Reason the step failed"""
+    id: str
+    """Step ID, with which the step is approved"""
+    needs_approval: bool
+    """True if the step submits data and must be approved before it runs"""
+    result: Union[IntentStepResult, None]
+    status: str
+    """Status of the step"""
+    kind: Literal['extract']
+    items: List[IntentExtraction]
+
+
 class ExtractRecipeStep(Model):
     """Extract values from the page"""
     items: List[Dict[str, Any]]
@@ -739,11 +895,24 @@ class Extracted(Model):
     """Dialog that is open and waits for an answer, with `dialogs: hold`; absent otherwise. `value` is then null"""
     dialogs: Optional[List[AnsweredDialog]]
     """Dialogs that the page showed since the last result, at most 20, and their answers; absent if there was none"""
-    value: Union[Dict[str, Any], None]
-    """Values by extraction name; null or an empty array if nothing matched. Values of more than 8 MiB in total and lists of more
-    than 10,000 matches are not returned: the request fails with 502 `driver-error`, with `bytes` and `limit_bytes`, or
-    `matches` and `limit_matches`. The session stays ready
-    """
+    value: Union[ExtractedValue, None]
+
+
+class FillIntent(Model):
+    _nested: ClassVar[Mapping[str, str]] = {'target': 'IntentTarget'}
+    error: Union[str, None]
+    """Reason the step failed"""
+    id: str
+    """Step ID, with which the step is approved"""
+    needs_approval: bool
+    """True if the step submits data and must be approved before it runs"""
+    result: Union[IntentStepResult, None]
+    status: str
+    """Status of the step"""
+    kind: Literal['fill']
+    target: IntentTarget
+    value: str
+    """Always `•••`: a text to type is never returned"""
 
 
 class FillRecipeStep(Model):
@@ -754,6 +923,19 @@ class FillRecipeStep(Model):
     selector: str
     """CSS selector"""
     sensitive: Literal[True]
+
+
+class ForwardIntent(Model):
+    error: Union[str, None]
+    """Reason the step failed"""
+    id: str
+    """Step ID, with which the step is approved"""
+    needs_approval: bool
+    """True if the step submits data and must be approved before it runs"""
+    result: Union[IntentStepResult, None]
+    status: str
+    """Status of the step"""
+    kind: Literal['forward']
 
 
 class ForwardRecipeStep(Model):
@@ -774,6 +956,21 @@ class Geolocation(Model):
 class Health(Model):
     """The process is alive"""
     status: str
+
+
+class HoverIntent(Model):
+    _nested: ClassVar[Mapping[str, str]] = {'target': 'IntentTarget'}
+    error: Union[str, None]
+    """Reason the step failed"""
+    id: str
+    """Step ID, with which the step is approved"""
+    needs_approval: bool
+    """True if the step submits data and must be approved before it runs"""
+    result: Union[IntentStepResult, None]
+    status: str
+    """Status of the step"""
+    kind: Literal['hover']
+    target: IntentTarget
 
 
 class HoverRecipeStep(Model):
@@ -825,6 +1022,59 @@ class InitiatedDevice(Model):
     """Code that the app shows to the user"""
 
 
+class IntentCondition(Model):
+    """Condition that a step waits for"""
+    _nested: ClassVar[Mapping[str, str]] = {'target': 'IntentTarget'}
+    _optional: ClassVar[Tuple[str, ...]] = ('ms', 'pattern', 'target')
+    kind: IntentConditionKind
+    target: Optional[IntentTarget]
+    pattern: Optional[str]
+    """Regular expression, for `url_matches`"""
+    ms: Optional[int]
+    """Milliseconds, for `time`"""
+
+
+class IntentExtraction(Model):
+    """Value to extract"""
+    _nested: ClassVar[Mapping[str, str]] = {'target': 'IntentTarget'}
+    name: str
+    """Key of the value in the result"""
+    target: IntentTarget
+    attribute: Union[str, None]
+    """Attribute to read; the text if null"""
+    list: bool
+    """True to read every match"""
+
+
+class IntentPage(Model):
+    """Page of the browser"""
+    id: Union[str, None]
+    """Page ID; null until the page is found"""
+    description: str
+    """Human-readable description of the page"""
+
+
+class IntentStep(Model):
+    """Members of every step"""
+    error: Union[str, None]
+    """Reason the step failed"""
+    id: str
+    """Step ID, with which the step is approved"""
+    needs_approval: bool
+    """True if the step submits data and must be approved before it runs"""
+    result: Union[IntentStepResult, None]
+    status: str
+    """Status of the step"""
+
+
+class IntentTarget(Model):
+    """Element that a step applies to"""
+    selector: Union[str, None]
+    """CSS selector; null until the element is found"""
+    description: str
+    """Human-readable description of the element"""
+
+
 class Interacted(Model):
     """Outcome of an interaction"""
     _nested: ClassVar[Mapping[str, str]] = {'dialog': 'OpenDialog', 'dialogs': 'AnsweredDialog'}
@@ -871,6 +1121,24 @@ class InviteList(Model):
     """Pending invitations, newest first"""
     _nested: ClassVar[Mapping[str, str]] = {'data': 'Invite'}
     data: List[Invite]
+
+
+class LinkedIdentity(Model):
+    """An account at an identity provider that can sign in to the caller's account"""
+    created_at: str
+    """Time the identity was linked (RFC 3339)"""
+    display_name: Union[str, None]
+    """Name of the provider for people; null if the deployment no longer has the provider"""
+    id: str
+    """ID of the link"""
+    provider: str
+    """Name of the provider in addresses"""
+
+
+class LinkedIdentityList(Model):
+    """Linked identities, newest first"""
+    _nested: ClassVar[Mapping[str, str]] = {'data': 'LinkedIdentity'}
+    data: List[LinkedIdentity]
 
 
 class LiveLink(Model):
@@ -1050,6 +1318,21 @@ class MonthTotals(Model):
     """Waits"""
 
 
+class NavigateIntent(Model):
+    error: Union[str, None]
+    """Reason the step failed"""
+    id: str
+    """Step ID, with which the step is approved"""
+    needs_approval: bool
+    """True if the step submits data and must be approved before it runs"""
+    result: Union[IntentStepResult, None]
+    status: str
+    """Status of the step"""
+    kind: Literal['navigate']
+    url: str
+    """Address to open"""
+
+
 class NavigateRecipeStep(Model):
     """Load a page"""
     kind: Literal['navigate']
@@ -1081,6 +1364,18 @@ class Navigated(Model):
     """Address as requested"""
 
 
+class NewTraceLinkBody(Model):
+    """New link to a trace"""
+    created_at: str
+    """Time the link was created"""
+    expires_at: str
+    """Time the link expires"""
+    id: str
+    """Link ID"""
+    url: str
+    """Address of the trace. It is returned only in this response"""
+
+
 class NewlyMadeLiveLink(Model):
     """New link to a session's live view"""
     created_at: str
@@ -1099,8 +1394,7 @@ class Notification(Model):
     """Notification"""
     created_at: str
     """Time of the event"""
-    data: Dict[str, Any]
-    """Details of the event. Clients must tolerate unknown members"""
+    data: NotificationData
     event: str
     """Event name. Clients must tolerate unknown events"""
     id: str
@@ -1147,6 +1441,14 @@ class OpenDialog(Model):
     message: str
     """Message, limited to its first 1,024 characters"""
     type: DialogType
+
+
+class OperationActor(Model):
+    """Origin of an operation"""
+    id: Union[str, None]
+    """ID of the credential, the agent session or the client"""
+    type: str
+    """Type: `api_key` (also an OAuth token), `web_session`, `agent`, `person`, `webdriver` or `mcp`"""
 
 
 class OwnAccount(Model):
@@ -1226,10 +1528,57 @@ class PageState(Model):
     state: PageStanding
 
 
+class Plan(Model):
+    """A tier with its price and limits"""
+    _nested: ClassVar[Mapping[str, str]] = {'limits': 'PlanLimits'}
+    currency: str
+    """Currency of the price"""
+    limits: PlanLimits
+    period: str
+    """Period of the price: `month`"""
+    price_cents: Union[int, None]
+    """Price in cents for a period; null if the tier has no price on this deployment"""
+    purchasable: bool
+    """True if the tier can be bought"""
+    tier: AccountTier
+
+
+class PlanLimits(Model):
+    """Limits of a tier"""
+    concurrent_sessions: int
+    """Maximum number of live sessions at the same time"""
+    profiles: int
+    """Maximum number of profiles"""
+
+
+class PlanList(Model):
+    """Plans, from the smallest to the largest"""
+    _nested: ClassVar[Mapping[str, str]] = {'data': 'Plan'}
+    data: List[Plan]
+
+
 class PortalSession(Model):
     """A billing portal session"""
     portal_url: str
     """Page with the account's invoices, cards and subscriptions"""
+
+
+class PressIntent(Model):
+    _nested: ClassVar[Mapping[str, str]] = {'target': 'IntentTarget'}
+    _optional: ClassVar[Tuple[str, ...]] = ('target',)
+    error: Union[str, None]
+    """Reason the step failed"""
+    id: str
+    """Step ID, with which the step is approved"""
+    needs_approval: bool
+    """True if the step submits data and must be approved before it runs"""
+    result: Union[IntentStepResult, None]
+    status: str
+    """Status of the step"""
+    kind: Literal['press']
+    key: str
+    """Key or chord"""
+    target: Optional[IntentTarget]
 
 
 class PressRecipeStep(Model):
@@ -1242,6 +1591,7 @@ class Problem(Model):
     """A problem document (RFC 9457)"""
     type: str
     """Kind of problem: address of a page that explains it. The last path segment identifies the kind"""
+    code: ProblemCode
     title: str
     """Short name of the kind"""
     status: int
@@ -1416,9 +1766,60 @@ class RecoveryCodes(Model):
     """Ten recovery codes; each is valid once"""
 
 
+class ReloadIntent(Model):
+    error: Union[str, None]
+    """Reason the step failed"""
+    id: str
+    """Step ID, with which the step is approved"""
+    needs_approval: bool
+    """True if the step submits data and must be approved before it runs"""
+    result: Union[IntentStepResult, None]
+    status: str
+    """Status of the step"""
+    kind: Literal['reload']
+
+
 class ReloadRecipeStep(Model):
     """No parameters"""
     kind: Literal['reload']
+
+
+class RequestEntry(Model):
+    """Request of a page"""
+    at: str
+    """Time the request ended"""
+    duration_ms: Union[int, None]
+    error: Union[str, None]
+    """Failure of the request"""
+    frame_url: Union[str, None]
+    """Address of the frame that made the request"""
+    method: str
+    mime_type: Union[str, None]
+    request_bytes: Union[int, None]
+    resource_type: str
+    """Type of the resource, such as `document` or `image`"""
+    response_bytes: Union[int, None]
+    seq: int
+    """Number of the event"""
+    status: Union[int, None]
+    url: str
+    """Address. Values of parameters that are named like secrets are `•••`"""
+
+
+class RequestList(Model):
+    """A page of requests, oldest first"""
+    _nested: ClassVar[Mapping[str, str]] = {'data': 'RequestEntry'}
+    data: List[RequestEntry]
+    has_more: bool
+    """True when there is another page"""
+    next_cursor: Union[str, None]
+    """Cursor of the next page; null on the last page"""
+
+
+class RequestedEmailChange(Model):
+    """Response of an e-mail address change; it is the same whether or not another account has the address"""
+    sent: bool
+    """Always true"""
 
 
 class ResolvedChallenge(Model):
@@ -1443,6 +1844,16 @@ class RevokedWebSessions(Model):
     """Result of signing out all other devices"""
     revoked: int
     """Number of devices signed out"""
+
+
+class RotatedClientSecret(Model):
+    """A new secret of an OAuth client, returned only once"""
+    client_id: str
+    """Client ID"""
+    client_secret: str
+    """New secret"""
+    grace_expires_at: str
+    """Time the previous secret stops working (RFC 3339)"""
 
 
 class RotatedSecret(Model):
@@ -1498,6 +1909,26 @@ class ScriptException(Model):
     """Name of the error, such as `TypeError`; `Error` for a thrown value that has no name"""
 
 
+class ScrollIntent(Model):
+    _nested: ClassVar[Mapping[str, str]] = {'target': 'IntentTarget'}
+    _optional: ClassVar[Tuple[str, ...]] = ('target',)
+    error: Union[str, None]
+    """Reason the step failed"""
+    id: str
+    """Step ID, with which the step is approved"""
+    needs_approval: bool
+    """True if the step submits data and must be approved before it runs"""
+    result: Union[IntentStepResult, None]
+    status: str
+    """Status of the step"""
+    kind: Literal['scroll']
+    delta_x: int
+    """CSS pixels to the right"""
+    delta_y: int
+    """CSS pixels down"""
+    target: Optional[IntentTarget]
+
+
 class ScrollRecipeStep(Model):
     """Scroll the page or a scrollable element"""
     _optional: ClassVar[Tuple[str, ...]] = ('description', 'selector')
@@ -1530,6 +1961,23 @@ class SearchResult(Model):
     submitted: Union[bool, None]
 
 
+class SelectIntent(Model):
+    _nested: ClassVar[Mapping[str, str]] = {'target': 'IntentTarget'}
+    error: Union[str, None]
+    """Reason the step failed"""
+    id: str
+    """Step ID, with which the step is approved"""
+    needs_approval: bool
+    """True if the step submits data and must be approved before it runs"""
+    result: Union[IntentStepResult, None]
+    status: str
+    """Status of the step"""
+    kind: Literal['select']
+    target: IntentTarget
+    option: str
+    """Option to select"""
+
+
 class SelectRecipeStep(Model):
     """Select an option"""
     description: str
@@ -1548,8 +1996,7 @@ class SelectorHiddenRecipeCondition(Model):
     kind: Literal['selector_hidden']
     selector: Optional[str]
     """CSS selector; absent if there is a `target`"""
-    target: Optional[Dict[str, Any]]
-    """Element query, in the form that operations accept"""
+    target: Optional[RecipeWithStepsIntentLogConditionTarget]
 
 
 class SelectorRecipeCondition(Model):
@@ -1560,8 +2007,7 @@ class SelectorRecipeCondition(Model):
     kind: Literal['selector']
     selector: Optional[str]
     """CSS selector; absent if there is a `target`"""
-    target: Optional[Dict[str, Any]]
-    """Element query, in the form that operations accept"""
+    target: Optional[RecipeWithStepsIntentLogConditionTarget]
 
 
 class SentDelivery(Model):
@@ -1603,9 +2049,11 @@ class ServiceStatus(Model):
 
 class Session(Model):
     """Session"""
-    _nested: ClassVar[Mapping[str, str]] = {'challenge': 'SessionChallenge', 'dialog': 'OpenDialog', 'egress_capabilities': 'EgressCapabilities', 'emulation': 'SessionEmulation'}
+    _nested: ClassVar[Mapping[str, str]] = {'challenge': 'SessionChallenge', 'dialog': 'OpenDialog', 'egress_capabilities': 'EgressCapabilities', 'emulation': 'SessionEmulation', 'error': 'SessionFailure'}
     account_id: str
     """Account that owns the session"""
+    agent_session_id: Union[str, None]
+    """Agent session that uses the session as its driver; null after that is deleted"""
     api_key_id: Union[str, None]
     """API key that created the session; null if a web session created it"""
     archetype: str
@@ -1617,20 +2065,29 @@ class Session(Model):
     """Time the session was destroyed"""
     dialog: Union[OpenDialog, None]
     egress_capabilities: Union[EgressCapabilities, None]
-    egress_capability_report: Union[Dict[str, Any], None]
-    """Egress capabilities as the harness reported them"""
+    egress_capability_report: Union[SessionEgressCapabilityReport, None]
     emulation: SessionEmulation
     """Emulation in force, without the values of headers"""
+    end_reason: Union[SessionEndReason, None]
+    error: Union[SessionFailure, None]
     id: str
     """Session ID"""
     label: Union[str, None]
     """Label set by the customer"""
     last_state_at: Union[str, None]
     """Time of the last successful state read"""
-    metadata: Union[Dict[str, Any], None]
-    """Data set by the customer"""
+    last_url: Union[str, None]
+    """Address of the page after the last recorded operation; null if nothing is recorded"""
+    metadata: Union[SessionMetadata, None]
+    operation_count: Union[int, None]
+    """Number of operations in the recording; null if nothing is recorded"""
+    profile_id: Union[str, None]
+    """Profile that the session started from; null after that is purged"""
+    proxy_id: Union[str, None]
+    """Saved proxy that the browser connects through"""
     purpose: str
     """Purpose of the session"""
+    record: RecordMode
     status: SessionStatus
     updated_at: str
     """Time of the last change"""
@@ -1777,11 +2234,57 @@ class SessionFailedEvent(Model):
     data: SessionFailed
 
 
+class SessionFailure(Model):
+    """Error that ended a session"""
+    message: str
+    """Message for people"""
+    name: SessionErrorName
+
+
 class SessionList(Model):
     """A page of sessions, newest first"""
     _nested: ClassVar[Mapping[str, str]] = {'data': 'Session'}
     data: List[Session]
     """The sessions"""
+    has_more: bool
+    """True when there is another page"""
+    next_cursor: Union[str, None]
+    """Cursor of the next page; null on the last page"""
+
+
+class SessionOperation(Model):
+    """Operation of a session"""
+    _nested: ClassVar[Mapping[str, str]] = {'actor': 'OperationActor'}
+    action: str
+    """Precise name, such as `tap` or `screenshot`"""
+    actor: Union[OperationActor, None]
+    description: str
+    """Operation in words. It contains no typed text"""
+    duration_ms: Union[int, None]
+    ended_at: Union[str, None]
+    """Time of the end"""
+    error: Union[str, None]
+    """Detail of an outcome that is not `done`"""
+    has_frames: bool
+    """True if the recording has a picture after the operation"""
+    id: str
+    """Operation ID"""
+    kind: str
+    """Kind of the operation, as in `session.failed`"""
+    outcome: str
+    """Outcome: `done` (also with `ok: false` or `matched: false`), `failed`, `timeout`, `invalid`, `withheld`, `destroyed`,
+    `unknown` or `running`
+    """
+    started_at: Union[str, None]
+    """Time the browser began"""
+    url: Union[str, None]
+    """Address of the page after the operation, if it is known"""
+
+
+class SessionOperationList(Model):
+    """A page of operations, newest first"""
+    _nested: ClassVar[Mapping[str, str]] = {'data': 'SessionOperation'}
+    data: List[SessionOperation]
     has_more: bool
     """True when there is another page"""
     next_cursor: Union[str, None]
@@ -1836,10 +2339,9 @@ class SessionState(Model):
     _nested: ClassVar[Mapping[str, str]] = {'page_state': 'PageState'}
     _optional: ClassVar[Tuple[str, ...]] = ('truncated',)
     captured_at: str
-    cookies: List[Dict[str, Any]]
+    cookies: List[SessionStateCookies]
     """Cookies, at most 1,000"""
-    local_storage: Union[Dict[str, str], None]
-    """Local storage of the page's origin, at most 1 MiB; null while the page shows a dialog that waits for an answer"""
+    local_storage: Union[SessionStateLocalStorage, None]
     page_state: Union[PageState, None]
     title: Union[str, None]
     """Title of the page, limited to its first 4,096 characters"""
@@ -1847,6 +2349,23 @@ class SessionState(Model):
     """True if the address, title, cookies or storage were truncated; absent otherwise"""
     url: str
     """Address of the page, limited to its first 32,768 characters"""
+
+
+class SetLocationIntent(Model):
+    error: Union[str, None]
+    """Reason the step failed"""
+    id: str
+    """Step ID, with which the step is approved"""
+    needs_approval: bool
+    """True if the step submits data and must be approved before it runs"""
+    result: Union[IntentStepResult, None]
+    status: str
+    """Status of the step"""
+    kind: Literal['set_location']
+    latitude: float
+    """Degrees north"""
+    longitude: float
+    """Degrees east"""
 
 
 class SetLocationRecipeStep(Model):
@@ -1944,6 +2463,25 @@ class SubscriptionAsked(Model):
     """Always true"""
 
 
+class SwipeIntent(Model):
+    _nested: ClassVar[Mapping[str, str]] = {'target': 'IntentTarget'}
+    _optional: ClassVar[Tuple[str, ...]] = ('distance', 'target')
+    error: Union[str, None]
+    """Reason the step failed"""
+    id: str
+    """Step ID, with which the step is approved"""
+    needs_approval: bool
+    """True if the step submits data and must be approved before it runs"""
+    result: Union[IntentStepResult, None]
+    status: str
+    """Status of the step"""
+    kind: Literal['swipe']
+    direction: SwipeDirection
+    distance: Optional[int]
+    """CSS pixels; absent for most of the page or the element"""
+    target: Optional[IntentTarget]
+
+
 class SwipeRecipeStep(Model):
     """Swipe with a finger"""
     _optional: ClassVar[Tuple[str, ...]] = ('description', 'distance', 'selector')
@@ -1955,6 +2493,26 @@ class SwipeRecipeStep(Model):
     kind: Literal['swipe']
     selector: Optional[str]
     """CSS selector; absent for the page"""
+
+
+class TapIntent(Model):
+    _nested: ClassVar[Mapping[str, str]] = {'target': 'IntentTarget'}
+    _optional: ClassVar[Tuple[str, ...]] = ('count', 'hold_ms')
+    error: Union[str, None]
+    """Reason the step failed"""
+    id: str
+    """Step ID, with which the step is approved"""
+    needs_approval: bool
+    """True if the step submits data and must be approved before it runs"""
+    result: Union[IntentStepResult, None]
+    status: str
+    """Status of the step"""
+    kind: Literal['tap']
+    target: IntentTarget
+    count: Optional[int]
+    """Number of taps; absent for one"""
+    hold_ms: Optional[int]
+    """Milliseconds that the finger stays; absent for a short tap"""
 
 
 class TapRecipeStep(Model):
@@ -2040,6 +2598,29 @@ class TimeRecipeCondition(Model):
     """Milliseconds"""
 
 
+class Timeline(Model):
+    """A page of events, oldest first"""
+    _nested: ClassVar[Mapping[str, str]] = {'data': 'TimelineEvent'}
+    data: List[TimelineEvent]
+    has_more: bool
+    """True when there is another page"""
+    next_cursor: Union[str, None]
+    """Cursor of the next page; null on the last page"""
+
+
+class TimelineEvent(Model):
+    """Event of a timeline
+
+    Members other than `seq`, `at` and `type` depend on the type. Clients must tolerate unknown types and members.
+    """
+    at: str
+    """Time of the event"""
+    seq: int
+    """Number of the event; later events have higher numbers"""
+    type: str
+    """Type: `operation`, `console`, `request`, `dialog`, `page`, `download`, `frame`, `control`, `challenge` or `recording`"""
+
+
 class TokenAnswer(Model):
     """An access token (RFC 6749, section 5.1)"""
     access_token: str
@@ -2050,6 +2631,43 @@ class TokenAnswer(Model):
     """Space-separated scopes of the token"""
     token_type: str
     """The literal `Bearer`"""
+
+
+class TraceLink(Model):
+    """Link to a trace"""
+    created_at: str
+    """Time the link was created"""
+    expires_at: str
+    """Time the link expires"""
+    id: str
+    """Link ID"""
+
+
+class TraceLinkList(Model):
+    """All valid links, newest first"""
+    _nested: ClassVar[Mapping[str, str]] = {'data': 'TraceLink'}
+    data: List[TraceLink]
+    has_more: bool
+    """True when there is another page"""
+    next_cursor: Union[str, None]
+    """Cursor of the next page; null on the last page"""
+
+
+class TypeIntent(Model):
+    _nested: ClassVar[Mapping[str, str]] = {'target': 'IntentTarget'}
+    error: Union[str, None]
+    """Reason the step failed"""
+    id: str
+    """Step ID, with which the step is approved"""
+    needs_approval: bool
+    """True if the step submits data and must be approved before it runs"""
+    result: Union[IntentStepResult, None]
+    status: str
+    """Status of the step"""
+    kind: Literal['type']
+    target: IntentTarget
+    value: str
+    """Always `•••`: a text to type is never returned"""
 
 
 class TypeRecipeStep(Model):
@@ -2068,10 +2686,39 @@ class UpdatedTeam(Model):
     team: Team
 
 
+class UploadIntent(Model):
+    _nested: ClassVar[Mapping[str, str]] = {'target': 'IntentTarget'}
+    error: Union[str, None]
+    """Reason the step failed"""
+    id: str
+    """Step ID, with which the step is approved"""
+    needs_approval: bool
+    """True if the step submits data and must be approved before it runs"""
+    result: Union[IntentStepResult, None]
+    status: str
+    """Status of the step"""
+    kind: Literal['upload']
+    target: IntentTarget
+    file: str
+    """Name of the file"""
+
+
 class UrlMatchesRecipeCondition(Model):
     """Address that matches a regular expression"""
     kind: Literal['url_matches']
     pattern: str
+
+
+class UsageBreakdown(Model):
+    """Usage of an account by a property of its sessions"""
+    _nested: ClassVar[Mapping[str, str]] = {'data': 'UsagePart'}
+    by: UsageDimension
+    data: List[UsagePart]
+    """At most 1,000 entries, those with the most session minutes first"""
+    from_date: str
+    """First day"""
+    to_date: str
+    """Last day: yesterday"""
 
 
 class UsageBucket(Model):
@@ -2079,6 +2726,16 @@ class UsageBucket(Model):
     _nested: ClassVar[Mapping[str, str]] = {'totals': 'DayTotals'}
     date: str
     """Date of the day"""
+    totals: DayTotals
+
+
+class UsagePart(Model):
+    """Usage of the sessions with one value of the property"""
+    _nested: ClassVar[Mapping[str, str]] = {'totals': 'DayTotals'}
+    key: Union[str, None]
+    """API key ID, archetype ID or label; null for sessions without one"""
+    label: Union[str, None]
+    """Name for people; null if there is none"""
     totals: DayTotals
 
 
@@ -2113,6 +2770,21 @@ class WaitException(Model):
     """Name of the error, limited to its first 100 characters; `Error` for a thrown value that has no name"""
 
 
+class WaitIntent(Model):
+    _nested: ClassVar[Mapping[str, str]] = {'condition': 'IntentCondition'}
+    error: Union[str, None]
+    """Reason the step failed"""
+    id: str
+    """Step ID, with which the step is approved"""
+    needs_approval: bool
+    """True if the step submits data and must be approved before it runs"""
+    result: Union[IntentStepResult, None]
+    status: str
+    """Status of the step"""
+    kind: Literal['wait']
+    condition: IntentCondition
+
+
 class WaitRecipeStep(Model):
     """Wait for a condition"""
     _nested: ClassVar[Mapping[str, str]] = {'condition': 'RecipeCondition'}
@@ -2143,6 +2815,28 @@ class Waited(Model):
     """Address of the page after the wait"""
 
 
+class WaitingApproval(Model):
+    """Step that waits for an approval"""
+    _nested: ClassVar[Mapping[str, str]] = {'step': 'AgentIntent'}
+    agent_session_id: str
+    """Agent session of the step; a message with the step's ID in `approvals` approves it"""
+    requested_at: str
+    """Time the approval was requested"""
+    session_id: str
+    """Driver session of the agent session"""
+    step: AgentIntent
+
+
+class WaitingApprovalList(Model):
+    """A page of steps that wait for an approval, newest first"""
+    _nested: ClassVar[Mapping[str, str]] = {'data': 'WaitingApproval'}
+    data: List[WaitingApproval]
+    has_more: bool
+    """True when there is another page"""
+    next_cursor: Union[str, None]
+    """Cursor of the next page; null on the last page"""
+
+
 class WaitingDevice(Model):
     """An app that waits for authorization"""
     client_label: Union[str, None]
@@ -2165,6 +2859,20 @@ class WebSession(Model):
     """Time the token expires (RFC 3339)"""
     token: str
     """Bearer token, returned only once"""
+
+
+class WebhookAttempt(Model):
+    """An attempt to send a delivery"""
+    at: str
+    """Time the attempt ended (RFC 3339)"""
+    duration_ms: int
+    """Duration in milliseconds"""
+    error: Union[str, None]
+    """Reason the attempt got no response"""
+    excerpt: Union[str, None]
+    """Beginning of the body of the response"""
+    status: Union[int, None]
+    """HTTP status of the response"""
 
 
 class WebhookDelivery(Model):
@@ -2195,6 +2903,41 @@ class WebhookDelivery(Model):
     status: WebhookDeliveryStatus
     updated_at: str
     """Time of the last change (RFC 3339)"""
+
+
+class WebhookDeliveryDetail(Model):
+    """A delivery with its content and its attempts"""
+    _nested: ClassVar[Mapping[str, str]] = {'attempts_log': 'WebhookAttempt'}
+    attempts: int
+    """Number of completed attempts"""
+    created_at: str
+    """Time the delivery was created (RFC 3339)"""
+    delivered_at: Union[str, None]
+    """Time the delivery succeeded (RFC 3339)"""
+    duration_ms: Union[int, None]
+    """Duration of the last attempt in milliseconds"""
+    endpoint_id: str
+    """Target endpoint"""
+    event_id: str
+    """Event ID"""
+    event_type: EventType
+    id: str
+    """Delivery ID"""
+    last_error: Union[str, None]
+    """Reason the last attempt got no response"""
+    last_response_excerpt: Union[str, None]
+    """Beginning of the body of the endpoint's last response"""
+    last_response_status: Union[int, None]
+    """HTTP status of the endpoint's last response"""
+    next_attempt_at: Union[str, None]
+    """Time the next attempt is due (RFC 3339)"""
+    status: WebhookDeliveryStatus
+    updated_at: str
+    """Time of the last change (RFC 3339)"""
+    attempts_log: List[WebhookAttempt]
+    """Last ten attempts, oldest first"""
+    headers: WebhookDeliveryDetailHeaders
+    payload: WebhookDeliveryDetailPayload
 
 
 class WebhookEndpoint(Model):
@@ -2239,7 +2982,17 @@ AccountStatus = Literal['active', 'suspended', 'deleted']
 
 AccountTier = Literal['free', 'solo_manual', 'team_manual', 'agency_manual', 'api_starter', 'api_builder', 'api_scale', 'enterprise']
 
-AgentSessionCloseReason = Literal['customer', 'driver_session_ended', 'account_suspended', 'account_deleted']
+CaptureKind = Literal['screenshot', 'dom_snapshot', 'pdf']
+
+IntentConditionKind = Literal['selector', 'selector_hidden', 'url_matches', 'time', 'download', 'page']
+
+IntentStepResult = Dict[str, Any]
+
+SwipeDirection = Literal['up', 'down', 'left', 'right']
+
+AgentIntent = Union[NavigateIntent, TapIntent, CheckIntent, TypeIntent, FillIntent, PressIntent, SelectIntent, UploadIntent, DragIntent, SwipeIntent, HoverIntent, ScrollIntent, WaitIntent, CaptureIntent, ExtractIntent, DialogIntent, ActivatePageIntent, ClosePageIntent, SetLocationIntent, BackIntent, ForwardIntent, ReloadIntent]
+
+AgentSessionCloseReason = str
 
 AgentSessionControl = Literal['ai', 'human']
 
@@ -2249,21 +3002,23 @@ AgentSessionStatus = Literal['active', 'closed']
 
 ArchetypeStatus = Literal['launch', 'available']
 
+AuditAction = str
+
 AuditEntryActorType = Literal['customer', 'system', 'staff']
 
-AutoDestroyReason = Literal['auto-destroyed: free-tier session duration cap', 'auto-destroyed: session duration cap', 'account suspended']
+AuditEntryPayload = Dict[str, Any]
 
-CaptureKind = Literal['screenshot', 'dom_snapshot', 'pdf']
+AutoDestroyReason = Literal['auto-destroyed: free-tier session duration cap', 'auto-destroyed: session duration cap', 'account suspended']
 
 CapturedEncoding = Literal['base64', 'utf8']
 
 ChallengeOutcome = Literal['resolved', 'disappeared']
 
-ChallengeType = Literal['cloudflare_turnstile', 'cloudflare_interstitial', 'recaptcha_v2', 'recaptcha_v3', 'hcaptcha', 'arkose_funcaptcha', 'geetest', 'datadome', 'perimeterx', 'akamai', 'imperva', 'kasada', 'aws_waf', 'generic']
+ChallengeType = str
 
 ColorScheme = Literal['light', 'dark']
 
-Component = Literal['api', 'workers', 'webhooks', 'mail', 'database']
+Component = str
 
 ComponentState = Literal['operational', 'degraded_performance', 'partial_outage', 'major_outage', 'unknown']
 
@@ -2275,19 +3030,25 @@ DeviceExchange = Union[DeviceExchangePending, DeviceExchangeBound, DeviceExchang
 
 DialogType = Literal['alert', 'confirm', 'prompt', 'beforeunload']
 
-DownloadError = Literal['too_large', 'network', 'cancelled', 'disk']
+DownloadError = str
 
 DownloadStatus = Literal['in_progress', 'complete', 'failed']
 
-EventType = Literal['session.completed', 'session.failed', 'api_key.revoked', 'session.egress_capability_changed', 'crypto.order.paid', 'crypto.order.failed', 'session.challenge_detected', 'session.profile_save_failed', 'test.ping']
+EventType = str
+
+ExtractedValue = Dict[str, Any]
 
 FailedOperation = Literal['navigate', 'interact', 'gui_input', 'wait', 'state_capture', 'capture', 'extract', 'search', 'login', 'unknown']
+
+GetContract = Dict[str, Any]
 
 IncidentImpact = Literal['minor', 'major', 'critical']
 
 IncidentStatus = Literal['investigating', 'identified', 'monitoring', 'resolved']
 
-Obstacle = Literal['not_found', 'not_visible', 'covered', 'disabled', 'moving', 'not_editable', 'outside', 'no_option']
+NotificationData = Dict[str, Any]
+
+Obstacle = str
 
 OptionalEmail = Literal['signup-welcome', 'session-success-first', 'session-failed-first', 'tier-changed', 'billing-receipt', 'billing-renewal-reminder']
 
@@ -2299,21 +3060,29 @@ PageStanding = Literal['loading', 'loaded', 'errored']
 
 PaidTier = Literal['solo_manual', 'team_manual', 'agency_manual', 'api_starter', 'api_builder', 'api_scale', 'enterprise']
 
-ProfileSaveFailure = Literal['serialize_failed', 'seal_failed', 'too_large', 'upload_failed', 'degenerate_dump', 'superseded']
+ProblemCode = str
+
+ProfileSaveFailure = str
 
 ProviderKeyTestOutcome = Literal['ok', 'invalid', 'quota_exceeded', 'unknown']
 
 ProxyScheme = Literal['socks5', 'http', 'wireguard', 'openvpn']
 
-ReadinessEncryptionKey = Literal['ok', 'retired', 'none', 'missing', 'wrong']
+ReadinessEncryptionKey = str
 
-ReadinessWorkers = Literal['ok', 'draining', 'no_driver', 'no_room', 'none']
+ReadinessWorkers = str
+
+RecipeWithStepsIntentLogConditionTarget = Dict[str, Any]
 
 RecipeCondition = Union[SelectorRecipeCondition, SelectorHiddenRecipeCondition, UrlMatchesRecipeCondition, TimeRecipeCondition, DownloadRecipeCondition, PageRecipeCondition]
 
-SwipeDirection = Literal['up', 'down', 'left', 'right']
+RecipeWithStepsIntentLogItemsTarget = Dict[str, Any]
+
+RecipeWithStepsIntentLogTo = Dict[str, Any]
 
 RecipeStep = Union[NavigateRecipeStep, TapRecipeStep, CheckRecipeStep, TypeRecipeStep, FillRecipeStep, PressRecipeStep, SelectRecipeStep, DragRecipeStep, SwipeRecipeStep, HoverRecipeStep, DialogRecipeStep, ActivatePageRecipeStep, ClosePageRecipeStep, SetLocationRecipeStep, ScrollRecipeStep, WaitRecipeStep, CaptureRecipeStep, ExtractRecipeStep, BackRecipeStep, ForwardRecipeStep, ReloadRecipeStep]
+
+RecordMode = Literal['off', 'steps']
 
 ResourceType = Literal['image', 'media', 'font', 'stylesheet', 'script', 'websocket', 'xhr']
 
@@ -2321,7 +3090,17 @@ SameSite = Literal['strict', 'lax', 'none']
 
 SecondFactor = Literal['totp', 'recovery']
 
+SessionEgressCapabilityReport = Dict[str, Any]
+
+SessionEndReason = Literal['customer', 'free_tier_cap', 'suspended', 'staff', 'idle', 'worker_lost', 'failed', 'max_age']
+
 SessionErrorName = Literal['SessionTimeoutError', 'DriverError', 'DriverNotIntegratedError', 'UnknownError']
+
+SessionMetadata = Dict[str, Any]
+
+SessionStateCookies = Dict[str, Any]
+
+SessionStateLocalStorage = Dict[str, str]
 
 SessionStatus = Literal['creating', 'ready', 'busy', 'destroyed', 'errored']
 
@@ -2331,11 +3110,18 @@ SubscribableEventType = Literal['session.completed', 'session.failed', 'api_key.
 
 TeamRole = Literal['member', 'admin']
 
+UsageDimension = Literal['api_key', 'archetype', 'label']
+
+WebhookDeliveryDetailHeaders = Dict[str, str]
+
+WebhookDeliveryDetailPayload = Dict[str, Any]
+
 WebhookDeliveryStatus = Literal['pending', 'in_flight', 'delivered', 'failed', 'dlq']
 
 WebhookEvent = Union[SessionCompletedEvent, SessionFailedEvent, ApiKeyRevokedEvent, SessionEgressCapabilityChangedEvent, CryptoOrderPaidEvent, CryptoOrderFailedEvent, SessionChallengeDetectedEvent, SessionProfileSaveFailedEvent, TestPingEvent]
 
 UNIONS: Dict[str, Tuple[Optional[str], Dict[str, str]]] = {
+    'AgentIntent': ('kind', {'navigate': 'NavigateIntent', 'tap': 'TapIntent', 'check': 'CheckIntent', 'type': 'TypeIntent', 'fill': 'FillIntent', 'press': 'PressIntent', 'select': 'SelectIntent', 'upload': 'UploadIntent', 'drag': 'DragIntent', 'swipe': 'SwipeIntent', 'hover': 'HoverIntent', 'scroll': 'ScrollIntent', 'wait': 'WaitIntent', 'capture': 'CaptureIntent', 'extract': 'ExtractIntent', 'dialog': 'DialogIntent', 'activate_page': 'ActivatePageIntent', 'close_page': 'ClosePageIntent', 'set_location': 'SetLocationIntent', 'back': 'BackIntent', 'forward': 'ForwardIntent', 'reload': 'ReloadIntent'}),
     'DeviceExchange': ('status', {'pending': 'DeviceExchangePending', 'bound': 'DeviceExchangeBound', 'expired': 'DeviceExchangeExpired'}),
     'RecipeCondition': ('kind', {'selector': 'SelectorRecipeCondition', 'selector_hidden': 'SelectorHiddenRecipeCondition', 'url_matches': 'UrlMatchesRecipeCondition', 'time': 'TimeRecipeCondition', 'download': 'DownloadRecipeCondition', 'page': 'PageRecipeCondition'}),
     'RecipeStep': ('kind', {'navigate': 'NavigateRecipeStep', 'tap': 'TapRecipeStep', 'check': 'CheckRecipeStep', 'type': 'TypeRecipeStep', 'fill': 'FillRecipeStep', 'press': 'PressRecipeStep', 'select': 'SelectRecipeStep', 'drag': 'DragRecipeStep', 'swipe': 'SwipeRecipeStep', 'hover': 'HoverRecipeStep', 'dialog': 'DialogRecipeStep', 'activate_page': 'ActivatePageRecipeStep', 'close_page': 'ClosePageRecipeStep', 'set_location': 'SetLocationRecipeStep', 'scroll': 'ScrollRecipeStep', 'wait': 'WaitRecipeStep', 'capture': 'CaptureRecipeStep', 'extract': 'ExtractRecipeStep', 'back': 'BackRecipeStep', 'forward': 'ForwardRecipeStep', 'reload': 'ReloadRecipeStep'}),

@@ -19,7 +19,7 @@ class _AgentFileCreate(TypedDict):
 
 class AgentFileCreate(_AgentFileCreate, total=False):
     """File to attach to an agent session"""
-    content_type: Union[str, None]
+    content_type: str
     """Media type. The page sees the one that a browser derives from the name"""
 
 
@@ -30,7 +30,7 @@ class _AgentMessage(TypedDict):
 
 class AgentMessage(_AgentMessage, total=False):
     """Message to an agent session"""
-    approvals: Union[Sequence[str], None]
+    approvals: Sequence[str]
     """IDs of the intents that this message approves. The plan that they belong to then continues"""
 
 
@@ -42,37 +42,42 @@ class AgentSessionClient(TypedDict):
 
 class AgentSessionCreate(TypedDict, total=False):
     """Body of `POST /v1/agent-sessions`; every field is optional"""
-    archetype: Union[str, None]
+    archetype: str
     """Archetype ID from `GET /v1/archetypes`. Default: the profile's archetype, or without a profile the one with status
     `launch`
     """
-    block: Union[BlockedRequests, None]
-    color_scheme: Union[ColorScheme, None]
-    detect_challenges: Union[bool, None]
+    block: BlockedRequests
+    """Requests that the browser does not send"""
+    color_scheme: ColorScheme
+    """Color scheme that pages see; `light` by default"""
+    detect_challenges: bool
     """False if challenges must not pause the session. By default they pause it, if the deployment detects challenges"""
-    dialogs: Union[DialogPolicy, None]
-    extra_headers: Union[Sequence[ExtraHeader], None]
+    dialogs: DialogPolicy
+    extra_headers: Sequence[ExtraHeader]
     """Headers added to requests, at most 4 KiB in all. Requests of service workers and of web sockets may not carry them"""
-    geolocation: Union[Geolocation, None]
-    label: Union[str, None]
+    geolocation: Geolocation
+    """Position that pages of secure origins see; by default they are denied it"""
+    label: str
     """Free text"""
-    locale: Union[str, None]
+    locale: str
     """Language of the browser, as a BCP 47 tag without extensions. Fixed for the lifetime of the session"""
-    mode: Union[AgentSessionMode, None]
-    offline: Union[bool, None]
+    mode: AgentSessionMode
+    offline: bool
     """True to cut the browser off from the network"""
-    orientation: Union[Orientation, None]
-    profile_id: Union[str, None]
+    orientation: Orientation
+    """Orientation of the device; `portrait` by default"""
+    profile_id: str
     """Profile that the browser starts from. A profile can have one live session at a time. Requires `write:profiles` in addition
     to `write:agents`
     """
-    proxy_id: Union[str, None]
+    proxy_id: str
     """Saved proxy of the account. The browser sends all its traffic through it"""
-    timezone: Union[str, None]
+    record: RecordMode
+    timezone: str
     """Time zone of the browser, by its name in the IANA database; by default that of the worker. Fixed for the lifetime of the
     session, whose browser takes longer to open
     """
-    token_budget: Union[int, None]
+    token_budget: int
     """Maximum number of model tokens; 200,000 by default"""
 
 
@@ -95,7 +100,7 @@ class _BindDevice(TypedDict):
 
 class BindDevice(_BindDevice, total=False):
     """Request body of an authorization"""
-    scopes: Union[Sequence[Scope], None]
+    scopes: Sequence[Scope]
     """Scopes of the credential; the caller can grant only scopes of their own credential"""
 
 
@@ -119,21 +124,21 @@ class _Capture(TypedDict):
 
 class Capture(_Capture, total=False):
     """Body of `capture`"""
-    background: Union[bool, None]
+    background: bool
     """True to print backgrounds in a PDF"""
-    format: Union[ImageFormat, None]
-    full_page: Union[bool, None]
+    format: ImageFormat
+    full_page: bool
     """True to capture the whole document instead of the viewport; for screenshots"""
-    landscape: Union[bool, None]
+    landscape: bool
     """True for a PDF whose long side is horizontal"""
-    margins: Union[Margins, None]
-    paper: Union[Paper, None]
-    quality: Union[int, None]
+    margins: Margins
+    paper: Paper
+    quality: int
     """Quality of a JPEG or a WebP"""
-    reveal: Union[bool, None]
+    reveal: bool
     """True to scroll through the whole page first, so that lazy content loads; for screenshots with `full_page`"""
-    scale: Union[CaptureScale, None]
-    selector: Union[str, None]
+    scale: CaptureScale
+    selector: str
     """CSS selector of an element to capture, for screenshots; alternative to `target`"""
     target: Target
 
@@ -145,10 +150,18 @@ class _ChallengeProof(TypedDict):
 
 class ChallengeProof(_ChallengeProof, total=False):
     """Request body of a login challenge"""
-    code: Union[str, None]
+    code: str
     """Six-digit code of the authenticator app. Send either this or `recovery_code`"""
-    recovery_code: Union[str, None]
+    recovery_code: str
     """Recovery code, with or without the hyphen. Send either this or `code`"""
+
+
+class ChangeEmail(TypedDict):
+    """Request body of an e-mail address change"""
+    email: str
+    """New e-mail address"""
+    password: str
+    """Current password"""
 
 
 class _CheckAction(TypedDict):
@@ -157,9 +170,9 @@ class _CheckAction(TypedDict):
 
 class CheckAction(_CheckAction, total=False):
     """Set the state of a checkbox, a switch or a radio button"""
-    checked: Union[bool, None]
+    checked: bool
     """Wanted state. If the control has it already, nothing happens. A radio button cannot be unchecked"""
-    selector: Union[str, None]
+    selector: str
     """CSS selector; alternative to `target`"""
     target: Target
 
@@ -170,7 +183,7 @@ class _ClearAction(TypedDict):
 
 class ClearAction(_ClearAction, total=False):
     """Remove the content of a field"""
-    selector: Union[str, None]
+    selector: str
     """CSS selector; alternative to `target`"""
     target: Target
 
@@ -190,9 +203,9 @@ class _CreateCryptoOrder(TypedDict):
 
 class CreateCryptoOrder(_CreateCryptoOrder, total=False):
     """Request body of a crypto order"""
-    pay_currency: Union[str, None]
+    pay_currency: str
     """Currency of the payment, as the processor names it; default `btc`"""
-    price_currency: Union[str, None]
+    price_currency: str
     """Currency of the price: `usd`"""
 
 
@@ -205,13 +218,13 @@ class _CreateKey(TypedDict):
 
 class CreateKey(_CreateKey, total=False):
     """Request body of an API key creation"""
-    expires_at: Union[str, None]
+    expires_at: str
     """Time the key expires (RFC 3339); a key without it does not expire"""
 
 
 class CreateLiveLink(TypedDict, total=False):
     """Validity of a new live link"""
-    expires_in: Union[int, None]
+    expires_in: int
     """Validity in seconds; one hour by default"""
 
 
@@ -232,8 +245,14 @@ class _CreateRecipe(TypedDict):
 
 class CreateRecipe(_CreateRecipe, total=False):
     """Body of a recipe's creation"""
-    description: Union[str, None]
+    description: str
     """Description"""
+
+
+class CreateTraceLink(TypedDict, total=False):
+    """Validity of a new trace link"""
+    expires_in: int
+    """Validity in seconds; one day by default"""
 
 
 class _CreateWebhook(TypedDict):
@@ -244,7 +263,7 @@ class _CreateWebhook(TypedDict):
 
 class CreateWebhook(_CreateWebhook, total=False):
     """Request body of a webhook endpoint creation"""
-    description: Union[str, None]
+    description: str
     """Description by the account owner"""
 
 
@@ -262,7 +281,7 @@ class _DialogAction(TypedDict):
 
 class DialogAction(_DialogAction, total=False):
     """Answer the dialog that waits for an answer, in a session with `dialogs: hold`"""
-    text: Union[str, None]
+    text: str
     """Answer to a prompt that is accepted; by default its default value"""
 
 
@@ -283,20 +302,20 @@ class _DragAction(TypedDict):
 
 class DragAction(_DragAction, total=False):
     """Drag with a finger or a mouse, along a path or to another element"""
-    duration_ms: Union[int, None]
+    duration_ms: int
     """Duration of the movement in milliseconds"""
-    path: Union[Sequence[Point], None]
-    pointer: Union[PointerKind, None]
-    selector: Union[str, None]
+    path: Sequence[Point]
+    pointer: PointerKind
+    selector: str
     """CSS selector of the element where the drag starts; alternative to `target`. Both can be absent with `path`"""
     target: Target
-    to: Union[DragEnd, None]
+    to: DragEnd
 
 
 class DragEnd(TypedDict, total=False):
     """End of a drag"""
-    at: Union[Point, None]
-    selector: Union[str, None]
+    at: Point
+    selector: str
     """CSS selector; alternative to `target`"""
     target: Target
 
@@ -320,10 +339,10 @@ class _Evaluate(TypedDict):
 
 class Evaluate(_Evaluate, total=False):
     """Body of `evaluate`"""
-    args: Union[Sequence[Any], None]
+    args: Sequence[Any]
     """Arguments, which the script gets as `args`; at most 64 KiB as JSON. By default there are none"""
-    on_timeout: Union[OnTimeout, None]
-    timeout_ms: Union[int, None]
+    on_timeout: OnTimeout
+    timeout_ms: int
     """Timeout in milliseconds"""
 
 
@@ -344,7 +363,7 @@ class _ExtraHeader(TypedDict):
 
 class ExtraHeader(_ExtraHeader, total=False):
     """Header that is added to requests"""
-    origins: Union[Sequence[str], None]
+    origins: Sequence[str]
     """Origins that receive the header, such as `https://example.com`; by default all. Required for `Authorization` and
     `Proxy-Authorization`
     """
@@ -364,16 +383,13 @@ class _Extraction(TypedDict):
 
 class Extraction(_Extraction, total=False):
     """Value to extract"""
-    attribute: Union[str, None]
+    attribute: str
     """Attribute name, for `attribute`"""
-    extract: Union[Mapping[str, SubExtraction], None]
-    """Sub-fields to read from each match of a `list`; the match's text if absent. At most 32 sub-fields, with names of at most
-    120 characters
-    """
-    selector: Union[str, None]
+    extract: ExtractionExtract
+    selector: str
     """CSS selector; alternative to `target`"""
     target: Target
-    transform: Union[ExtractionTransform, None]
+    transform: ExtractionTransform
 
 
 class _FillAction(TypedDict):
@@ -384,7 +400,7 @@ class _FillAction(TypedDict):
 
 class FillAction(_FillAction, total=False):
     """Replace the content of a field"""
-    selector: Union[str, None]
+    selector: str
     """CSS selector; alternative to `target`"""
     target: Target
 
@@ -425,8 +441,8 @@ class _HoverAction(TypedDict):
 
 class HoverAction(_HoverAction, total=False):
     """Move a mouse to an element or a point, without a press"""
-    at: Union[Point, None]
-    selector: Union[str, None]
+    at: Point
+    selector: str
     """CSS selector; alternative to `target`. Both can be absent if `at` is given"""
     target: Target
 
@@ -438,7 +454,7 @@ class _InitiateDevice(TypedDict):
 
 class InitiateDevice(_InitiateDevice, total=False):
     """Request body of a device code request"""
-    client_label: Union[str, None]
+    client_label: str
     """Name of the app"""
 
 
@@ -448,8 +464,8 @@ class _Interact(TypedDict):
 
 class Interact(_Interact, total=False):
     """Body of `interact`"""
-    on_timeout: Union[OnTimeout, None]
-    timeout_ms: Union[int, None]
+    on_timeout: OnTimeout
+    timeout_ms: int
     """Timeout in milliseconds. If absent, a `type` action gets an additional 5 ms plus its `delay_ms` for each character, up to
     the maximum
     """
@@ -462,7 +478,7 @@ class _LabelTarget(TypedDict):
 
 class LabelTarget(_LabelTarget, total=False):
     """Control with a label"""
-    exact: Union[bool, None]
+    exact: bool
     """True to match the whole text only, case-sensitive"""
 
 
@@ -474,9 +490,9 @@ class LinkToken(TypedDict):
 
 class LiveTicketRequest(TypedDict, total=False):
     """Body of a request for a ticket"""
-    client_id: Union[str, None]
+    client_id: str
     """Name of the controller's client, recorded when it takes over an agent session"""
-    role: Union[LiveRole, None]
+    role: LiveRole
 
 
 class LoadStateCondition(TypedDict):
@@ -487,13 +503,13 @@ class LoadStateCondition(TypedDict):
 
 class Margins(TypedDict, total=False):
     """Margins of a PDF"""
-    bottom: Union[float, None]
+    bottom: float
     """Millimetres at the bottom"""
-    left: Union[float, None]
+    left: float
     """Millimetres at the left"""
-    right: Union[float, None]
+    right: float
     """Millimetres at the right"""
-    top: Union[float, None]
+    top: float
     """Millimetres at the top"""
 
 
@@ -510,11 +526,11 @@ class _Navigate(TypedDict):
 
 class Navigate(_Navigate, total=False):
     """Body of `navigate`"""
-    on_failure: Union[OnTimeout, None]
-    on_timeout: Union[OnTimeout, None]
-    timeout_ms: Union[int, None]
+    on_failure: OnTimeout
+    on_timeout: OnTimeout
+    timeout_ms: int
     """Timeout in milliseconds"""
-    wait_until: Union[WaitUntil, None]
+    wait_until: WaitUntil
 
 
 class NewClient(TypedDict):
@@ -544,7 +560,7 @@ class _PlaceholderTarget(TypedDict):
 
 class PlaceholderTarget(_PlaceholderTarget, total=False):
     """Field with a placeholder"""
-    exact: Union[bool, None]
+    exact: bool
     """True to match the whole text only, case-sensitive"""
 
 
@@ -565,7 +581,7 @@ class PressAction(TypedDict):
 
 class ProfileCopy(TypedDict, total=False):
     """Body of a create from another profile or a snapshot; every field is optional"""
-    name: Union[str, None]
+    name: str
     """Name; by default the source's name with an added word"""
 
 
@@ -576,37 +592,41 @@ class _ProfileCreate(TypedDict):
 
 class ProfileCreate(_ProfileCreate, total=False):
     """Body of a profile's creation"""
-    archetype: Union[str, None]
+    archetype: str
     """Archetype ID from `GET /v1/archetypes`. Default: the one with status `launch`"""
 
 
 class ProfileLaunch(TypedDict, total=False):
     """Body of `POST /v1/profiles/{id}/launch`; every field is optional"""
-    behavioral_profile: Union[BehavioralProfile, None]
-    block: Union[BlockedRequests, None]
-    color_scheme: Union[ColorScheme, None]
-    detect_challenges: Union[bool, None]
+    behavioral_profile: BehavioralProfile
+    block: BlockedRequests
+    """Requests that the browser does not send"""
+    color_scheme: ColorScheme
+    """Color scheme that pages see; `light` by default"""
+    detect_challenges: bool
     """False if challenges must not pause the session. By default they pause it, if the deployment detects challenges"""
-    dialogs: Union[DialogPolicy, None]
-    extra_headers: Union[Sequence[ExtraHeader], None]
+    dialogs: DialogPolicy
+    extra_headers: Sequence[ExtraHeader]
     """Headers added to requests, at most 4 KiB in all. Requests of service workers and of web sockets may not carry them"""
-    geolocation: Union[Geolocation, None]
-    label: Union[str, None]
+    geolocation: Geolocation
+    """Position that pages of secure origins see; by default they are denied it"""
+    label: str
     """Free text"""
-    locale: Union[str, None]
+    locale: str
     """Language of the browser, as a BCP 47 tag without extensions. Fixed for the lifetime of the session"""
-    metadata: Union[Mapping[str, Any], None]
-    """Customer data, at most 16 KiB as JSON; `profile_id` and `profile_name` are added"""
-    offline: Union[bool, None]
+    metadata: ProfileLaunchMetadata
+    offline: bool
     """True to cut the browser off from the network"""
-    orientation: Union[Orientation, None]
-    purpose: Union[str, None]
+    orientation: Orientation
+    """Orientation of the device; `portrait` by default"""
+    purpose: str
     """Purpose: `production_customer`; other values are reserved"""
-    timezone: Union[str, None]
+    record: RecordMode
+    timezone: str
     """Time zone of the browser, by its name in the IANA database; by default that of the worker. Fixed for the lifetime of the
     session, whose browser takes longer to open
     """
-    wait_timeout_ms: Union[int, None]
+    wait_timeout_ms: int
     """Maximum time in milliseconds to wait for a browser if all are taken. 0 does not wait; other values must be at least 100"""
 
 
@@ -628,13 +648,13 @@ class ProxySave(_ProxySave, total=False):
     """Configuration of a tunnel: for `wireguard` the text of a wg-quick file (at most 16 KiB), for `openvpn` a client profile
     with inline certificates and keys (at most 64 KiB). On replacement, an absent configuration is kept
     """
-    host: Union[str, None]
+    host: str
     """Host, for `socks5` and `http`: a name or a public address"""
     password: Union[str, None]
     """Password sent to the proxy, 1 to 255 bytes. On replacement, an absent password is kept, and null removes it"""
-    port: Union[int, None]
+    port: int
     """Port, for `socks5` and `http`"""
-    username: Union[str, None]
+    username: str
     """User name sent to the proxy, 1 to 255 bytes; for `http` without a colon"""
 
 
@@ -667,7 +687,7 @@ class ResponseCondition(_ResponseCondition, total=False):
     """Response that a page of the session has received since the previous operation began, or receives during the wait. The newest
     1,000 responses are known
     """
-    status: Union[int, None]
+    status: int
     """HTTP status; any if absent"""
 
 
@@ -677,9 +697,9 @@ class _RoleTarget(TypedDict):
 
 class RoleTarget(_RoleTarget, total=False):
     """Element with a role"""
-    exact: Union[bool, None]
+    exact: bool
     """True to match the whole text only, case-sensitive"""
-    name: Union[str, None]
+    name: str
     """Part of the accessible name, case-insensitive"""
 
 
@@ -689,11 +709,11 @@ class _ScrollAction(TypedDict):
 
 class ScrollAction(_ScrollAction, total=False):
     """Scroll the page or a scrollable element"""
-    delta_x: Union[int, None]
+    delta_x: int
     """Pixels to the right"""
-    delta_y: Union[int, None]
+    delta_y: int
     """Pixels down"""
-    selector: Union[str, None]
+    selector: str
     """CSS selector; alternative to `target`. If both are absent, the page scrolls"""
     target: Target
 
@@ -704,11 +724,11 @@ class _SelectAction(TypedDict):
 
 class SelectAction(_SelectAction, total=False):
     """Select an option of a `<select>` element"""
-    option: Union[str, None]
+    option: str
     """Value or label of the option; alternative to `options`"""
-    options: Union[Sequence[str], None]
+    options: Sequence[str]
     """Values or labels of the options. They replace the selection, also of a menu with multiple selection"""
-    selector: Union[str, None]
+    selector: str
     """CSS selector; alternative to `target`"""
     target: Target
 
@@ -719,7 +739,7 @@ class _SelectorCondition(TypedDict):
 
 class SelectorCondition(_SelectorCondition, total=False):
     """Visible element"""
-    selector: Union[str, None]
+    selector: str
     """CSS selector; alternative to `target`"""
     target: Target
 
@@ -730,7 +750,7 @@ class _SelectorHiddenCondition(TypedDict):
 
 class SelectorHiddenCondition(_SelectorHiddenCondition, total=False):
     """Visible element"""
-    selector: Union[str, None]
+    selector: str
     """CSS selector; alternative to `target`"""
     target: Target
 
@@ -751,14 +771,15 @@ class _SessionCookieSet(TypedDict):
 
 class SessionCookieSet(_SessionCookieSet, total=False):
     """Cookie to set"""
-    expires: Union[str, None]
+    expires: str
     """Time at which the browser deletes the cookie, in the future; by default the cookie lasts as long as the browser"""
-    http_only: Union[bool, None]
+    http_only: bool
     """True to hide the cookie from scripts"""
-    path: Union[str, None]
+    path: str
     """Path of the cookie"""
-    same_site: Union[SameSite, None]
-    secure: Union[bool, None]
+    same_site: SameSite
+    """`SameSite` of the cookie; `none` by default"""
+    secure: bool
     """True to send the cookie over TLS only"""
 
 
@@ -770,39 +791,43 @@ class SessionCookiesSet(TypedDict):
 
 class SessionCreate(TypedDict, total=False):
     """Body of `POST /v1/sessions`; every field is optional"""
-    archetype: Union[str, None]
+    archetype: str
     """Archetype ID from `GET /v1/archetypes`. Default: the profile's archetype, or without a profile the one with status
     `launch`
     """
-    behavioral_profile: Union[BehavioralProfile, None]
-    block: Union[BlockedRequests, None]
-    color_scheme: Union[ColorScheme, None]
-    detect_challenges: Union[bool, None]
+    behavioral_profile: BehavioralProfile
+    block: BlockedRequests
+    """Requests that the browser does not send"""
+    color_scheme: ColorScheme
+    """Color scheme that pages see; `light` by default"""
+    detect_challenges: bool
     """False if challenges must not pause the session. By default they pause it, if the deployment detects challenges"""
-    dialogs: Union[DialogPolicy, None]
-    extra_headers: Union[Sequence[ExtraHeader], None]
+    dialogs: DialogPolicy
+    extra_headers: Sequence[ExtraHeader]
     """Headers added to requests, at most 4 KiB in all. Requests of service workers and of web sockets may not carry them"""
-    geolocation: Union[Geolocation, None]
-    label: Union[str, None]
+    geolocation: Geolocation
+    """Position that pages of secure origins see; by default they are denied it"""
+    label: str
     """Free text"""
-    locale: Union[str, None]
+    locale: str
     """Language of the browser, as a BCP 47 tag without extensions. Fixed for the lifetime of the session"""
-    metadata: Union[Mapping[str, Any], None]
-    """Customer data, at most 16 KiB as JSON"""
-    offline: Union[bool, None]
+    metadata: SessionCreateMetadata
+    offline: bool
     """True to cut the browser off from the network"""
-    orientation: Union[Orientation, None]
-    profile_id: Union[str, None]
+    orientation: Orientation
+    """Orientation of the device; `portrait` by default"""
+    profile_id: str
     """Profile that the session starts from, with the cookies and storage of earlier sessions. A profile can have one live
     session at a time. Requires `write:profiles` in addition to `write:sessions`
     """
-    purpose: Union[str, None]
+    purpose: str
     """Purpose: `production_customer`; other values are reserved"""
-    timezone: Union[str, None]
+    record: RecordMode
+    timezone: str
     """Time zone of the browser, by its name in the IANA database; by default that of the worker. Fixed for the lifetime of the
     session, whose browser takes longer to open
     """
-    wait_timeout_ms: Union[int, None]
+    wait_timeout_ms: int
     """Maximum time in milliseconds to wait for a browser if all are taken. 0 does not wait; other values must be at least 100"""
 
 
@@ -825,21 +850,21 @@ class _SessionLogin(TypedDict):
 
 class SessionLogin(_SessionLogin, total=False):
     """Body of `login`"""
-    password_selector: Union[str, None]
+    password_selector: str
     """CSS selector of the password field; detected automatically if absent"""
-    submit_selector: Union[str, None]
+    submit_selector: str
     """CSS selector of the submit button; detected automatically if absent"""
-    success_selector: Union[str, None]
+    success_selector: str
     """CSS selector of an element that appears after a successful login"""
-    timeout_seconds: Union[int, None]
+    timeout_seconds: int
     """Timeout of each step in seconds"""
-    username_selector: Union[str, None]
+    username_selector: str
     """CSS selector of the user name field; detected automatically if absent"""
 
 
 class SessionPageOpen(TypedDict, total=False):
     """Body of a new page; the field is optional"""
-    url: Union[str, None]
+    url: str
     """An http or https address; by default the page is blank"""
 
 
@@ -850,13 +875,13 @@ class _SessionSearch(TypedDict):
 
 class SessionSearch(_SessionSearch, total=False):
     """Body of `search`"""
-    search_selector: Union[str, None]
+    search_selector: str
     """CSS selector of the search field; detected automatically if absent"""
-    submit: Union[bool, None]
+    submit: bool
     """True to submit the form"""
-    timeout_seconds: Union[int, None]
+    timeout_seconds: int
     """Timeout of each step in seconds"""
-    wait_for_results_selector: Union[str, None]
+    wait_for_results_selector: str
     """CSS selector of an element that appears with the results"""
 
 
@@ -864,6 +889,14 @@ class SessionToken(TypedDict):
     """Request body of refresh and logout"""
     token: str
     """Token of the web session"""
+
+
+class SetPassword(TypedDict):
+    """Request body of a password change"""
+    current_password: str
+    """Current password"""
+    new_password: str
+    """New password, at least 12 characters"""
 
 
 class SetProviderKey(TypedDict):
@@ -892,7 +925,7 @@ class SignUp(TypedDict):
 
 class SnapshotCreate(TypedDict, total=False):
     """Body of a snapshot's creation; every field is optional"""
-    label: Union[str, None]
+    label: str
     """Free text"""
 
 
@@ -916,7 +949,7 @@ class _SubExtraction(TypedDict):
 
 class SubExtraction(_SubExtraction, total=False):
     """Value to extract from each match of a list"""
-    attribute: Union[str, None]
+    attribute: str
     """Attribute name, for `attribute`"""
 
 
@@ -927,11 +960,11 @@ class _SwipeAction(TypedDict):
 
 class SwipeAction(_SwipeAction, total=False):
     """Swipe on the page or an element"""
-    distance: Union[int, None]
+    distance: int
     """CSS pixels. If absent, 60 % of the element or of the viewport"""
-    duration_ms: Union[int, None]
+    duration_ms: int
     """Duration of the movement in milliseconds"""
-    selector: Union[str, None]
+    selector: str
     """CSS selector; alternative to `target`. If both are absent, the finger swipes on the page"""
     target: Target
 
@@ -942,12 +975,12 @@ class _TapAction(TypedDict):
 
 class TapAction(_TapAction, total=False):
     """Tap on an element, or on a point of the viewport"""
-    at: Union[Point, None]
-    count: Union[int, None]
+    at: Point
+    count: int
     """Number of taps in quick succession"""
-    hold_ms: Union[int, None]
+    hold_ms: int
     """Milliseconds that the finger stays on the screen, for a long press. If absent, those of the behavioral profile"""
-    selector: Union[str, None]
+    selector: str
     """CSS selector; alternative to `target`. Both can be absent if `at` is given"""
     target: Target
 
@@ -966,7 +999,7 @@ class _TextTarget(TypedDict):
 
 class TextTarget(_TextTarget, total=False):
     """Innermost element with a text"""
-    exact: Union[bool, None]
+    exact: bool
     """True to match the whole text only, case-sensitive"""
 
 
@@ -984,9 +1017,9 @@ class _TokenForm(TypedDict):
 
 class TokenForm(_TokenForm, total=False):
     """A token request. A client that uses HTTP Basic authentication leaves out `client_id` and `client_secret`"""
-    client_id: Union[str, None]
-    client_secret: Union[str, None]
-    scope: Union[str, None]
+    client_id: str
+    client_secret: str
+    scope: str
     """Space-separated scopes; all scopes of the client when absent"""
 
 
@@ -997,11 +1030,11 @@ class _TypeAction(TypedDict):
 
 class TypeAction(_TypeAction, total=False):
     """Type text into an element"""
-    delay_ms: Union[int, None]
+    delay_ms: int
     """Milliseconds between keys. The delays of the whole text must not exceed the maximum `timeout_ms`"""
-    selector: Union[str, None]
+    selector: str
     """CSS selector; alternative to `target`"""
-    sensitive: Union[bool, None]
+    sensitive: bool
     """True to treat the text as sensitive. Text typed into a password field is always sensitive"""
     target: Target
 
@@ -1010,6 +1043,17 @@ class UpdateAccount(TypedDict):
     """Request body of an account update"""
     name: str
     """Display name of the account owner"""
+
+
+class UpdateKey(TypedDict):
+    """Request body of an API key update"""
+    name: str
+    """Name of the key"""
+
+
+class UpdateMembership(TypedDict):
+    """Request body of a membership update"""
+    role: TeamRole
 
 
 class UpdateTeam(TypedDict):
@@ -1037,7 +1081,7 @@ class _UploadAction(TypedDict):
 
 class UploadAction(_UploadAction, total=False):
     """Give files to a file input, or to the file chooser that an element opens"""
-    selector: Union[str, None]
+    selector: str
     """CSS selector of a file input, which may be hidden, or of an element that opens a file chooser when it is tapped;
     alternative to `target`. Both can be absent if the last tap has opened a file chooser
     """
@@ -1053,7 +1097,7 @@ class _UploadFile(TypedDict):
 
 class UploadFile(_UploadFile, total=False):
     """File of an upload"""
-    content_type: Union[str, None]
+    content_type: str
     """Media type. The page sees the one that a browser derives from the name"""
 
 
@@ -1072,8 +1116,8 @@ class _Wait(TypedDict):
 
 class Wait(_Wait, total=False):
     """Body of `wait`"""
-    on_timeout: Union[OnTimeout, None]
-    timeout_ms: Union[int, None]
+    on_timeout: OnTimeout
+    timeout_ms: int
     """Timeout in milliseconds. If absent, a `time` condition has a timeout of its `ms` plus 5,000"""
 
 
@@ -1107,6 +1151,12 @@ Condition = Union[SelectorCondition, SelectorHiddenCondition, UrlMatchesConditio
 
 DialogPolicy = Literal['dismiss', 'accept', 'hold']
 
+EventType = str
+
+SubExtractionType = Literal['text', 'attribute', 'box', 'value']
+
+ExtractionExtract = Mapping[str, SubExtraction]
+
 ExtractionTransform = Literal['number']
 
 ExtractionType = Literal['text', 'attribute', 'list', 'box', 'value']
@@ -1127,9 +1177,13 @@ PaidTier = Literal['solo_manual', 'team_manual', 'agency_manual', 'api_starter',
 
 Paper = Literal['a4', 'a5', 'letter', 'legal']
 
+ProfileLaunchMetadata = Mapping[str, Any]
+
 ProxyScheme = Literal['socks5', 'http', 'wireguard', 'openvpn']
 
 RecipeFormat = Literal['json', 'curl', 'python', 'typescript']
+
+RecordMode = Literal['off', 'steps']
 
 ResourceType = Literal['image', 'media', 'font', 'stylesheet', 'script', 'websocket', 'xhr']
 
@@ -1137,13 +1191,15 @@ SameSite = Literal['strict', 'lax', 'none']
 
 Scope = Literal['read', 'write', 'account_owner', 'read:audit', 'read:sessions', 'write:sessions', 'read:profiles', 'write:profiles', 'read:webhooks', 'read:usage', 'read:agents', 'write:agents']
 
-SessionStatus = Literal['creating', 'ready', 'busy', 'destroyed', 'errored']
+SessionCreateMetadata = Mapping[str, Any]
 
-SubExtractionType = Literal['text', 'attribute', 'box', 'value']
+SessionStatus = Literal['creating', 'ready', 'busy', 'destroyed', 'errored']
 
 SubscribableEventType = Literal['session.completed', 'session.failed', 'api_key.revoked', 'session.egress_capability_changed', 'crypto.order.paid', 'crypto.order.failed', 'session.challenge_detected', 'session.profile_save_failed']
 
 TeamRole = Literal['member', 'admin']
+
+UsageDimension = Literal['api_key', 'archetype', 'label']
 
 WebhookDeliveryStatus = Literal['pending', 'in_flight', 'delivered', 'failed', 'dlq']
 

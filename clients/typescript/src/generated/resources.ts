@@ -67,6 +67,28 @@ export class AccountEmailPreferencesResource {
   }
 }
 
+export class AccountIdentitiesResource {
+  readonly #core: Core;
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  /** List linked identities. */
+  list(options?: RequestOptions): Pager<t.LinkedIdentity> {
+    return this.#core.page<t.LinkedIdentity>("/v1/account/identities", options, { retryable: true });
+  }
+
+  /**
+   * Remove a linked identity.
+   *
+   * It can no longer sign in. The account owner can still sign in with a password or a mailed link.
+   */
+  remove(identityId: string, options?: RequestOptions): Promise<void> {
+    return this.#core.call<void>("DELETE", `/v1/account/identities/${e(identityId)}`, options, { retryable: true });
+  }
+}
+
 export class AccountOpenaiKeyResource {
   readonly #core: Core;
 
@@ -213,6 +235,15 @@ export class OauthClientsResource {
   delete(oauthClientId: string, options?: RequestOptions): Promise<void> {
     return this.#core.call<void>("DELETE", `/v1/oauth/clients/${e(oauthClientId)}`, options, { retryable: true });
   }
+
+  /**
+   * Rotate the secret of an OAuth client.
+   *
+   * The previous secret works for another 24 hours, or until the next rotation. Access tokens stay valid.
+   */
+  rotateSecret(oauthClientId: string, options?: RequestOptions): Promise<t.RotatedClientSecret> {
+    return this.#core.call<t.RotatedClientSecret>("POST", `/v1/oauth/clients/${e(oauthClientId)}/rotate-secret`, options);
+  }
 }
 
 export class ProfilesSnapshotsResource {
@@ -276,6 +307,24 @@ export class SessionsChallengesResource {
    */
   resolve(sessionId: string, challengeId: string, options?: RequestOptions): Promise<t.ResolvedChallenge> {
     return this.#core.call<t.ResolvedChallenge>("POST", `/v1/sessions/${e(sessionId)}/challenges/${e(challengeId)}/resolve`, options, { retryable: true });
+  }
+}
+
+export class SessionsConsoleResource {
+  readonly #core: Core;
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  /** List console lines. */
+  list(sessionId: string, query: {
+      /** Maximum number of entries on the page; default 50 */
+      limit?: number;
+      /** `next_cursor` of the previous page; the filters must be the same */
+      cursor?: string;
+    } = {}, options?: RequestOptions): Pager<t.ConsoleEntry> {
+    return this.#core.page<t.ConsoleEntry>(`/v1/sessions/${e(sessionId)}/console`, options, { query, retryable: true });
   }
 }
 
@@ -347,6 +396,19 @@ export class SessionsDownloadsResource {
   }
 }
 
+export class SessionsFramesResource {
+  readonly #core: Core;
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  /** Get a picture of a recording. */
+  get(sessionId: string, seq: number, options?: RequestOptions): Promise<Content> {
+    return this.#core.content("GET", `/v1/sessions/${e(sessionId)}/frames/${e(seq)}`, options, { retryable: true });
+  }
+}
+
 export class SessionsLiveLinksResource {
   readonly #core: Core;
 
@@ -410,6 +472,28 @@ export class SessionsLiveTicketsResource {
   }
 }
 
+export class SessionsOperationsResource {
+  readonly #core: Core;
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  /**
+   * List operations.
+   *
+   * Returns the operations of a session, newest first, for 7 days. It needs no recording.
+   */
+  list(sessionId: string, query: {
+      /** Maximum number of entries on the page; default 50 */
+      limit?: number;
+      /** `next_cursor` of the previous page; the filters must be the same */
+      cursor?: string;
+    } = {}, options?: RequestOptions): Pager<t.SessionOperation> {
+    return this.#core.page<t.SessionOperation>(`/v1/sessions/${e(sessionId)}/operations`, options, { query, retryable: true });
+  }
+}
+
 export class SessionsPagesResource {
   readonly #core: Core;
 
@@ -456,6 +540,139 @@ export class SessionsPagesResource {
   }
 }
 
+export class SessionsRecordingResource {
+  readonly #core: Core;
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  /**
+   * Get the HAR file.
+   *
+   * Streams the requests of a recording as HAR 1.2, without bodies.
+   */
+  har(sessionId: string, options?: RequestOptions): Promise<unknown> {
+    return this.#core.call<unknown>("GET", `/v1/sessions/${e(sessionId)}/har`, options, { retryable: true });
+  }
+
+  /**
+   * Delete the recording.
+   *
+   * Removes it at once, and revokes the links to its trace. A live session is not recorded any more.
+   */
+  delete(sessionId: string, options?: RequestOptions): Promise<void> {
+    return this.#core.call<void>("DELETE", `/v1/sessions/${e(sessionId)}/recording`, options, { retryable: true });
+  }
+
+  /**
+   * Get the trace.
+   *
+   * Streams the recording as a ZIP file for Playwright's trace viewer: `npx playwright show-trace`, or a trace link at
+   * `https://trace.playwright.dev`. Viewers before 1.63 need `format=8`, and before 1.53 `format=7`.
+   */
+  trace(sessionId: string, query: {
+      /** Version of the format: 9 (default), 8 or 7 */
+      format?: number;
+    } = {}, options?: RequestOptions): Promise<Content> {
+    return this.#core.content("GET", `/v1/sessions/${e(sessionId)}/trace`, options, { query, retryable: true });
+  }
+}
+
+export class SessionsRequestsResource {
+  readonly #core: Core;
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  /**
+   * List requests.
+   *
+   * Returns the requests of the session's pages. Their bodies are not recorded.
+   */
+  list(sessionId: string, query: {
+      /** Maximum number of entries on the page; default 50 */
+      limit?: number;
+      /** `next_cursor` of the previous page; the filters must be the same */
+      cursor?: string;
+    } = {}, options?: RequestOptions): Pager<t.RequestEntry> {
+    return this.#core.page<t.RequestEntry>(`/v1/sessions/${e(sessionId)}/requests`, options, { query, retryable: true });
+  }
+}
+
+export class SessionsTimelineResource {
+  readonly #core: Core;
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  /**
+   * Get the timeline.
+   *
+   * Returns the events of a recording, oldest first. With `Accept: text/event-stream` it sends them as server-sent events, with
+   * `event` (the type), `id` (the number) and JSON `data`, and new ones while the session lives. `Last-Event-ID` continues after an
+   * event. After the last event of an ended session comes `event: end`, and the stream closes. Without a recording the list is
+   * empty.
+   */
+  list(sessionId: string, query: {
+      /** Maximum number of entries on the page; default 50 */
+      limit?: number;
+      /** `next_cursor` of the previous page; the filters must be the same */
+      cursor?: string;
+    } = {}, options?: RequestOptions): Pager<t.TimelineEvent> {
+    return this.#core.page<t.TimelineEvent>(`/v1/sessions/${e(sessionId)}/timeline`, options, { query, retryable: true });
+  }
+
+  /**
+   * Get the timeline.
+   *
+   * Returns the events of a recording, oldest first. With `Accept: text/event-stream` it sends them as server-sent events, with
+   * `event` (the type), `id` (the number) and JSON `data`, and new ones while the session lives. `Last-Event-ID` continues after an
+   * event. After the last event of an ended session comes `event: end`, and the stream closes. Without a recording the list is
+   * empty.
+   */
+  streamList(sessionId: string, query: {
+      /** ID of the last event that was received */
+      last_event_id?: string;
+    } = {}, options?: RequestOptions): EventStream {
+    return this.#core.events(`/v1/sessions/${e(sessionId)}/timeline`, options, { query, retryable: true });
+  }
+}
+
+export class SessionsTraceLinksResource {
+  readonly #core: Core;
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  /**
+   * List the links to a session's trace.
+   *
+   * Returns the links that are still valid, without their addresses.
+   */
+  list(sessionId: string, options?: RequestOptions): Pager<t.TraceLink> {
+    return this.#core.page<t.TraceLink>(`/v1/sessions/${e(sessionId)}/trace-links`, options, { retryable: true });
+  }
+
+  /**
+   * Create a trace link.
+   *
+   * Anyone with the address can download the trace without an account. The link ends when it expires or is deleted, when the
+   * recording is deleted, or when its creator loses access to the session.
+   */
+  create(sessionId: string, body: t.CreateTraceLink = {}, options?: RequestOptions): Promise<t.NewTraceLinkBody> {
+    return this.#core.call<t.NewTraceLinkBody>("POST", `/v1/sessions/${e(sessionId)}/trace-links`, options, { body });
+  }
+
+  /** Delete a trace link. */
+  delete(traceLinkId: string, options?: RequestOptions): Promise<void> {
+    return this.#core.call<void>("DELETE", `/v1/trace-links/${e(traceLinkId)}`, options, { retryable: true });
+  }
+}
+
 export class TeamInvitesResource {
   readonly #core: Core;
 
@@ -489,6 +706,24 @@ export class TeamInvitesResource {
   accept(body: t.LinkToken, options?: RequestOptions): Promise<t.AcceptedInvite> {
     return this.#core.call<t.AcceptedInvite>("POST", "/v1/team/invites/accept", options, { body, retryable: true });
   }
+
+  /**
+   * Revoke an invitation.
+   *
+   * Its link stops working.
+   */
+  revoke(inviteId: string, options?: RequestOptions): Promise<void> {
+    return this.#core.call<void>("DELETE", `/v1/team/invites/${e(inviteId)}`, options, { retryable: true });
+  }
+
+  /**
+   * Resend an invitation.
+   *
+   * Mails a new link that is valid for 7 days. The previous link stops working.
+   */
+  resend(inviteId: string, options?: RequestOptions): Promise<t.SentInvite> {
+    return this.#core.call<t.SentInvite>("POST", `/v1/team/invites/${e(inviteId)}/resend`, options);
+  }
 }
 
 export class TeamMembersResource {
@@ -515,6 +750,15 @@ export class TeamMembersResource {
   remove(membershipId: string, options?: RequestOptions): Promise<void> {
     return this.#core.call<void>("DELETE", `/v1/team/members/${e(membershipId)}`, options, { retryable: true });
   }
+
+  /**
+   * Change the role of a member.
+   *
+   * API keys that the member created on the caller's account have the rights of the new role from their next use on.
+   */
+  update(membershipId: string, body: t.UpdateMembership, options?: RequestOptions): Promise<t.Membership> {
+    return this.#core.call<t.Membership>("PATCH", `/v1/team/members/${e(membershipId)}`, options, { body, retryable: true });
+  }
 }
 
 export class TeamOwnersResource {
@@ -537,6 +781,7 @@ export class TeamOwnersResource {
 export class AccountResource {
   readonly #core: Core;
   readonly emailPreferences: AccountEmailPreferencesResource;
+  readonly identities: AccountIdentitiesResource;
   readonly anthropicKey: AccountAnthropicKeyResource;
   readonly openaiKey: AccountOpenaiKeyResource;
   readonly webSessions: AccountWebSessionsResource;
@@ -544,9 +789,29 @@ export class AccountResource {
   constructor(core: Core) {
     this.#core = core;
     this.emailPreferences = new AccountEmailPreferencesResource(core);
+    this.identities = new AccountIdentitiesResource(core);
     this.anthropicKey = new AccountAnthropicKeyResource(core);
     this.openaiKey = new AccountOpenaiKeyResource(core);
     this.webSessions = new AccountWebSessionsResource(core);
+  }
+
+  /**
+   * Change the e-mail address.
+   *
+   * Mails a link to the new address. The account keeps its address until the link is used. If the new address has an account, it
+   * gets a mail that says so, and nothing changes. An account with a second factor requires a recent second-factor proof.
+   */
+  requestEmailChange(body: t.ChangeEmail, options?: RequestOptions): Promise<t.RequestedEmailChange> {
+    return this.#core.call<t.RequestedEmailChange>("POST", "/v1/account/email", options, { body });
+  }
+
+  /**
+   * Confirm a new e-mail address.
+   *
+   * Takes the token of the mailed link. The previous address gets a mail about the change. Web sessions and API keys keep working.
+   */
+  confirmEmailChange(body: t.LinkToken, options?: RequestOptions): Promise<t.ChangedEmail> {
+    return this.#core.call<t.ChangedEmail>("POST", "/v1/account/email/confirm", options, { body });
   }
 
   /** Get the caller's account. */
@@ -576,6 +841,16 @@ export class AccountResource {
    */
   setBundledLlmConsent(body: t.BundledLlmConsent, options?: RequestOptions): Promise<t.BundledLlmConsent> {
     return this.#core.call<t.BundledLlmConsent>("PUT", "/v1/account/me/bundled-llm-consent", options, { body, retryable: true });
+  }
+
+  /**
+   * Change the password.
+   *
+   * Ends all other web sessions. An account without a password sets one with a password reset link. An account with a second
+   * factor requires a recent second-factor proof.
+   */
+  setPassword(body: t.SetPassword, options?: RequestOptions): Promise<void> {
+    return this.#core.call<void>("POST", "/v1/account/password", options, { body });
   }
 }
 
@@ -635,6 +910,15 @@ export class AgentSessionsResource {
       purge?: boolean;
     } = {}, options?: RequestOptions): Promise<void> {
     return this.#core.call<void>("DELETE", `/v1/agent-sessions/${e(agentSessionId)}`, options, { query, retryable: true });
+  }
+
+  /**
+   * Cancel the turn in progress.
+   *
+   * The turn ends after its current step; its other steps are skipped. Fails with 409 while no turn is in progress.
+   */
+  cancel(agentSessionId: string, options?: RequestOptions): Promise<AgentSession> {
+    return this.#core.call<AgentSession>("POST", `/v1/agent-sessions/${e(agentSessionId)}/cancel`, options, { handle: "AgentSession" });
   }
 
   /** Hand back to the AI. */
@@ -762,6 +1046,15 @@ export class ApiKeysResource {
   }
 
   /**
+   * Rename an API key.
+   *
+   * Revoked and expired keys can be renamed, too.
+   */
+  update(apiKeyId: string, body: t.UpdateKey, options?: RequestOptions): Promise<t.ApiKey> {
+    return this.#core.call<t.ApiKey>("PATCH", `/v1/api-keys/${e(apiKeyId)}`, options, { body, retryable: true });
+  }
+
+  /**
    * Rotate an API key.
    *
    * Creates a successor; the rotated key keeps working for 24 hours. A key has one successor: to rotate again, rotate the
@@ -769,6 +1062,28 @@ export class ApiKeysResource {
    */
   rotate(apiKeyId: string, options?: RequestOptions): Promise<t.MintedKey> {
     return this.#core.call<t.MintedKey>("POST", `/v1/api-keys/${e(apiKeyId)}/rotate`, options, { retryable: true });
+  }
+}
+
+export class ApprovalsResource {
+  readonly #core: Core;
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  /**
+   * List steps that wait for an approval.
+   *
+   * Returns the steps of all active agent sessions of the account, newest first. Texts to type are omitted.
+   */
+  list(query: {
+      /** Maximum number of entries on the page; default 50 */
+      limit?: number;
+      /** `next_cursor` of the previous page; the filters must be the same */
+      cursor?: string;
+    } = {}, options?: RequestOptions): Pager<t.WaitingApproval> {
+    return this.#core.page<t.WaitingApproval>("/v1/account/approvals", options, { query, retryable: true });
   }
 }
 
@@ -808,6 +1123,14 @@ export class AuditLogResource {
       cursor?: string;
       /** Filter by action */
       action?: string;
+      /** Filter by the account that acted */
+      actor_account_id?: string;
+      /** Filter by the resource that was acted on */
+      target_resource_id?: string;
+      /** Only entries created at this time or later */
+      created_after?: string;
+      /** Only entries created before this time */
+      created_before?: string;
     } = {}, options?: RequestOptions): Pager<t.AuditEntry> {
     return this.#core.page<t.AuditEntry>("/v1/account/audit-log", options, { query, retryable: true });
   }
@@ -1006,6 +1329,15 @@ export class BillingResource {
    */
   createCheckoutSession(body: t.CreateCheckoutSession, options?: RequestOptions): Promise<t.CheckoutSession> {
     return this.#core.call<t.CheckoutSession>("POST", "/v1/billing/checkout-session", options, { body });
+  }
+
+  /**
+   * List plans.
+   *
+   * Returns all tiers with their prices and limits. The free tier has no price and cannot be bought.
+   */
+  listPlans(options?: RequestOptions): Pager<t.Plan> {
+    return this.#core.page<t.Plan>("/v1/billing/plans", options, { retryable: true });
   }
 
   /**
@@ -1427,19 +1759,33 @@ export class SessionsResource {
   readonly #core: Core;
   readonly liveLinks: SessionsLiveLinksResource;
   readonly challenges: SessionsChallengesResource;
+  readonly console: SessionsConsoleResource;
   readonly cookies: SessionsCookiesResource;
   readonly downloads: SessionsDownloadsResource;
+  readonly frames: SessionsFramesResource;
+  readonly recording: SessionsRecordingResource;
   readonly liveTickets: SessionsLiveTicketsResource;
+  readonly operations: SessionsOperationsResource;
   readonly pages: SessionsPagesResource;
+  readonly requests: SessionsRequestsResource;
+  readonly timeline: SessionsTimelineResource;
+  readonly traceLinks: SessionsTraceLinksResource;
 
   constructor(core: Core) {
     this.#core = core;
     this.liveLinks = new SessionsLiveLinksResource(core);
     this.challenges = new SessionsChallengesResource(core);
+    this.console = new SessionsConsoleResource(core);
     this.cookies = new SessionsCookiesResource(core);
     this.downloads = new SessionsDownloadsResource(core);
+    this.frames = new SessionsFramesResource(core);
+    this.recording = new SessionsRecordingResource(core);
     this.liveTickets = new SessionsLiveTicketsResource(core);
+    this.operations = new SessionsOperationsResource(core);
     this.pages = new SessionsPagesResource(core);
+    this.requests = new SessionsRequestsResource(core);
+    this.timeline = new SessionsTimelineResource(core);
+    this.traceLinks = new SessionsTraceLinksResource(core);
   }
 
   /**
@@ -1452,10 +1798,20 @@ export class SessionsResource {
       limit?: number;
       /** `next_cursor` of the previous page; the filters must be the same */
       cursor?: string;
-      /** Only sessions of this status */
-      status?: t.SessionStatus;
+      /** Only sessions of these statuses, separated by commas, such as `ready,busy` */
+      status?: t.SessionStatus[];
       /** Only sessions with exactly this label */
       label?: string;
+      /** Only sessions of this archetype */
+      archetype?: string;
+      /** Only sessions that started from this profile */
+      profile_id?: string;
+      /** Only sessions that this API key created */
+      api_key_id?: string;
+      /** Only entries created at this time or later */
+      created_after?: string;
+      /** Only entries created before this time */
+      created_before?: string;
     } = {}, options?: RequestOptions): Pager<Session> {
     return this.#core.page<Session>("/v1/sessions", options, { query, retryable: true, handle: "Session" });
   }
@@ -1657,9 +2013,16 @@ export class SystemResource {
     return this.#core.text("GET", "/metrics", options, { retryable: true });
   }
 
-  /** Get the OpenAPI document. */
-  openapi(options?: RequestOptions): Promise<Record<string, unknown>> {
-    return this.#core.call<Record<string, unknown>>("GET", "/openapi.json", options, { retryable: true });
+  /**
+   * Get the OpenAPI document.
+   *
+   * The document for customers has no staff routes, no routes for payment providers and no registration of nodes.
+   */
+  openapi(query: {
+      /** Audience; by default the document has all routes */
+      audience?: "customer";
+    } = {}, options?: RequestOptions): Promise<t.GetContract> {
+    return this.#core.call<t.GetContract>("GET", "/openapi.json", options, { query, retryable: true });
   }
 
   /**
@@ -1729,6 +2092,20 @@ export class UsageResource {
   }
 
   /**
+   * Get usage by API key, archetype or label.
+   *
+   * Returns the usage of the last complete UTC days, up to yesterday, by a property of the sessions.
+   */
+  breakdown(query: {
+      /** Property of the sessions */
+      by: t.UsageDimension;
+      /** Number of days, 30 by default */
+      days?: number;
+    }, options?: RequestOptions): Promise<t.UsageBreakdown> {
+    return this.#core.call<t.UsageBreakdown>("GET", "/v1/usage/breakdown", options, { query, retryable: true });
+  }
+
+  /**
    * Get usage by day.
    *
    * Returns the usage of the last complete UTC days, up to yesterday.
@@ -1746,6 +2123,35 @@ export class WebhookDeliveriesResource {
 
   constructor(core: Core) {
     this.#core = core;
+  }
+
+  /**
+   * List the deliveries of an account.
+   *
+   * Returns the deliveries to all endpoints, newest first, including deleted endpoints.
+   */
+  list(query: {
+      /** Maximum number of entries on the page; default 50 */
+      limit?: number;
+      /** `next_cursor` of the previous page; the filters must be the same */
+      cursor?: string;
+      /** Filter by status */
+      status?: t.WebhookDeliveryStatus;
+      /** Filter by endpoint */
+      endpoint_id?: string;
+      /** Filter by event type */
+      event_type?: t.EventType;
+      /** Only entries created at this time or later */
+      created_after?: string;
+      /** Only entries created before this time */
+      created_before?: string;
+    } = {}, options?: RequestOptions): Pager<t.WebhookDelivery> {
+    return this.#core.page<t.WebhookDelivery>("/v1/webhook-deliveries", options, { query, retryable: true });
+  }
+
+  /** Get a webhook delivery. */
+  get(deliveryId: string, options?: RequestOptions): Promise<t.WebhookDeliveryDetail> {
+    return this.#core.call<t.WebhookDeliveryDetail>("GET", `/v1/webhook-deliveries/${e(deliveryId)}`, options, { retryable: true });
   }
 
   /**
@@ -1847,6 +2253,7 @@ export class Resources {
   readonly account: AccountResource;
   readonly agentSessions: AgentSessionsResource;
   readonly apiKeys: ApiKeysResource;
+  readonly approvals: ApprovalsResource;
   readonly archetypes: ArchetypesResource;
   readonly auditLog: AuditLogResource;
   readonly auth: AuthResource;
@@ -1871,6 +2278,7 @@ export class Resources {
     this.account = new AccountResource(core);
     this.agentSessions = new AgentSessionsResource(core);
     this.apiKeys = new ApiKeysResource(core);
+    this.approvals = new ApprovalsResource(core);
     this.archetypes = new ArchetypesResource(core);
     this.auditLog = new AuditLogResource(core);
     this.auth = new AuthResource(core);

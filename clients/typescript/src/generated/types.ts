@@ -19,6 +19,11 @@ export type AccountTier = "free" | "solo_manual" | "team_manual" | "agency_manua
 
 export type Action = TapAction | HoverAction | SwipeAction | DragAction | CheckAction | ClearAction | FillAction | TypeAction | ScrollAction | PressAction | SelectAction | DialogAction | UploadAction | BackAction | ForwardAction | ReloadAction;
 
+export type ActivatePageIntent = IntentStep & {
+  kind: "activate_page";
+  page: IntentPage;
+};
+
 /** Page of the browser */
 export interface ActivatePageRecipeStep {
   /** Human-readable description of the page */
@@ -61,7 +66,7 @@ export interface AgentFileCreate {
   /** Content of the file in base64, of at most 16 MiB */
   content: string;
   /** Media type. The page sees the one that a browser derives from the name */
-  content_type?: string | null;
+  content_type?: string;
   /**
    * Name by which messages refer to the file, and which pages see. Of a path only the last part counts, and hidden characters are
    * removed
@@ -70,25 +75,12 @@ export interface AgentFileCreate {
 }
 
 /** Step of a plan */
-export type AgentIntent = Record<string, unknown> & {
-  /** Reason the step failed */
-  error: string | null;
-  /** Step ID, with which the step is approved */
-  id: string;
-  /** Kind of step */
-  kind: string;
-  /** True if the step submits data and must be approved before it runs */
-  needs_approval: boolean;
-  /** Result of the step's operation */
-  result: Record<string, unknown> | null;
-  /** Status of the step */
-  status: string;
-};
+export type AgentIntent = NavigateIntent | TapIntent | CheckIntent | TypeIntent | FillIntent | PressIntent | SelectIntent | UploadIntent | DragIntent | SwipeIntent | HoverIntent | ScrollIntent | WaitIntent | CaptureIntent | ExtractIntent | DialogIntent | ActivatePageIntent | ClosePageIntent | SetLocationIntent | BackIntent | ForwardIntent | ReloadIntent;
 
 /** Message to an agent session */
 export interface AgentMessage {
   /** IDs of the intents that this message approves. The plan that they belong to then continues */
-  approvals?: string[] | null;
+  approvals?: string[];
   /** Instructions in natural language */
   message: string;
 }
@@ -131,7 +123,8 @@ export interface AgentSessionClient {
   client_id: string;
 }
 
-export type AgentSessionCloseReason = "customer" | "driver_session_ended" | "account_suspended" | "account_deleted";
+/** Clients must accept unknown values */
+export type AgentSessionCloseReason = string;
 
 export type AgentSessionControl = "ai" | "human";
 
@@ -141,37 +134,42 @@ export interface AgentSessionCreate {
    * Archetype ID from `GET /v1/archetypes`. Default: the profile's archetype, or without a profile the one with status
    * `launch`
    */
-  archetype?: string | null;
-  block?: BlockedRequests | null;
-  color_scheme?: ColorScheme | null;
+  archetype?: string;
+  /** Requests that the browser does not send */
+  block?: BlockedRequests;
+  /** Color scheme that pages see; `light` by default */
+  color_scheme?: ColorScheme;
   /** False if challenges must not pause the session. By default they pause it, if the deployment detects challenges */
-  detect_challenges?: boolean | null;
-  dialogs?: DialogPolicy | null;
+  detect_challenges?: boolean;
+  dialogs?: DialogPolicy;
   /** Headers added to requests, at most 4 KiB in all. Requests of service workers and of web sockets may not carry them */
-  extra_headers?: ExtraHeader[] | null;
-  geolocation?: Geolocation | null;
+  extra_headers?: ExtraHeader[];
+  /** Position that pages of secure origins see; by default they are denied it */
+  geolocation?: Geolocation;
   /** Free text */
-  label?: string | null;
+  label?: string;
   /** Language of the browser, as a BCP 47 tag without extensions. Fixed for the lifetime of the session */
-  locale?: string | null;
-  mode?: AgentSessionMode | null;
+  locale?: string;
+  mode?: AgentSessionMode;
   /** True to cut the browser off from the network */
-  offline?: boolean | null;
-  orientation?: Orientation | null;
+  offline?: boolean;
+  /** Orientation of the device; `portrait` by default */
+  orientation?: Orientation;
   /**
    * Profile that the browser starts from. A profile can have one live session at a time. Requires `write:profiles` in addition
    * to `write:agents`
    */
-  profile_id?: string | null;
+  profile_id?: string;
   /** Saved proxy of the account. The browser sends all its traffic through it */
-  proxy_id?: string | null;
+  proxy_id?: string;
+  record?: RecordMode;
   /**
    * Time zone of the browser, by its name in the IANA database; by default that of the worker. Fixed for the lifetime of the
    * session, whose browser takes longer to open
    */
-  timezone?: string | null;
+  timezone?: string;
   /** Maximum number of model tokens; 200,000 by default */
-  token_budget?: number | null;
+  token_budget?: number;
 }
 
 /** A page of agent sessions, newest first */
@@ -206,7 +204,7 @@ export interface AgentTranscript {
 /** Message, or reply to a message */
 export interface AgentTranscriptEntry {
   /** Elements the message may refer to */
-  candidates?: (Record<string, unknown>)[];
+  candidates?: Candidate[];
   /** Time of the message or reply */
   created_at: string;
   /** Component that interpreted the message */
@@ -236,7 +234,7 @@ export interface AgentTranscriptEntry {
 /** Outcome of a message */
 export interface AgentTurn {
   /** Elements the message may refer to if it is ambiguous, at most five */
-  candidates?: (Record<string, unknown>)[];
+  candidates?: Candidate[];
   /** Dialog that waits for an answer at the end of the turn; absent if there is none */
   dialog?: OpenDialog;
   /** Dialogs that pages showed during the turn, at most 20, and their answers; absent if there was none */
@@ -342,12 +340,14 @@ export interface ArchetypeList {
 
 export type ArchetypeStatus = "launch" | "available";
 
+/** Clients must accept unknown values */
+export type AuditAction = string;
+
 /** An entry of the audit log */
 export interface AuditEntry {
   /** Account that the entry belongs to */
   account_id: string;
-  /** Action */
-  action: string;
+  action: AuditAction;
   /** Account of the actor; differs from `account_id` when a team member acted */
   actor_account_id: string | null;
   /** API key of the actor; null for web sessions, the system and staff */
@@ -357,8 +357,7 @@ export interface AuditEntry {
   id: string;
   /** IP address of the request; null when another account acted */
   ip_address: string | null;
-  /** Details of the action. Clients must accept unknown members and unknown structures */
-  payload: Record<string, unknown>;
+  payload: AuditEntryPayload;
   /** Resource that the action applied to */
   target_resource_id: string | null;
   /** Time of the action (RFC 3339) */
@@ -368,6 +367,9 @@ export interface AuditEntry {
 }
 
 export type AuditEntryActorType = "customer" | "system" | "staff";
+
+/** Details of the action. Clients must accept unknown members and unknown structures */
+export type AuditEntryPayload = Record<string, unknown>;
 
 /** An export of the audit log */
 export interface AuditExport {
@@ -389,6 +391,8 @@ export type AuditExportFormat = "csv" | "json";
 /** A page of the audit log, newest first */
 export interface AuditPage {
   data: AuditEntry[];
+  /** True when there is another page */
+  has_more: boolean;
   /** Cursor of the next page; null on the last page */
   next_cursor: string | null;
 }
@@ -399,6 +403,10 @@ export type AutoDestroyReason = "auto-destroyed: free-tier session duration cap"
 export interface BackAction {
   kind: "back";
 }
+
+export type BackIntent = IntentStep & {
+  kind: "back";
+};
 
 /** No parameters */
 export interface BackRecipeStep {
@@ -426,7 +434,7 @@ export interface BillingSubscription {
 /** Request body of an authorization */
 export interface BindDevice {
   /** Scopes of the credential; the caller can grant only scopes of their own credential */
-  scopes?: Scope[] | null;
+  scopes?: Scope[];
   /** Nonce of the app */
   state: string;
   /** Code that the app shows */
@@ -455,27 +463,40 @@ export interface BundledLlmConsent {
   consented: boolean;
 }
 
+/** Element that matches an ambiguous target */
+export interface Candidate {
+  /** Human-readable description, such as `button "Sign in"` */
+  description: string;
+  /** CSS selector that matches only this element */
+  selector: string;
+}
+
 /** Body of `capture` */
 export interface Capture {
   /** True to print backgrounds in a PDF */
-  background?: boolean | null;
-  format?: ImageFormat | null;
+  background?: boolean;
+  format?: ImageFormat;
   /** True to capture the whole document instead of the viewport; for screenshots */
-  full_page?: boolean | null;
+  full_page?: boolean;
   kind: CaptureKind;
   /** True for a PDF whose long side is horizontal */
-  landscape?: boolean | null;
-  margins?: Margins | null;
-  paper?: Paper | null;
+  landscape?: boolean;
+  margins?: Margins;
+  paper?: Paper;
   /** Quality of a JPEG or a WebP */
-  quality?: number | null;
+  quality?: number;
   /** True to scroll through the whole page first, so that lazy content loads; for screenshots with `full_page` */
-  reveal?: boolean | null;
-  scale?: CaptureScale | null;
+  reveal?: boolean;
+  scale?: CaptureScale;
   /** CSS selector of an element to capture, for screenshots; alternative to `target` */
-  selector?: string | null;
+  selector?: string;
   target?: Target;
 }
+
+export type CaptureIntent = IntentStep & {
+  kind: "capture";
+  capture: CaptureKind;
+};
 
 export type CaptureKind = "screenshot" | "dom_snapshot" | "pdf";
 
@@ -525,22 +546,44 @@ export interface ChallengeProof {
   /** Token of the login response */
   challenge_token: string;
   /** Six-digit code of the authenticator app. Send either this or `recovery_code` */
-  code?: string | null;
+  code?: string;
   /** Recovery code, with or without the hyphen. Send either this or `code` */
-  recovery_code?: string | null;
+  recovery_code?: string;
 }
 
-export type ChallengeType = "cloudflare_turnstile" | "cloudflare_interstitial" | "recaptcha_v2" | "recaptcha_v3" | "hcaptcha" | "arkose_funcaptcha" | "geetest" | "datadome" | "perimeterx" | "akamai" | "imperva" | "kasada" | "aws_waf" | "generic";
+/** Clients must accept unknown values */
+export type ChallengeType = string;
+
+/** Request body of an e-mail address change */
+export interface ChangeEmail {
+  /** New e-mail address */
+  email: string;
+  /** Current password */
+  password: string;
+}
+
+/** Result of a confirmed e-mail address change */
+export interface ChangedEmail {
+  /** New e-mail address of the account */
+  email: string;
+}
 
 /** Set the state of a checkbox, a switch or a radio button */
 export interface CheckAction {
   /** Wanted state. If the control has it already, nothing happens. A radio button cannot be unchecked */
-  checked?: boolean | null;
+  checked?: boolean;
   kind: "check";
   /** CSS selector; alternative to `target` */
-  selector?: string | null;
+  selector?: string;
   target?: Target;
 }
+
+export type CheckIntent = IntentStep & {
+  kind: "check";
+  target: IntentTarget;
+  /** Wanted state */
+  checked: boolean;
+};
 
 /** Set the state of a checkbox or a switch */
 export interface CheckRecipeStep {
@@ -565,9 +608,14 @@ export interface CheckoutSession {
 export interface ClearAction {
   kind: "clear";
   /** CSS selector; alternative to `target` */
-  selector?: string | null;
+  selector?: string;
   target?: Target;
 }
+
+export type ClosePageIntent = IntentStep & {
+  kind: "close_page";
+  page: IntentPage;
+};
 
 /** Page of the browser */
 export interface ClosePageRecipeStep {
@@ -581,7 +629,8 @@ export interface ClosePageRecipeStep {
 /** Color scheme that pages see as `prefers-color-scheme` */
 export type ColorScheme = "light" | "dark";
 
-export type Component = "api" | "workers" | "webhooks" | "mail" | "database";
+/** Clients must accept unknown values */
+export type Component = string;
 
 export type ComponentState = "operational" | "degraded_performance" | "partial_outage" | "major_outage" | "unknown";
 
@@ -593,6 +642,33 @@ export interface ConfirmationRequired {
   confirmation_required: boolean;
   /** Time the mailed link expires (RFC 3339) */
   expires_at: string;
+}
+
+/** Console line */
+export interface ConsoleEntry {
+  /** Time of the line */
+  at: string;
+  /** Level: `debug`, `info`, `log`, `warning` or `error` */
+  level: string;
+  /** Line of the script */
+  line: number | null;
+  /** Number of the event */
+  seq: number;
+  /** Source: `console`, `script`, `network`, `security` or `other` */
+  source: string;
+  /** Text, limited to its first 2,000 characters */
+  text: string;
+  /** Address of the script or page */
+  url: string | null;
+}
+
+/** A page of console lines, oldest first */
+export interface ConsoleList {
+  data: ConsoleEntry[];
+  /** True when there is another page */
+  has_more: boolean;
+  /** Cursor of the next page; null on the last page */
+  next_cursor: string | null;
 }
 
 /** Tier to buy and the return URLs */
@@ -607,16 +683,16 @@ export interface CreateCheckoutSession {
 /** Request body of a crypto order */
 export interface CreateCryptoOrder {
   /** Currency of the payment, as the processor names it; default `btc` */
-  pay_currency?: string | null;
+  pay_currency?: string;
   /** Currency of the price: `usd` */
-  price_currency?: string | null;
+  price_currency?: string;
   product: PaidTier;
 }
 
 /** Request body of an API key creation */
 export interface CreateKey {
   /** Time the key expires (RFC 3339); a key without it does not expire */
-  expires_at?: string | null;
+  expires_at?: string;
   /** Name of the key */
   name: string;
   /** Scopes of the credential; the caller can grant only scopes of their own credential */
@@ -626,7 +702,7 @@ export interface CreateKey {
 /** Validity of a new live link */
 export interface CreateLiveLink {
   /** Validity in seconds; one hour by default */
-  expires_in?: number | null;
+  expires_in?: number;
 }
 
 /** Return URL of the billing portal */
@@ -643,15 +719,21 @@ export interface CreateRecipe {
    */
   agent_session_id: string;
   /** Description */
-  description?: string | null;
+  description?: string;
   /** Label; leading and trailing white space is removed */
   label: string;
+}
+
+/** Validity of a new trace link */
+export interface CreateTraceLink {
+  /** Validity in seconds; one day by default */
+  expires_in?: number;
 }
 
 /** Request body of a webhook endpoint creation */
 export interface CreateWebhook {
   /** Description by the account owner */
-  description?: string | null;
+  description?: string;
   events: SubscribableEventType[];
   /** URL that deliveries are sent to: https, without user name and password */
   url: string;
@@ -823,8 +905,18 @@ export interface DialogAction {
   accept: boolean;
   kind: "dialog";
   /** Answer to a prompt that is accepted; by default its default value */
-  text?: string | null;
+  text?: string;
 }
+
+export type DialogIntent = IntentStep & {
+  kind: "dialog";
+  /** True to accept the dialog, false to dismiss it */
+  accept: boolean;
+  /** Always `•••`: an answer to a prompt is never returned */
+  text?: string;
+  /** Human-readable description of the dialog */
+  dialog?: string;
+};
 
 export type DialogPolicy = "dismiss" | "accept" | "hold";
 
@@ -977,8 +1069,8 @@ export interface DownloadCondition {
   kind: "download";
 }
 
-/** Reason why a download has failed */
-export type DownloadError = "too_large" | "network" | "cancelled" | "disk";
+/** Reason why a download has failed. Clients must accept unknown values */
+export type DownloadError = string;
 
 /** Downloads of a session */
 export interface DownloadList {
@@ -1005,23 +1097,33 @@ export type DownloadStatus = "in_progress" | "complete" | "failed";
 /** Drag with a finger or a mouse, along a path or to another element */
 export interface DragAction {
   /** Duration of the movement in milliseconds */
-  duration_ms?: number | null;
+  duration_ms?: number;
   kind: "drag";
-  path?: Point[] | null;
-  pointer?: PointerKind | null;
+  path?: Point[];
+  pointer?: PointerKind;
   /** CSS selector of the element where the drag starts; alternative to `target`. Both can be absent with `path` */
-  selector?: string | null;
+  selector?: string;
   target?: Target;
-  to?: DragEnd | null;
+  to?: DragEnd;
 }
 
 /** End of a drag */
 export interface DragEnd {
-  at?: Point | null;
+  at?: Point;
   /** CSS selector; alternative to `target` */
-  selector?: string | null;
+  selector?: string;
   target?: Target;
 }
+
+export type DragIntent = IntentStep & {
+  kind: "drag";
+  target: IntentTarget;
+  to?: IntentTarget;
+  /** CSS pixels to the right; absent if there is a `to` */
+  delta_x?: number;
+  /** CSS pixels down; absent if there is a `to` */
+  delta_y?: number;
+};
 
 /** Drag an element to another one, or along a path */
 export interface DragRecipeStep {
@@ -1042,7 +1144,7 @@ export interface DragRecipeStep {
   description: string;
   /** CSS selector */
   selector: string;
-} & Record<string, unknown>;
+} & RecipeWithStepsIntentLogTo;
 }
 
 /** Capabilities of a session's egress */
@@ -1086,12 +1188,12 @@ export interface EmailRequest {
 /** Body of `evaluate` */
 export interface Evaluate {
   /** Arguments, which the script gets as `args`; at most 64 KiB as JSON. By default there are none */
-  args?: unknown[] | null;
-  on_timeout?: OnTimeout | null;
+  args?: unknown[];
+  on_timeout?: OnTimeout;
   /** Body of an async function, which can `return` a value and `await` promises */
   script: string;
   /** Timeout in milliseconds */
-  timeout_ms?: number | null;
+  timeout_ms?: number;
 }
 
 /** Outcome of a script */
@@ -1114,7 +1216,8 @@ export interface Evaluated {
   value: unknown;
 }
 
-export type EventType = "session.completed" | "session.failed" | "api_key.revoked" | "session.egress_capability_changed" | "crypto.order.paid" | "crypto.order.failed" | "session.challenge_detected" | "session.profile_save_failed" | "test.ping";
+/** Clients must accept unknown values */
+export type EventType = string;
 
 /** Request body of an exchange */
 export interface ExchangeDeviceCode {
@@ -1132,7 +1235,7 @@ export interface ExtraHeader {
    * Origins that receive the header, such as `https://example.com`; by default all. Required for `Authorization` and
    * `Proxy-Authorization`
    */
-  origins?: string[] | null;
+  origins?: string[];
   /** Value: printable ASCII characters and spaces. It is never returned */
   value: string;
 }
@@ -1142,6 +1245,11 @@ export interface Extract {
   /** Values to extract; each needs a unique name */
   extractions: Extraction[];
 }
+
+export type ExtractIntent = IntentStep & {
+  kind: "extract";
+  items: IntentExtraction[];
+};
 
 /** Extract values from the page */
 export interface ExtractRecipeStep {
@@ -1155,8 +1263,7 @@ export interface ExtractRecipeStep {
   name: string;
   /** CSS selector; absent if there is a `target` */
   selector?: string;
-  /** Element query, in the form that operations accept */
-  target?: Record<string, unknown>;
+  target?: RecipeWithStepsIntentLogItemsTarget;
 })[];
   kind: "extract";
 }
@@ -1167,31 +1274,35 @@ export interface Extracted {
   dialog?: OpenDialog;
   /** Dialogs that the page showed since the last result, at most 20, and their answers; absent if there was none */
   dialogs?: AnsweredDialog[];
-  /**
-   * Values by extraction name; null or an empty array if nothing matched. Values of more than 8 MiB in total and lists of more
-   * than 10,000 matches are not returned: the request fails with 502 `driver-error`, with `bytes` and `limit_bytes`, or
-   * `matches` and `limit_matches`. The session stays ready
-   */
-  value: Record<string, unknown> | null;
+  value: ExtractedValue | null;
 }
+
+/**
+ * Values by extraction name; null or an empty array if nothing matched. Values of more than 8 MiB in total and lists of more
+ * than 10,000 matches are not returned: the request fails with 502 `driver-error`, with `bytes` and `limit_bytes`, or
+ * `matches` and `limit_matches`. The session stays ready
+ */
+export type ExtractedValue = Record<string, unknown>;
 
 /** Value to extract */
 export interface Extraction {
   /** Attribute name, for `attribute` */
-  attribute?: string | null;
-  /**
-   * Sub-fields to read from each match of a `list`; the match's text if absent. At most 32 sub-fields, with names of at most
-   * 120 characters
-   */
-  extract?: Record<string, SubExtraction> | null;
+  attribute?: string;
+  extract?: ExtractionExtract;
   /** Key of the value in the response */
   name: string;
   /** CSS selector; alternative to `target` */
-  selector?: string | null;
+  selector?: string;
   target?: Target;
-  transform?: ExtractionTransform | null;
+  transform?: ExtractionTransform;
   type: ExtractionType;
 }
+
+/**
+ * Sub-fields to read from each match of a `list`; the match's text if absent. At most 32 sub-fields, with names of at most
+ * 120 characters
+ */
+export type ExtractionExtract = Record<string, SubExtraction>;
 
 /** Transformation of a text or of each text of a list. `number` keeps the first number, with digits of any script and without group separators. Where a separator can be either, as in `1.234`, the language of the element decides */
 export type ExtractionTransform = "number";
@@ -1204,11 +1315,18 @@ export type FailedOperation = "navigate" | "interact" | "gui_input" | "wait" | "
 export interface FillAction {
   kind: "fill";
   /** CSS selector; alternative to `target` */
-  selector?: string | null;
+  selector?: string;
   target?: Target;
   /** New content. A field for a date, a time, a color or a range takes the form that HTML defines, such as `2026-11-08` */
   value: string;
 }
+
+export type FillIntent = IntentStep & {
+  kind: "fill";
+  target: IntentTarget;
+  /** Always `•••`: a text to type is never returned */
+  value: string;
+};
 
 /** Type text into an element. The text is never returned */
 export interface FillRecipeStep {
@@ -1230,6 +1348,10 @@ export interface FollowLiveLink {
 export interface ForwardAction {
   kind: "forward";
 }
+
+export type ForwardIntent = IntentStep & {
+  kind: "forward";
+};
 
 /** No parameters */
 export interface ForwardRecipeStep {
@@ -1256,6 +1378,8 @@ export interface Geolocation {
   longitude: number;
 }
 
+export type GetContract = Record<string, unknown>;
+
 /** The process is alive */
 export interface Health {
   status: string;
@@ -1263,12 +1387,17 @@ export interface Health {
 
 /** Move a mouse to an element or a point, without a press */
 export interface HoverAction {
-  at?: Point | null;
+  at?: Point;
   kind: "hover";
   /** CSS selector; alternative to `target`. Both can be absent if `at` is given */
-  selector?: string | null;
+  selector?: string;
   target?: Target;
 }
+
+export type HoverIntent = IntentStep & {
+  kind: "hover";
+  target: IntentTarget;
+};
 
 /** Element */
 export interface HoverRecipeStep {
@@ -1317,7 +1446,7 @@ export interface IncidentUpdate {
 /** Request body of a device code request */
 export interface InitiateDevice {
   /** Name of the app */
-  client_label?: string | null;
+  client_label?: string;
   /** Random nonce chosen by the app */
   state: string;
 }
@@ -1332,15 +1461,70 @@ export interface InitiatedDevice {
   user_code: string;
 }
 
+/** Condition that a step waits for */
+export interface IntentCondition {
+  kind: IntentConditionKind;
+  target?: IntentTarget;
+  /** Regular expression, for `url_matches` */
+  pattern?: string;
+  /** Milliseconds, for `time` */
+  ms?: number;
+}
+
+export type IntentConditionKind = "selector" | "selector_hidden" | "url_matches" | "time" | "download" | "page";
+
+/** Value to extract */
+export interface IntentExtraction {
+  /** Key of the value in the result */
+  name: string;
+  target: IntentTarget;
+  /** Attribute to read; the text if null */
+  attribute: string | null;
+  /** True to read every match */
+  list: boolean;
+}
+
+/** Page of the browser */
+export interface IntentPage {
+  /** Page ID; null until the page is found */
+  id: string | null;
+  /** Human-readable description of the page */
+  description: string;
+}
+
+/** Members of every step */
+export interface IntentStep {
+  /** Reason the step failed */
+  error: string | null;
+  /** Step ID, with which the step is approved */
+  id: string;
+  /** True if the step submits data and must be approved before it runs */
+  needs_approval: boolean;
+  result: IntentStepResult | null;
+  /** Status of the step */
+  status: string;
+}
+
+/** Result of the step's operation */
+export type IntentStepResult = Record<string, unknown>;
+
+/** Element that a step applies to */
+export interface IntentTarget {
+  /** CSS selector; null until the element is found */
+  selector: string | null;
+  /** Human-readable description of the element */
+  description: string;
+}
+
 /** Body of `interact` */
 export interface Interact {
   action: Action;
-  on_timeout?: OnTimeout | null;
+  on_timeout?: OnTimeout;
   /**
    * Timeout in milliseconds. If absent, a `type` action gets an additional 5 ms plus its `delay_ms` for each character, up to
    * the maximum
    */
-  timeout_ms?: number | null;
+  timeout_ms?: number;
 }
 
 /** Outcome of an interaction */
@@ -1392,7 +1576,7 @@ export interface InviteList {
 /** Control with a label */
 export interface LabelTarget {
   /** True to match the whole text only, case-sensitive */
-  exact?: boolean | null;
+  exact?: boolean;
   /** Part of the label, case-insensitive */
   label: string;
 }
@@ -1401,6 +1585,23 @@ export interface LabelTarget {
 export interface LinkToken {
   /** Token of the mailed link */
   token: string;
+}
+
+/** An account at an identity provider that can sign in to the caller's account */
+export interface LinkedIdentity {
+  /** Time the identity was linked (RFC 3339) */
+  created_at: string;
+  /** Name of the provider for people; null if the deployment no longer has the provider */
+  display_name: string | null;
+  /** ID of the link */
+  id: string;
+  /** Name of the provider in addresses */
+  provider: string;
+}
+
+/** Linked identities, newest first */
+export interface LinkedIdentityList {
+  data: LinkedIdentity[];
 }
 
 /** Link to watch a session */
@@ -1441,8 +1642,8 @@ export interface LiveTicket {
 /** Body of a request for a ticket */
 export interface LiveTicketRequest {
   /** Name of the controller's client, recorded when it takes over an agent session */
-  client_id?: string | null;
-  role?: LiveRole | null;
+  client_id?: string;
+  role?: LiveRole;
 }
 
 /** Access to an agent session's LiveKit room */
@@ -1491,13 +1692,13 @@ export interface LoginResult {
 /** Margins of a PDF */
 export interface Margins {
   /** Millimetres at the bottom */
-  bottom?: number | null;
+  bottom?: number;
   /** Millimetres at the left */
-  left?: number | null;
+  left?: number;
   /** Millimetres at the right */
-  right?: number | null;
+  right?: number;
   /** Millimetres at the top */
-  top?: number | null;
+  top?: number;
 }
 
 /** A membership in a team */
@@ -1591,14 +1792,20 @@ export interface MonthTotals {
 
 /** Body of `navigate` */
 export interface Navigate {
-  on_failure?: OnTimeout | null;
-  on_timeout?: OnTimeout | null;
+  on_failure?: OnTimeout;
+  on_timeout?: OnTimeout;
   /** Timeout in milliseconds */
-  timeout_ms?: number | null;
+  timeout_ms?: number;
   /** An http or https address */
   url: string;
-  wait_until?: WaitUntil | null;
+  wait_until?: WaitUntil;
 }
+
+export type NavigateIntent = IntentStep & {
+  kind: "navigate";
+  /** Address to open */
+  url: string;
+};
 
 /** Load a page */
 export interface NavigateRecipeStep {
@@ -1645,6 +1852,18 @@ export interface NewInvite {
   role: TeamRole;
 }
 
+/** New link to a trace */
+export interface NewTraceLinkBody {
+  /** Time the link was created */
+  created_at: string;
+  /** Time the link expires */
+  expires_at: string;
+  /** Link ID */
+  id: string;
+  /** Address of the trace. It is returned only in this response */
+  url: string;
+}
+
 /** New link to a session's live view */
 export type NewlyMadeLiveLink = LiveLink & {
   /** Page to open. The address is returned only in this response */
@@ -1655,13 +1874,15 @@ export type NewlyMadeLiveLink = LiveLink & {
 export interface Notification {
   /** Time of the event */
   created_at: string;
-  /** Details of the event. Clients must tolerate unknown members */
-  data: Record<string, unknown>;
+  data: NotificationData;
   /** Event name. Clients must tolerate unknown events */
   event: string;
   /** Number of the notification, equal to the stream's `id`; later notifications have higher numbers */
   id: string;
 }
+
+/** Details of the event. Clients must tolerate unknown members */
+export type NotificationData = Record<string, unknown>;
 
 /** A page of notifications, newest first */
 export interface NotificationList {
@@ -1693,8 +1914,8 @@ export interface OauthClientList {
   next_cursor: string | null;
 }
 
-/** Reason why an action was not performed */
-export type Obstacle = "not_found" | "not_visible" | "covered" | "disabled" | "moving" | "not_editable" | "outside" | "no_option";
+/** Reason why an action was not performed. Clients must accept unknown values */
+export type Obstacle = string;
 
 export type OnTimeout = "fail" | "return";
 
@@ -1705,6 +1926,14 @@ export interface OpenDialog {
   /** Message, limited to its first 1,024 characters */
   message: string;
   type: DialogType;
+}
+
+/** Origin of an operation */
+export interface OperationActor {
+  /** ID of the credential, the agent session or the client */
+  id: string | null;
+  /** Type: `api_key` (also an OAuth token), `web_session`, `agent`, `person`, `webdriver` or `mcp` */
+  type: string;
 }
 
 export type OptionalEmail = "signup-welcome" | "session-success-first" | "session-failed-first" | "tier-changed" | "billing-receipt" | "billing-renewal-reminder";
@@ -1804,9 +2033,36 @@ export type Paper = "a4" | "a5" | "letter" | "legal";
 /** Field with a placeholder */
 export interface PlaceholderTarget {
   /** True to match the whole text only, case-sensitive */
-  exact?: boolean | null;
+  exact?: boolean;
   /** Part of the placeholder, case-insensitive */
   placeholder: string;
+}
+
+/** A tier with its price and limits */
+export interface Plan {
+  /** Currency of the price */
+  currency: string;
+  limits: PlanLimits;
+  /** Period of the price: `month` */
+  period: string;
+  /** Price in cents for a period; null if the tier has no price on this deployment */
+  price_cents: number | null;
+  /** True if the tier can be bought */
+  purchasable: boolean;
+  tier: AccountTier;
+}
+
+/** Limits of a tier */
+export interface PlanLimits {
+  /** Maximum number of live sessions at the same time */
+  concurrent_sessions: number;
+  /** Maximum number of profiles */
+  profiles: number;
+}
+
+/** Plans, from the smallest to the largest */
+export interface PlanList {
+  data: Plan[];
 }
 
 /** Point in CSS pixels. */
@@ -1833,6 +2089,13 @@ export interface PressAction {
   kind: "press";
 }
 
+export type PressIntent = IntentStep & {
+  kind: "press";
+  /** Key or chord */
+  key: string;
+  target?: IntentTarget;
+};
+
 /** Press a key */
 export interface PressRecipeStep {
   key: string;
@@ -1843,6 +2106,7 @@ export interface PressRecipeStep {
 export interface Problem {
   /** Kind of problem: address of a page that explains it. The last path segment identifies the kind */
   type: string;
+  code: ProblemCode;
   /** Short name of the kind */
   title: string;
   /** HTTP status */
@@ -1854,6 +2118,9 @@ export interface Problem {
   /** Request ID, also in `X-Request-Id` */
   request_id: string;
 }
+
+/** Kind of problem: the last path segment of `type`. Clients must accept unknown values */
+export type ProblemCode = string;
 
 /** Browser data that sessions start from and save back to */
 export interface Profile {
@@ -1880,13 +2147,13 @@ export interface Profile {
 /** Body of a create from another profile or a snapshot; every field is optional */
 export interface ProfileCopy {
   /** Name; by default the source's name with an added word */
-  name?: string | null;
+  name?: string;
 }
 
 /** Body of a profile's creation */
 export interface ProfileCreate {
   /** Archetype ID from `GET /v1/archetypes`. Default: the one with status `launch` */
-  archetype?: string | null;
+  archetype?: string;
   /** Name; it need not be unique */
   name: string;
 }
@@ -1917,34 +2184,41 @@ export interface ProfileDocument {
 
 /** Body of `POST /v1/profiles/{id}/launch`; every field is optional */
 export interface ProfileLaunch {
-  behavioral_profile?: BehavioralProfile | null;
-  block?: BlockedRequests | null;
-  color_scheme?: ColorScheme | null;
+  behavioral_profile?: BehavioralProfile;
+  /** Requests that the browser does not send */
+  block?: BlockedRequests;
+  /** Color scheme that pages see; `light` by default */
+  color_scheme?: ColorScheme;
   /** False if challenges must not pause the session. By default they pause it, if the deployment detects challenges */
-  detect_challenges?: boolean | null;
-  dialogs?: DialogPolicy | null;
+  detect_challenges?: boolean;
+  dialogs?: DialogPolicy;
   /** Headers added to requests, at most 4 KiB in all. Requests of service workers and of web sockets may not carry them */
-  extra_headers?: ExtraHeader[] | null;
-  geolocation?: Geolocation | null;
+  extra_headers?: ExtraHeader[];
+  /** Position that pages of secure origins see; by default they are denied it */
+  geolocation?: Geolocation;
   /** Free text */
-  label?: string | null;
+  label?: string;
   /** Language of the browser, as a BCP 47 tag without extensions. Fixed for the lifetime of the session */
-  locale?: string | null;
-  /** Customer data, at most 16 KiB as JSON; `profile_id` and `profile_name` are added */
-  metadata?: Record<string, unknown> | null;
+  locale?: string;
+  metadata?: ProfileLaunchMetadata;
   /** True to cut the browser off from the network */
-  offline?: boolean | null;
-  orientation?: Orientation | null;
+  offline?: boolean;
+  /** Orientation of the device; `portrait` by default */
+  orientation?: Orientation;
   /** Purpose: `production_customer`; other values are reserved */
-  purpose?: string | null;
+  purpose?: string;
+  record?: RecordMode;
   /**
    * Time zone of the browser, by its name in the IANA database; by default that of the worker. Fixed for the lifetime of the
    * session, whose browser takes longer to open
    */
-  timezone?: string | null;
+  timezone?: string;
   /** Maximum time in milliseconds to wait for a browser if all are taken. 0 does not wait; other values must be at least 100 */
-  wait_timeout_ms?: number | null;
+  wait_timeout_ms?: number;
 }
+
+/** Customer data, at most 16 KiB as JSON; `profile_id` and `profile_name` are added */
+export type ProfileLaunchMetadata = Record<string, unknown>;
 
 /** A page of profiles, newest first */
 export interface ProfileList {
@@ -1955,7 +2229,8 @@ export interface ProfileList {
   next_cursor: string | null;
 }
 
-export type ProfileSaveFailure = "serialize_failed" | "seal_failed" | "too_large" | "upload_failed" | "degenerate_dump" | "superseded";
+/** Clients must accept unknown values */
+export type ProfileSaveFailure = string;
 
 /** Data of a profile at one moment */
 export interface ProfileSnapshot {
@@ -2014,16 +2289,16 @@ export interface ProxySave {
    */
   config?: string | null;
   /** Host, for `socks5` and `http`: a name or a public address */
-  host?: string | null;
+  host?: string;
   /** Label; leading and trailing white space is removed */
   label: string;
   /** Password sent to the proxy, 1 to 255 bytes. On replacement, an absent password is kept, and null removes it */
   password?: string | null;
   /** Port, for `socks5` and `http` */
-  port?: number | null;
+  port?: number;
   scheme: ProxyScheme;
   /** User name sent to the proxy, 1 to 255 bytes; for `http` without a colon */
-  username?: string | null;
+  username?: string;
 }
 
 export type ProxyScheme = "socks5" | "http" | "wireguard" | "openvpn";
@@ -2047,9 +2322,11 @@ export interface Readiness {
   workers: ReadinessWorkers;
 }
 
-export type ReadinessEncryptionKey = "ok" | "retired" | "none" | "missing" | "wrong";
+/** Clients must accept unknown values */
+export type ReadinessEncryptionKey = string;
 
-export type ReadinessWorkers = "ok" | "draining" | "no_driver" | "no_room" | "none";
+/** Clients must accept unknown values */
+export type ReadinessWorkers = string;
 
 /** Recorded steps of an agent session */
 export interface Recipe {
@@ -2102,6 +2379,17 @@ export type RecipeWithSteps = Recipe & {
   intent_log: RecipeStep[];
 };
 
+/** Element query, in the form that operations accept */
+export type RecipeWithStepsIntentLogConditionTarget = Record<string, unknown>;
+
+/** Element query, in the form that operations accept */
+export type RecipeWithStepsIntentLogItemsTarget = Record<string, unknown>;
+
+/** Element where the drag ends; absent if there is a `path` */
+export type RecipeWithStepsIntentLogTo = Record<string, unknown>;
+
+export type RecordMode = "off" | "steps";
+
 /** Recovery codes, returned only once */
 export interface RecoveryCodes {
   /** Ten recovery codes; each is valid once */
@@ -2119,9 +2407,50 @@ export interface ReloadAction {
   kind: "reload";
 }
 
+export type ReloadIntent = IntentStep & {
+  kind: "reload";
+};
+
 /** No parameters */
 export interface ReloadRecipeStep {
   kind: "reload";
+}
+
+/** Request of a page */
+export interface RequestEntry {
+  /** Time the request ended */
+  at: string;
+  duration_ms: number | null;
+  /** Failure of the request */
+  error: string | null;
+  /** Address of the frame that made the request */
+  frame_url: string | null;
+  method: string;
+  mime_type: string | null;
+  request_bytes: number | null;
+  /** Type of the resource, such as `document` or `image` */
+  resource_type: string;
+  response_bytes: number | null;
+  /** Number of the event */
+  seq: number;
+  status: number | null;
+  /** Address. Values of parameters that are named like secrets are `•••` */
+  url: string;
+}
+
+/** A page of requests, oldest first */
+export interface RequestList {
+  data: RequestEntry[];
+  /** True when there is another page */
+  has_more: boolean;
+  /** Cursor of the next page; null on the last page */
+  next_cursor: string | null;
+}
+
+/** Response of an e-mail address change; it is the same whether or not another account has the address */
+export interface RequestedEmailChange {
+  /** Always true */
+  sent: boolean;
 }
 
 /** Request body of a password reset */
@@ -2160,7 +2489,7 @@ export type ResourceType = "image" | "media" | "font" | "stylesheet" | "script" 
 export interface ResponseCondition {
   kind: "response";
   /** HTTP status; any if absent */
-  status?: number | null;
+  status?: number;
   /** Regular expression for the address, as `pattern` of `url_matches` */
   url_pattern: string;
 }
@@ -2174,10 +2503,20 @@ export interface RevokedWebSessions {
 /** Element with a role */
 export interface RoleTarget {
   /** True to match the whole text only, case-sensitive */
-  exact?: boolean | null;
+  exact?: boolean;
   /** Part of the accessible name, case-insensitive */
-  name?: string | null;
+  name?: string;
   role: ElementRole;
+}
+
+/** A new secret of an OAuth client, returned only once */
+export interface RotatedClientSecret {
+  /** Client ID */
+  client_id: string;
+  /** New secret */
+  client_secret: string;
+  /** Time the previous secret stops working (RFC 3339) */
+  grace_expires_at: string;
 }
 
 /** A new signing secret, returned only once */
@@ -2240,14 +2579,23 @@ export interface ScriptException {
 /** Scroll the page or a scrollable element */
 export interface ScrollAction {
   /** Pixels to the right */
-  delta_x?: number | null;
+  delta_x?: number;
   /** Pixels down */
-  delta_y?: number | null;
+  delta_y?: number;
   kind: "scroll";
   /** CSS selector; alternative to `target`. If both are absent, the page scrolls */
-  selector?: string | null;
+  selector?: string;
   target?: Target;
 }
+
+export type ScrollIntent = IntentStep & {
+  kind: "scroll";
+  /** CSS pixels to the right */
+  delta_x: number;
+  /** CSS pixels down */
+  delta_y: number;
+  target?: IntentTarget;
+};
 
 /** Scroll the page or a scrollable element */
 export interface ScrollRecipeStep {
@@ -2285,13 +2633,20 @@ export type SecondFactor = "totp" | "recovery";
 export interface SelectAction {
   kind: "select";
   /** Value or label of the option; alternative to `options` */
-  option?: string | null;
+  option?: string;
   /** Values or labels of the options. They replace the selection, also of a menu with multiple selection */
-  options?: string[] | null;
+  options?: string[];
   /** CSS selector; alternative to `target` */
-  selector?: string | null;
+  selector?: string;
   target?: Target;
 }
+
+export type SelectIntent = IntentStep & {
+  kind: "select";
+  target: IntentTarget;
+  /** Option to select */
+  option: string;
+};
 
 /** Select an option */
 export interface SelectRecipeStep {
@@ -2307,7 +2662,7 @@ export interface SelectRecipeStep {
 export interface SelectorCondition {
   kind: "selector";
   /** CSS selector; alternative to `target` */
-  selector?: string | null;
+  selector?: string;
   target?: Target;
 }
 
@@ -2315,7 +2670,7 @@ export interface SelectorCondition {
 export interface SelectorHiddenCondition {
   kind: "selector_hidden";
   /** CSS selector; alternative to `target` */
-  selector?: string | null;
+  selector?: string;
   target?: Target;
 }
 
@@ -2326,8 +2681,7 @@ export interface SelectorHiddenRecipeCondition {
   kind: "selector_hidden";
   /** CSS selector; absent if there is a `target` */
   selector?: string;
-  /** Element query, in the form that operations accept */
-  target?: Record<string, unknown>;
+  target?: RecipeWithStepsIntentLogConditionTarget;
 }
 
 /** Element, located by a selector or by a query */
@@ -2337,8 +2691,7 @@ export interface SelectorRecipeCondition {
   kind: "selector";
   /** CSS selector; absent if there is a `target` */
   selector?: string;
-  /** Element query, in the form that operations accept */
-  target?: Record<string, unknown>;
+  target?: RecipeWithStepsIntentLogConditionTarget;
 }
 
 /** Element matched by a CSS selector, which must match no other element */
@@ -2386,6 +2739,8 @@ export interface ServiceStatus {
 export interface Session {
   /** Account that owns the session */
   account_id: string;
+  /** Agent session that uses the session as its driver; null after that is deleted */
+  agent_session_id: string | null;
   /** API key that created the session; null if a web session created it */
   api_key_id: string | null;
   /** Archetype of the browser */
@@ -2397,20 +2752,29 @@ export interface Session {
   destroyed_at: string | null;
   dialog: OpenDialog | null;
   egress_capabilities: EgressCapabilities | null;
-  /** Egress capabilities as the harness reported them */
-  egress_capability_report: Record<string, unknown> | null;
+  egress_capability_report: SessionEgressCapabilityReport | null;
   /** Emulation in force, without the values of headers */
   emulation: SessionEmulation;
+  end_reason: SessionEndReason | null;
+  error: SessionFailure | null;
   /** Session ID */
   id: string;
   /** Label set by the customer */
   label: string | null;
   /** Time of the last successful state read */
   last_state_at: string | null;
-  /** Data set by the customer */
-  metadata: Record<string, unknown> | null;
+  /** Address of the page after the last recorded operation; null if nothing is recorded */
+  last_url: string | null;
+  metadata: SessionMetadata | null;
+  /** Number of operations in the recording; null if nothing is recorded */
+  operation_count: number | null;
+  /** Profile that the session started from; null after that is purged */
+  profile_id: string | null;
+  /** Saved proxy that the browser connects through */
+  proxy_id: string | null;
   /** Purpose of the session */
   purpose: string;
+  record: RecordMode;
   status: SessionStatus;
   /** Time of the last change */
   updated_at: string;
@@ -2487,16 +2851,17 @@ export interface SessionCookieSet {
   /** Host of the cookie; with a leading dot also its subdomains */
   domain: string;
   /** Time at which the browser deletes the cookie, in the future; by default the cookie lasts as long as the browser */
-  expires?: string | null;
+  expires?: string;
   /** True to hide the cookie from scripts */
-  http_only?: boolean | null;
+  http_only?: boolean;
   /** Name without `=`, `;` and control characters */
   name: string;
   /** Path of the cookie */
-  path?: string | null;
-  same_site?: SameSite | null;
+  path?: string;
+  /** `SameSite` of the cookie; `none` by default */
+  same_site?: SameSite;
   /** True to send the cookie over TLS only */
-  secure?: boolean | null;
+  secure?: boolean;
   /** Value without `;` and control characters; at most 4,096 bytes with the name */
   value: string;
 }
@@ -2519,40 +2884,47 @@ export interface SessionCreate {
    * Archetype ID from `GET /v1/archetypes`. Default: the profile's archetype, or without a profile the one with status
    * `launch`
    */
-  archetype?: string | null;
-  behavioral_profile?: BehavioralProfile | null;
-  block?: BlockedRequests | null;
-  color_scheme?: ColorScheme | null;
+  archetype?: string;
+  behavioral_profile?: BehavioralProfile;
+  /** Requests that the browser does not send */
+  block?: BlockedRequests;
+  /** Color scheme that pages see; `light` by default */
+  color_scheme?: ColorScheme;
   /** False if challenges must not pause the session. By default they pause it, if the deployment detects challenges */
-  detect_challenges?: boolean | null;
-  dialogs?: DialogPolicy | null;
+  detect_challenges?: boolean;
+  dialogs?: DialogPolicy;
   /** Headers added to requests, at most 4 KiB in all. Requests of service workers and of web sockets may not carry them */
-  extra_headers?: ExtraHeader[] | null;
-  geolocation?: Geolocation | null;
+  extra_headers?: ExtraHeader[];
+  /** Position that pages of secure origins see; by default they are denied it */
+  geolocation?: Geolocation;
   /** Free text */
-  label?: string | null;
+  label?: string;
   /** Language of the browser, as a BCP 47 tag without extensions. Fixed for the lifetime of the session */
-  locale?: string | null;
-  /** Customer data, at most 16 KiB as JSON */
-  metadata?: Record<string, unknown> | null;
+  locale?: string;
+  metadata?: SessionCreateMetadata;
   /** True to cut the browser off from the network */
-  offline?: boolean | null;
-  orientation?: Orientation | null;
+  offline?: boolean;
+  /** Orientation of the device; `portrait` by default */
+  orientation?: Orientation;
   /**
    * Profile that the session starts from, with the cookies and storage of earlier sessions. A profile can have one live
    * session at a time. Requires `write:profiles` in addition to `write:sessions`
    */
-  profile_id?: string | null;
+  profile_id?: string;
   /** Purpose: `production_customer`; other values are reserved */
-  purpose?: string | null;
+  purpose?: string;
+  record?: RecordMode;
   /**
    * Time zone of the browser, by its name in the IANA database; by default that of the worker. Fixed for the lifetime of the
    * session, whose browser takes longer to open
    */
-  timezone?: string | null;
+  timezone?: string;
   /** Maximum time in milliseconds to wait for a browser if all are taken. 0 does not wait; other values must be at least 100 */
-  wait_timeout_ms?: number | null;
+  wait_timeout_ms?: number;
 }
+
+/** Customer data, at most 16 KiB as JSON */
+export type SessionCreateMetadata = Record<string, unknown>;
 
 /** The `data` of `session.egress_capability_changed` */
 export interface SessionEgressCapabilityChanged {
@@ -2571,6 +2943,9 @@ export interface SessionEgressCapabilityChangedEvent {
   created_at: string;
   data: SessionEgressCapabilityChanged;
 }
+
+/** Egress capabilities as the harness reported them */
+export type SessionEgressCapabilityReport = Record<string, unknown>;
 
 /** Emulation of a session, without the values of its headers */
 export interface SessionEmulation {
@@ -2603,6 +2978,8 @@ export interface SessionEmulationUpdate {
   orientation?: Orientation | null;
 }
 
+export type SessionEndReason = "customer" | "free_tier_cap" | "suspended" | "staff" | "idle" | "worker_lost" | "failed" | "max_age";
+
 export type SessionErrorName = "SessionTimeoutError" | "DriverError" | "DriverNotIntegratedError" | "UnknownError";
 
 /** The `data` of `session.failed` */
@@ -2627,6 +3004,13 @@ export interface SessionFailedEvent {
   data: SessionFailed;
 }
 
+/** Error that ended a session */
+export interface SessionFailure {
+  /** Message for people */
+  message: string;
+  name: SessionErrorName;
+}
+
 /** A page of sessions, newest first */
 export interface SessionList {
   /** The sessions */
@@ -2641,16 +3025,57 @@ export interface SessionList {
 export interface SessionLogin {
   password: string;
   /** CSS selector of the password field; detected automatically if absent */
-  password_selector?: string | null;
+  password_selector?: string;
   /** CSS selector of the submit button; detected automatically if absent */
-  submit_selector?: string | null;
+  submit_selector?: string;
   /** CSS selector of an element that appears after a successful login */
-  success_selector?: string | null;
+  success_selector?: string;
   /** Timeout of each step in seconds */
-  timeout_seconds?: number | null;
+  timeout_seconds?: number;
   username: string;
   /** CSS selector of the user name field; detected automatically if absent */
-  username_selector?: string | null;
+  username_selector?: string;
+}
+
+/** Data set by the customer */
+export type SessionMetadata = Record<string, unknown>;
+
+/** Operation of a session */
+export interface SessionOperation {
+  /** Precise name, such as `tap` or `screenshot` */
+  action: string;
+  actor: OperationActor | null;
+  /** Operation in words. It contains no typed text */
+  description: string;
+  duration_ms: number | null;
+  /** Time of the end */
+  ended_at: string | null;
+  /** Detail of an outcome that is not `done` */
+  error: string | null;
+  /** True if the recording has a picture after the operation */
+  has_frames: boolean;
+  /** Operation ID */
+  id: string;
+  /** Kind of the operation, as in `session.failed` */
+  kind: string;
+  /**
+   * Outcome: `done` (also with `ok: false` or `matched: false`), `failed`, `timeout`, `invalid`, `withheld`, `destroyed`,
+   * `unknown` or `running`
+   */
+  outcome: string;
+  /** Time the browser began */
+  started_at: string | null;
+  /** Address of the page after the operation, if it is known */
+  url: string | null;
+}
+
+/** A page of operations, newest first */
+export interface SessionOperationList {
+  data: SessionOperation[];
+  /** True when there is another page */
+  has_more: boolean;
+  /** Cursor of the next page; null on the last page */
+  next_cursor: string | null;
 }
 
 /** Page of a session */
@@ -2670,7 +3095,7 @@ export interface SessionPage {
 /** Body of a new page; the field is optional */
 export interface SessionPageOpen {
   /** An http or https address; by default the page is blank */
-  url?: string | null;
+  url?: string;
 }
 
 /** Pages of a session, oldest first */
@@ -2705,22 +3130,21 @@ export interface SessionSearch {
   /** Text to search for */
   query: string;
   /** CSS selector of the search field; detected automatically if absent */
-  search_selector?: string | null;
+  search_selector?: string;
   /** True to submit the form */
-  submit?: boolean | null;
+  submit?: boolean;
   /** Timeout of each step in seconds */
-  timeout_seconds?: number | null;
+  timeout_seconds?: number;
   /** CSS selector of an element that appears with the results */
-  wait_for_results_selector?: string | null;
+  wait_for_results_selector?: string;
 }
 
 /** State of a session's browser */
 export interface SessionState {
   captured_at: string;
   /** Cookies, at most 1,000 */
-  cookies: (Record<string, unknown>)[];
-  /** Local storage of the page's origin, at most 1 MiB; null while the page shows a dialog that waits for an answer */
-  local_storage: Record<string, string> | null;
+  cookies: SessionStateCookies[];
+  local_storage: SessionStateLocalStorage | null;
   page_state: PageState | null;
   /** Title of the page, limited to its first 4,096 characters */
   title: string | null;
@@ -2730,6 +3154,11 @@ export interface SessionState {
   url: string;
 }
 
+export type SessionStateCookies = Record<string, unknown>;
+
+/** Local storage of the page's origin, at most 1 MiB; null while the page shows a dialog that waits for an answer */
+export type SessionStateLocalStorage = Record<string, string>;
+
 export type SessionStatus = "creating" | "ready" | "busy" | "destroyed" | "errored";
 
 /** Request body of refresh and logout */
@@ -2738,6 +3167,14 @@ export interface SessionToken {
   token: string;
 }
 
+export type SetLocationIntent = IntentStep & {
+  kind: "set_location";
+  /** Degrees north */
+  latitude: number;
+  /** Degrees east */
+  longitude: number;
+};
+
 /** Set the position that pages see */
 export interface SetLocationRecipeStep {
   kind: "set_location";
@@ -2745,6 +3182,14 @@ export interface SetLocationRecipeStep {
   latitude: number;
   /** Degrees east */
   longitude: number;
+}
+
+/** Request body of a password change */
+export interface SetPassword {
+  /** Current password */
+  current_password: string;
+  /** New password, at least 12 characters */
+  new_password: string;
 }
 
 /** Request body that sets a provider key */
@@ -2845,7 +3290,7 @@ export interface SignedUp {
 /** Body of a snapshot's creation; every field is optional */
 export interface SnapshotCreate {
   /** Free text */
-  label?: string | null;
+  label?: string;
 }
 
 /** Request body of a subscription */
@@ -2870,7 +3315,7 @@ export interface SteppedUp {
 /** Value to extract from each match of a list */
 export interface SubExtraction {
   /** Attribute name, for `attribute` */
-  attribute?: string | null;
+  attribute?: string;
   /** CSS selector, evaluated inside the match. `:scope` is the match itself */
   selector: string;
   type: SubExtractionType;
@@ -2892,16 +3337,24 @@ export interface SubscriptionAsked {
 export interface SwipeAction {
   direction: SwipeDirection;
   /** CSS pixels. If absent, 60 % of the element or of the viewport */
-  distance?: number | null;
+  distance?: number;
   /** Duration of the movement in milliseconds */
-  duration_ms?: number | null;
+  duration_ms?: number;
   kind: "swipe";
   /** CSS selector; alternative to `target`. If both are absent, the finger swipes on the page */
-  selector?: string | null;
+  selector?: string;
   target?: Target;
 }
 
 export type SwipeDirection = "up" | "down" | "left" | "right";
+
+export type SwipeIntent = IntentStep & {
+  kind: "swipe";
+  direction: SwipeDirection;
+  /** CSS pixels; absent for most of the page or the element */
+  distance?: number;
+  target?: IntentTarget;
+};
 
 /** Swipe with a finger */
 export interface SwipeRecipeStep {
@@ -2917,16 +3370,25 @@ export interface SwipeRecipeStep {
 
 /** Tap on an element, or on a point of the viewport */
 export interface TapAction {
-  at?: Point | null;
+  at?: Point;
   /** Number of taps in quick succession */
-  count?: number | null;
+  count?: number;
   /** Milliseconds that the finger stays on the screen, for a long press. If absent, those of the behavioral profile */
-  hold_ms?: number | null;
+  hold_ms?: number;
   kind: "tap";
   /** CSS selector; alternative to `target`. Both can be absent if `at` is given */
-  selector?: string | null;
+  selector?: string;
   target?: Target;
 }
+
+export type TapIntent = IntentStep & {
+  kind: "tap";
+  target: IntentTarget;
+  /** Number of taps; absent for one */
+  count?: number;
+  /** Milliseconds that the finger stays; absent for a short tap */
+  hold_ms?: number;
+};
 
 /** Tap an element */
 export interface TapRecipeStep {
@@ -3014,7 +3476,7 @@ export interface TextCondition {
 /** Innermost element with a text */
 export interface TextTarget {
   /** True to match the whole text only, case-sensitive */
-  exact?: boolean | null;
+  exact?: boolean;
   /** Part of the text, case-insensitive */
   text: string;
 }
@@ -3033,6 +3495,29 @@ export interface TimeRecipeCondition {
   ms: number;
 }
 
+/** A page of events, oldest first */
+export interface Timeline {
+  data: TimelineEvent[];
+  /** True when there is another page */
+  has_more: boolean;
+  /** Cursor of the next page; null on the last page */
+  next_cursor: string | null;
+}
+
+/**
+ * Event of a timeline
+ *
+ * Members other than `seq`, `at` and `type` depend on the type. Clients must tolerate unknown types and members.
+ */
+export interface TimelineEvent {
+  /** Time of the event */
+  at: string;
+  /** Number of the event; later events have higher numbers */
+  seq: number;
+  /** Type: `operation`, `console`, `request`, `dialog`, `page`, `download`, `frame`, `control`, `challenge` or `recording` */
+  type: string;
+}
+
 /** An access token (RFC 6749, section 5.1) */
 export interface TokenAnswer {
   /** Access token, `svc_oauth_…` */
@@ -3047,26 +3532,52 @@ export interface TokenAnswer {
 
 /** A token request. A client that uses HTTP Basic authentication leaves out `client_id` and `client_secret` */
 export interface TokenForm {
-  client_id?: string | null;
-  client_secret?: string | null;
+  client_id?: string;
+  client_secret?: string;
   /** The literal `client_credentials` */
   grant_type: string;
   /** Space-separated scopes; all scopes of the client when absent */
-  scope?: string | null;
+  scope?: string;
+}
+
+/** Link to a trace */
+export interface TraceLink {
+  /** Time the link was created */
+  created_at: string;
+  /** Time the link expires */
+  expires_at: string;
+  /** Link ID */
+  id: string;
+}
+
+/** All valid links, newest first */
+export interface TraceLinkList {
+  data: TraceLink[];
+  /** True when there is another page */
+  has_more: boolean;
+  /** Cursor of the next page; null on the last page */
+  next_cursor: string | null;
 }
 
 /** Type text into an element */
 export interface TypeAction {
   /** Milliseconds between keys. The delays of the whole text must not exceed the maximum `timeout_ms` */
-  delay_ms?: number | null;
+  delay_ms?: number;
   kind: "type";
   /** CSS selector; alternative to `target` */
-  selector?: string | null;
+  selector?: string;
   /** True to treat the text as sensitive. Text typed into a password field is always sensitive */
-  sensitive?: boolean | null;
+  sensitive?: boolean;
   target?: Target;
   text: string;
 }
+
+export type TypeIntent = IntentStep & {
+  kind: "type";
+  target: IntentTarget;
+  /** Always `•••`: a text to type is never returned */
+  value: string;
+};
 
 /** Type text into an element. The text is never returned */
 export interface TypeRecipeStep {
@@ -3082,6 +3593,17 @@ export interface TypeRecipeStep {
 export interface UpdateAccount {
   /** Display name of the account owner */
   name: string;
+}
+
+/** Request body of an API key update */
+export interface UpdateKey {
+  /** Name of the key */
+  name: string;
+}
+
+/** Request body of a membership update */
+export interface UpdateMembership {
+  role: TeamRole;
 }
 
 /** Request body of a team update */
@@ -3115,7 +3637,7 @@ export interface UploadAction {
    * CSS selector of a file input, which may be hidden, or of an element that opens a file chooser when it is tapped;
    * alternative to `target`. Both can be absent if the last tap has opened a file chooser
    */
-  selector?: string | null;
+  selector?: string;
   target?: Target;
 }
 
@@ -3124,10 +3646,17 @@ export interface UploadFile {
   /** Content of the file in base64 */
   content: string;
   /** Media type. The page sees the one that a browser derives from the name */
-  content_type?: string | null;
+  content_type?: string;
   /** Name that the page sees. Of a path only the last part counts, and hidden characters are removed */
   name: string;
 }
+
+export type UploadIntent = IntentStep & {
+  kind: "upload";
+  target: IntentTarget;
+  /** Name of the file */
+  file: string;
+};
 
 /** Address of the page */
 export interface UrlMatchesCondition {
@@ -3145,10 +3674,32 @@ export interface UrlMatchesRecipeCondition {
   pattern: string;
 }
 
+/** Usage of an account by a property of its sessions */
+export interface UsageBreakdown {
+  by: UsageDimension;
+  /** At most 1,000 entries, those with the most session minutes first */
+  data: UsagePart[];
+  /** First day */
+  from_date: string;
+  /** Last day: yesterday */
+  to_date: string;
+}
+
 /** Usage on a UTC day */
 export interface UsageBucket {
   /** Date of the day */
   date: string;
+  totals: DayTotals;
+}
+
+export type UsageDimension = "api_key" | "archetype" | "label";
+
+/** Usage of the sessions with one value of the property */
+export interface UsagePart {
+  /** API key ID, archetype ID or label; null for sessions without one */
+  key: string | null;
+  /** Name for people; null if there is none */
+  label: string | null;
   totals: DayTotals;
 }
 
@@ -3176,9 +3727,9 @@ export interface UsageSummary {
 /** Body of `wait` */
 export interface Wait {
   condition: Condition;
-  on_timeout?: OnTimeout | null;
+  on_timeout?: OnTimeout;
   /** Timeout in milliseconds. If absent, a `time` condition has a timeout of its `ms` plus 5,000 */
-  timeout_ms?: number | null;
+  timeout_ms?: number;
 }
 
 /** Exception of a script that is waited for */
@@ -3188,6 +3739,11 @@ export interface WaitException {
   /** Name of the error, limited to its first 100 characters; `Error` for a thrown value that has no name */
   name: string;
 }
+
+export type WaitIntent = IntentStep & {
+  kind: "wait";
+  condition: IntentCondition;
+};
 
 /** Wait for a condition */
 export interface WaitRecipeStep {
@@ -3218,6 +3774,26 @@ export interface Waited {
   url: string;
 }
 
+/** Step that waits for an approval */
+export interface WaitingApproval {
+  /** Agent session of the step; a message with the step's ID in `approvals` approves it */
+  agent_session_id: string;
+  /** Time the approval was requested */
+  requested_at: string;
+  /** Driver session of the agent session */
+  session_id: string;
+  step: AgentIntent;
+}
+
+/** A page of steps that wait for an approval, newest first */
+export interface WaitingApprovalList {
+  data: WaitingApproval[];
+  /** True when there is another page */
+  has_more: boolean;
+  /** Cursor of the next page; null on the last page */
+  next_cursor: string | null;
+}
+
 /** An app that waits for authorization */
 export interface WaitingDevice {
   /** Name of the app */
@@ -3240,6 +3816,20 @@ export interface WebSession {
   expires_at: string;
   /** Bearer token, returned only once */
   token: string;
+}
+
+/** An attempt to send a delivery */
+export interface WebhookAttempt {
+  /** Time the attempt ended (RFC 3339) */
+  at: string;
+  /** Duration in milliseconds */
+  duration_ms: number;
+  /** Reason the attempt got no response */
+  error: string | null;
+  /** Beginning of the body of the response */
+  excerpt: string | null;
+  /** HTTP status of the response */
+  status: number | null;
 }
 
 /** A delivery of an event to a webhook endpoint */
@@ -3271,6 +3861,20 @@ export interface WebhookDelivery {
   /** Time of the last change (RFC 3339) */
   updated_at: string;
 }
+
+/** A delivery with its content and its attempts */
+export type WebhookDeliveryDetail = WebhookDelivery & {
+  /** Last ten attempts, oldest first */
+  attempts_log: WebhookAttempt[];
+  headers: WebhookDeliveryDetailHeaders;
+  payload: WebhookDeliveryDetailPayload;
+};
+
+/** Headers of the last attempt, by name; empty before it. The values of a signature are masked while receivers accept it */
+export type WebhookDeliveryDetailHeaders = Record<string, string>;
+
+/** Body of the requests */
+export type WebhookDeliveryDetailPayload = Record<string, unknown>;
 
 export type WebhookDeliveryStatus = "pending" | "in_flight" | "delivered" | "failed" | "dlq";
 

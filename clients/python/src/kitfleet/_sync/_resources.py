@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Sequence, Union, cast
+from typing import TYPE_CHECKING, Any, Literal, Optional, Sequence, Union, cast
 
 from .._common import OMIT, Omit, given, quote
 
@@ -62,6 +62,22 @@ class AccountEmailPreferencesResource:
         return cast("models.EmailPreference", self._core.call("PUT", "/v1/account/email-preferences", options, json=given({}, {'event_type': event_type, 'opted_in': opted_in}), retryable=True, model='EmailPreference'))
 
 
+class AccountIdentitiesResource:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def list(self, *, options: Optional[RequestOptions] = None) -> Page[models.LinkedIdentity]:
+        """List linked identities."""
+        return self._core.page("/v1/account/identities", options, retryable=True, model='LinkedIdentity')
+
+    def remove(self, identity_id: str, *, options: Optional[RequestOptions] = None) -> None:
+        """Remove a linked identity.
+
+        It can no longer sign in. The account owner can still sign in with a password or a mailed link.
+        """
+        self._core.call("DELETE", f"/v1/account/identities/{quote(identity_id)}", options, retryable=True)
+
+
 class AccountOpenaiKeyResource:
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -111,7 +127,7 @@ class AgentSessionsFilesResource:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    def create(self, agent_session_id: str, *, name: str, content: str, content_type: Union[str, None] = None, options: Optional[RequestOptions] = None) -> models.AgentFile:
+    def create(self, agent_session_id: str, *, name: str, content: str, content_type: Optional[str] = None, options: Optional[RequestOptions] = None) -> models.AgentFile:
         """Attach a file to an agent session.
 
         A message can then say `upload "NAME" into …`. The file exists as long as the browser. A later file with the same name replaces
@@ -128,7 +144,7 @@ class BillingCryptoOrdersResource:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    def create(self, *, product: params.PaidTier, pay_currency: Union[str, None] = None, price_currency: Union[str, None] = None, options: Optional[RequestOptions] = None) -> models.CryptoOrder:
+    def create(self, *, product: params.PaidTier, pay_currency: Optional[str] = None, price_currency: Optional[str] = None, options: Optional[RequestOptions] = None) -> models.CryptoOrder:
         """Buy a tier with a cryptocurrency.
 
         Returns the payment address and the amount. The account changes tier when the processor reports the payment, and changes back
@@ -177,6 +193,13 @@ class OauthClientsResource:
         """
         self._core.call("DELETE", f"/v1/oauth/clients/{quote(oauth_client_id)}", options, retryable=True)
 
+    def rotate_secret(self, oauth_client_id: str, *, options: Optional[RequestOptions] = None) -> models.RotatedClientSecret:
+        """Rotate the secret of an OAuth client.
+
+        The previous secret works for another 24 hours, or until the next rotation. Access tokens stay valid.
+        """
+        return cast("models.RotatedClientSecret", self._core.call("POST", f"/v1/oauth/clients/{quote(oauth_client_id)}/rotate-secret", options, model='RotatedClientSecret'))
+
 
 class ProfilesSnapshotsResource:
     def __init__(self, core: Core) -> None:
@@ -189,7 +212,7 @@ class ProfilesSnapshotsResource:
         """
         self._core.call("DELETE", f"/v1/profile-snapshots/{quote(snapshot_id)}", options, retryable=True)
 
-    def restore(self, snapshot_id: str, *, name: Union[str, None] = None, options: Optional[RequestOptions] = None) -> models.Profile:
+    def restore(self, snapshot_id: str, *, name: Optional[str] = None, options: Optional[RequestOptions] = None) -> models.Profile:
         """Restore a snapshot.
 
         Creates a new profile from the snapshot. The snapshot's profile does not change.
@@ -202,7 +225,7 @@ class ProfilesSnapshotsResource:
         """List a profile's snapshots."""
         return self._core.page(f"/v1/profiles/{quote(profile_id)}/snapshots", options, query={'limit': limit, 'cursor': cursor}, retryable=True, model='ProfileSnapshot')
 
-    def create(self, profile_id: str, *, label: Union[str, None] = None, options: Optional[RequestOptions] = None) -> models.ProfileSnapshot:
+    def create(self, profile_id: str, *, label: Optional[str] = None, options: Optional[RequestOptions] = None) -> models.ProfileSnapshot:
         """Take a snapshot of a profile.
 
         Stores the current data of the profile. If a live session uses the profile, the snapshot contains the data that the session
@@ -224,6 +247,15 @@ class SessionsChallengesResource:
         until the session shows another page. A challenge that has already ended is not changed.
         """
         return cast("models.ResolvedChallenge", self._core.call("POST", f"/v1/sessions/{quote(session_id)}/challenges/{quote(challenge_id)}/resolve", options, retryable=True, model='ResolvedChallenge'))
+
+
+class SessionsConsoleResource:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def list(self, session_id: str, *, limit: Optional[int] = None, cursor: Optional[str] = None, options: Optional[RequestOptions] = None) -> Page[models.ConsoleEntry]:
+        """List console lines."""
+        return self._core.page(f"/v1/sessions/{quote(session_id)}/console", options, query={'limit': limit, 'cursor': cursor}, retryable=True, model='ConsoleEntry')
 
 
 class SessionsCookiesResource:
@@ -273,6 +305,15 @@ class SessionsDownloadsResource:
         return self._core.content("GET", f"/v1/sessions/{quote(session_id)}/downloads/{quote(download_id)}/content", options, retryable=True)
 
 
+class SessionsFramesResource:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def get(self, session_id: str, seq: int, *, options: Optional[RequestOptions] = None) -> Content:
+        """Get a picture of a recording."""
+        return self._core.content("GET", f"/v1/sessions/{quote(session_id)}/frames/{quote(seq)}", options, retryable=True)
+
+
 class SessionsLiveLinksResource:
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -300,7 +341,7 @@ class SessionsLiveLinksResource:
         """
         return self._core.page(f"/v1/sessions/{quote(session_id)}/live-links", options, retryable=True, model='LiveLink')
 
-    def create(self, session_id: str, *, expires_in: Union[int, None] = None, options: Optional[RequestOptions] = None) -> models.NewlyMadeLiveLink:
+    def create(self, session_id: str, *, expires_in: Optional[int] = None, options: Optional[RequestOptions] = None) -> models.NewlyMadeLiveLink:
         """Create a live link.
 
         Anyone with the address can watch the browser without an account, but cannot control it. The link ends when the session ends,
@@ -315,7 +356,7 @@ class SessionsLiveTicketsResource:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    def create(self, session_id: str, *, client_id: Union[str, None] = None, role: Union[params.LiveRole, None] = None, options: Optional[RequestOptions] = None) -> models.LiveTicket:
+    def create(self, session_id: str, *, client_id: Optional[str] = None, role: Optional[params.LiveRole] = None, options: Optional[RequestOptions] = None) -> models.LiveTicket:
         """Create a ticket for the live view.
 
         A viewer sees the browser. A controller can also send input while a person has control; it needs `write:sessions` instead.
@@ -324,6 +365,18 @@ class SessionsLiveTicketsResource:
         - `client_id`: Name of the controller's client, recorded when it takes over an agent session
         """
         return cast("models.LiveTicket", self._core.call("POST", f"/v1/sessions/{quote(session_id)}/live-tickets", options, json=given({'client_id': client_id, 'role': role}, {}), model='LiveTicket'))
+
+
+class SessionsOperationsResource:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def list(self, session_id: str, *, limit: Optional[int] = None, cursor: Optional[str] = None, options: Optional[RequestOptions] = None) -> Page[models.SessionOperation]:
+        """List operations.
+
+        Returns the operations of a session, newest first, for 7 days. It needs no recording.
+        """
+        return self._core.page(f"/v1/sessions/{quote(session_id)}/operations", options, query={'limit': limit, 'cursor': cursor}, retryable=True, model='SessionOperation')
 
 
 class SessionsPagesResource:
@@ -338,7 +391,7 @@ class SessionsPagesResource:
         """
         return self._core.page(f"/v1/sessions/{quote(session_id)}/pages", options, retryable=True, model='SessionPage')
 
-    def open(self, session_id: str, *, url: Union[str, None] = None, options: Optional[RequestOptions] = None) -> models.SessionPage:
+    def open(self, session_id: str, *, url: Optional[str] = None, options: Optional[RequestOptions] = None) -> models.SessionPage:
         """Open a page.
 
         Opens a page, makes it the active one and loads the address, if there is one. A session has at most 8 pages; one more is a
@@ -361,6 +414,96 @@ class SessionsPagesResource:
         Makes the page the active one, which operations act on. The other pages keep running in the background.
         """
         return cast("models.SessionPage", self._core.call("POST", f"/v1/sessions/{quote(session_id)}/pages/{quote(page_id)}/activate", options, retryable=True, model='SessionPage'))
+
+
+class SessionsRecordingResource:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def har(self, session_id: str, *, options: Optional[RequestOptions] = None) -> Any:
+        """Get the HAR file.
+
+        Streams the requests of a recording as HAR 1.2, without bodies.
+        """
+        return cast("Any", self._core.call("GET", f"/v1/sessions/{quote(session_id)}/har", options, retryable=True))
+
+    def delete(self, session_id: str, *, options: Optional[RequestOptions] = None) -> None:
+        """Delete the recording.
+
+        Removes it at once, and revokes the links to its trace. A live session is not recorded any more.
+        """
+        self._core.call("DELETE", f"/v1/sessions/{quote(session_id)}/recording", options, retryable=True)
+
+    def trace(self, session_id: str, *, format: Optional[int] = None, options: Optional[RequestOptions] = None) -> Content:
+        """Get the trace.
+
+        Streams the recording as a ZIP file for Playwright's trace viewer: `npx playwright show-trace`, or a trace link at
+        `https://trace.playwright.dev`. Viewers before 1.63 need `format=8`, and before 1.53 `format=7`.
+        """
+        return self._core.content("GET", f"/v1/sessions/{quote(session_id)}/trace", options, query={'format': format}, retryable=True)
+
+
+class SessionsRequestsResource:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def list(self, session_id: str, *, limit: Optional[int] = None, cursor: Optional[str] = None, options: Optional[RequestOptions] = None) -> Page[models.RequestEntry]:
+        """List requests.
+
+        Returns the requests of the session's pages. Their bodies are not recorded.
+        """
+        return self._core.page(f"/v1/sessions/{quote(session_id)}/requests", options, query={'limit': limit, 'cursor': cursor}, retryable=True, model='RequestEntry')
+
+
+class SessionsTimelineResource:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def list(self, session_id: str, *, limit: Optional[int] = None, cursor: Optional[str] = None, options: Optional[RequestOptions] = None) -> Page[models.TimelineEvent]:
+        """Get the timeline.
+
+        Returns the events of a recording, oldest first. With `Accept: text/event-stream` it sends them as server-sent events, with
+        `event` (the type), `id` (the number) and JSON `data`, and new ones while the session lives. `Last-Event-ID` continues after an
+        event. After the last event of an ended session comes `event: end`, and the stream closes. Without a recording the list is
+        empty.
+        """
+        return self._core.page(f"/v1/sessions/{quote(session_id)}/timeline", options, query={'limit': limit, 'cursor': cursor}, retryable=True, model='TimelineEvent')
+
+    def stream_list(self, session_id: str, *, last_event_id: Optional[str] = None, options: Optional[RequestOptions] = None) -> EventStream:
+        """Get the timeline.
+
+        Returns the events of a recording, oldest first. With `Accept: text/event-stream` it sends them as server-sent events, with
+        `event` (the type), `id` (the number) and JSON `data`, and new ones while the session lives. `Last-Event-ID` continues after an
+        event. After the last event of an ended session comes `event: end`, and the stream closes. Without a recording the list is
+        empty.
+        """
+        return self._core.events(f"/v1/sessions/{quote(session_id)}/timeline", options, query={'last_event_id': last_event_id}, retryable=True)
+
+
+class SessionsTraceLinksResource:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def list(self, session_id: str, *, options: Optional[RequestOptions] = None) -> Page[models.TraceLink]:
+        """List the links to a session's trace.
+
+        Returns the links that are still valid, without their addresses.
+        """
+        return self._core.page(f"/v1/sessions/{quote(session_id)}/trace-links", options, retryable=True, model='TraceLink')
+
+    def create(self, session_id: str, *, expires_in: Optional[int] = None, options: Optional[RequestOptions] = None) -> models.NewTraceLinkBody:
+        """Create a trace link.
+
+        Anyone with the address can download the trace without an account. The link ends when it expires or is deleted, when the
+        recording is deleted, or when its creator loses access to the session.
+
+        - `expires_in`: Validity in seconds; one day by default
+        """
+        return cast("models.NewTraceLinkBody", self._core.call("POST", f"/v1/sessions/{quote(session_id)}/trace-links", options, json=given({'expires_in': expires_in}, {}), model='NewTraceLinkBody'))
+
+    def delete(self, trace_link_id: str, *, options: Optional[RequestOptions] = None) -> None:
+        """Delete a trace link."""
+        self._core.call("DELETE", f"/v1/trace-links/{quote(trace_link_id)}", options, retryable=True)
 
 
 class TeamInvitesResource:
@@ -392,6 +535,20 @@ class TeamInvitesResource:
         """
         return cast("models.AcceptedInvite", self._core.call("POST", "/v1/team/invites/accept", options, json=given({}, {'token': token}), retryable=True, model='AcceptedInvite'))
 
+    def revoke(self, invite_id: str, *, options: Optional[RequestOptions] = None) -> None:
+        """Revoke an invitation.
+
+        Its link stops working.
+        """
+        self._core.call("DELETE", f"/v1/team/invites/{quote(invite_id)}", options, retryable=True)
+
+    def resend(self, invite_id: str, *, options: Optional[RequestOptions] = None) -> models.SentInvite:
+        """Resend an invitation.
+
+        Mails a new link that is valid for 7 days. The previous link stops working.
+        """
+        return cast("models.SentInvite", self._core.call("POST", f"/v1/team/invites/{quote(invite_id)}/resend", options, model='SentInvite'))
+
 
 class TeamMembersResource:
     def __init__(self, core: Core) -> None:
@@ -411,6 +568,13 @@ class TeamMembersResource:
         """
         self._core.call("DELETE", f"/v1/team/members/{quote(membership_id)}", options, retryable=True)
 
+    def update(self, membership_id: str, *, role: params.TeamRole, options: Optional[RequestOptions] = None) -> models.Membership:
+        """Change the role of a member.
+
+        API keys that the member created on the caller's account have the rights of the new role from their next use on.
+        """
+        return cast("models.Membership", self._core.call("PATCH", f"/v1/team/members/{quote(membership_id)}", options, json=given({}, {'role': role}), retryable=True, model='Membership'))
+
 
 class TeamOwnersResource:
     def __init__(self, core: Core) -> None:
@@ -428,9 +592,30 @@ class AccountResource:
     def __init__(self, core: Core) -> None:
         self._core = core
         self.email_preferences = AccountEmailPreferencesResource(core)
+        self.identities = AccountIdentitiesResource(core)
         self.anthropic_key = AccountAnthropicKeyResource(core)
         self.openai_key = AccountOpenaiKeyResource(core)
         self.web_sessions = AccountWebSessionsResource(core)
+
+    def request_email_change(self, *, password: str, email: str, options: Optional[RequestOptions] = None) -> models.RequestedEmailChange:
+        """Change the e-mail address.
+
+        Mails a link to the new address. The account keeps its address until the link is used. If the new address has an account, it
+        gets a mail that says so, and nothing changes. An account with a second factor requires a recent second-factor proof.
+
+        - `email`: New e-mail address
+        - `password`: Current password
+        """
+        return cast("models.RequestedEmailChange", self._core.call("POST", "/v1/account/email", options, json=given({}, {'email': email, 'password': password}), model='RequestedEmailChange'))
+
+    def confirm_email_change(self, *, token: str, options: Optional[RequestOptions] = None) -> models.ChangedEmail:
+        """Confirm a new e-mail address.
+
+        Takes the token of the mailed link. The previous address gets a mail about the change. Web sessions and API keys keep working.
+
+        - `token`: Token of the mailed link
+        """
+        return cast("models.ChangedEmail", self._core.call("POST", "/v1/account/email/confirm", options, json=given({}, {'token': token}), model='ChangedEmail'))
 
     def get(self, *, options: Optional[RequestOptions] = None) -> models.OwnAccount:
         """Get the caller's account."""
@@ -462,6 +647,17 @@ class AccountResource:
         """
         return cast("models.BundledLlmConsent", self._core.call("PUT", "/v1/account/me/bundled-llm-consent", options, json=given({}, {'consented': consented}), retryable=True, model='BundledLlmConsent'))
 
+    def set_password(self, *, new_password: str, current_password: str, options: Optional[RequestOptions] = None) -> None:
+        """Change the password.
+
+        Ends all other web sessions. An account without a password sets one with a password reset link. An account with a second
+        factor requires a recent second-factor proof.
+
+        - `current_password`: Current password
+        - `new_password`: New password, at least 12 characters
+        """
+        self._core.call("POST", "/v1/account/password", options, json=given({}, {'current_password': current_password, 'new_password': new_password}))
+
 
 class AgentSessionsResource:
     def __init__(self, core: Core) -> None:
@@ -475,7 +671,7 @@ class AgentSessionsResource:
         """
         return self._core.page("/v1/agent-sessions", options, query={'limit': limit, 'cursor': cursor, 'status': status, 'label': label}, retryable=True, model='AgentSession')
 
-    def create(self, *, archetype: Union[str, None] = None, block: Union[params.BlockedRequests, None] = None, color_scheme: Union[params.ColorScheme, None] = None, detect_challenges: Union[bool, None] = None, dialogs: Union[params.DialogPolicy, None] = None, extra_headers: Union[Sequence[params.ExtraHeader], None] = None, geolocation: Union[params.Geolocation, None] = None, label: Union[str, None] = None, locale: Union[str, None] = None, mode: Union[params.AgentSessionMode, None] = None, offline: Union[bool, None] = None, orientation: Union[params.Orientation, None] = None, profile_id: Union[str, None] = None, proxy_id: Union[str, None] = None, timezone: Union[str, None] = None, token_budget: Union[int, None] = None, options: Optional[RequestOptions] = None) -> AgentSession:
+    def create(self, *, archetype: Optional[str] = None, block: Optional[params.BlockedRequests] = None, color_scheme: Optional[params.ColorScheme] = None, detect_challenges: Optional[bool] = None, dialogs: Optional[params.DialogPolicy] = None, extra_headers: Optional[Sequence[params.ExtraHeader]] = None, geolocation: Optional[params.Geolocation] = None, label: Optional[str] = None, locale: Optional[str] = None, mode: Optional[params.AgentSessionMode] = None, offline: Optional[bool] = None, orientation: Optional[params.Orientation] = None, profile_id: Optional[str] = None, proxy_id: Optional[str] = None, record: Optional[params.RecordMode] = None, timezone: Optional[str] = None, token_budget: Optional[int] = None, options: Optional[RequestOptions] = None) -> AgentSession:
         """Create an agent session.
 
         Opens a browser of the chosen archetype, as for a session, and returns when it is ready. The agent session occupies one of the
@@ -483,17 +679,21 @@ class AgentSessionsResource:
         and returns the first response, even if that was an error.
 
         - `archetype`: Archetype ID from `GET /v1/archetypes`. Default: the profile's archetype, or without a profile the one with status `launch`
+        - `block`: Requests that the browser does not send
+        - `color_scheme`: Color scheme that pages see; `light` by default
         - `detect_challenges`: False if challenges must not pause the session. By default they pause it, if the deployment detects challenges
         - `extra_headers`: Headers added to requests, at most 4 KiB in all. Requests of service workers and of web sockets may not carry them
+        - `geolocation`: Position that pages of secure origins see; by default they are denied it
         - `label`: Free text
         - `locale`: Language of the browser, as a BCP 47 tag without extensions. Fixed for the lifetime of the session
         - `offline`: True to cut the browser off from the network
+        - `orientation`: Orientation of the device; `portrait` by default
         - `profile_id`: Profile that the browser starts from. A profile can have one live session at a time. Requires `write:profiles` in addition to `write:agents`
         - `proxy_id`: Saved proxy of the account. The browser sends all its traffic through it
         - `timezone`: Time zone of the browser, by its name in the IANA database; by default that of the worker. Fixed for the lifetime of the session, whose browser takes longer to open
         - `token_budget`: Maximum number of model tokens; 200,000 by default
         """
-        return cast("AgentSession", self._core.open("POST", "/v1/agent-sessions", options, json=given({'archetype': archetype, 'block': block, 'color_scheme': color_scheme, 'detect_challenges': detect_challenges, 'dialogs': dialogs, 'extra_headers': extra_headers, 'geolocation': geolocation, 'label': label, 'locale': locale, 'mode': mode, 'offline': offline, 'orientation': orientation, 'profile_id': profile_id, 'proxy_id': proxy_id, 'timezone': timezone, 'token_budget': token_budget}, {}), model='AgentSession'))
+        return cast("AgentSession", self._core.open("POST", "/v1/agent-sessions", options, json=given({'archetype': archetype, 'block': block, 'color_scheme': color_scheme, 'detect_challenges': detect_challenges, 'dialogs': dialogs, 'extra_headers': extra_headers, 'geolocation': geolocation, 'label': label, 'locale': locale, 'mode': mode, 'offline': offline, 'orientation': orientation, 'profile_id': profile_id, 'proxy_id': proxy_id, 'record': record, 'timezone': timezone, 'token_budget': token_budget}, {}), model='AgentSession'))
 
     def get(self, agent_session_id: str, *, options: Optional[RequestOptions] = None) -> AgentSession:
         """Get an agent session."""
@@ -508,6 +708,13 @@ class AgentSessionsResource:
         ending.
         """
         self._core.call("DELETE", f"/v1/agent-sessions/{quote(agent_session_id)}", options, query={'purge': purge}, retryable=True)
+
+    def cancel(self, agent_session_id: str, *, options: Optional[RequestOptions] = None) -> AgentSession:
+        """Cancel the turn in progress.
+
+        The turn ends after its current step; its other steps are skipped. Fails with 409 while no turn is in progress.
+        """
+        return cast("AgentSession", self._core.open("POST", f"/v1/agent-sessions/{quote(agent_session_id)}/cancel", options, model='AgentSession'))
 
     def hand_back(self, agent_session_id: str, *, client_id: str, options: Optional[RequestOptions] = None) -> AgentSession:
         """Hand back to the AI.
@@ -533,7 +740,7 @@ class AgentSessionsResource:
         """
         return cast("models.LivekitToken", self._core.call("GET", f"/v1/agent-sessions/{quote(agent_session_id)}/livekit-token", options, query={'role': role}, retryable=True, model='LivekitToken'))
 
-    def send_message(self, agent_session_id: str, *, message: str, approvals: Union[Sequence[str], None] = None, options: Optional[RequestOptions] = None) -> models.AgentTurn:
+    def send_message(self, agent_session_id: str, *, message: str, approvals: Optional[Sequence[str]] = None, options: Optional[RequestOptions] = None) -> models.AgentTurn:
         """Send a message.
 
         Interprets the message and performs its steps one by one. A step that submits data is performed only after its ID is in
@@ -591,7 +798,7 @@ class ApiKeysResource:
         """
         return self._core.page("/v1/api-keys", options, query={'limit': limit, 'cursor': cursor}, retryable=True, model='ApiKey')
 
-    def create(self, *, scopes: Sequence[params.Scope], name: str, expires_at: Union[str, None] = None, options: Optional[RequestOptions] = None) -> models.MintedKey:
+    def create(self, *, scopes: Sequence[params.Scope], name: str, expires_at: Optional[str] = None, options: Optional[RequestOptions] = None) -> models.MintedKey:
         """Create an API key.
 
         - `expires_at`: Time the key expires (RFC 3339); a key without it does not expire
@@ -611,6 +818,15 @@ class ApiKeysResource:
         """
         self._core.call("DELETE", f"/v1/api-keys/{quote(api_key_id)}", options, retryable=True)
 
+    def update(self, api_key_id: str, *, name: str, options: Optional[RequestOptions] = None) -> models.ApiKey:
+        """Rename an API key.
+
+        Revoked and expired keys can be renamed, too.
+
+        - `name`: Name of the key
+        """
+        return cast("models.ApiKey", self._core.call("PATCH", f"/v1/api-keys/{quote(api_key_id)}", options, json=given({}, {'name': name}), retryable=True, model='ApiKey'))
+
     def rotate(self, api_key_id: str, *, options: Optional[RequestOptions] = None) -> models.MintedKey:
         """Rotate an API key.
 
@@ -618,6 +834,18 @@ class ApiKeysResource:
         successor.
         """
         return cast("models.MintedKey", self._core.call("POST", f"/v1/api-keys/{quote(api_key_id)}/rotate", options, retryable=True, model='MintedKey'))
+
+
+class ApprovalsResource:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def list(self, *, limit: Optional[int] = None, cursor: Optional[str] = None, options: Optional[RequestOptions] = None) -> Page[models.WaitingApproval]:
+        """List steps that wait for an approval.
+
+        Returns the steps of all active agent sessions of the account, newest first. Texts to type are omitted.
+        """
+        return self._core.page("/v1/account/approvals", options, query={'limit': limit, 'cursor': cursor}, retryable=True, model='WaitingApproval')
 
 
 class ArchetypesResource:
@@ -636,12 +864,12 @@ class AuditLogResource:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    def list(self, *, limit: Optional[int] = None, cursor: Optional[str] = None, action: Optional[str] = None, options: Optional[RequestOptions] = None) -> Page[models.AuditEntry]:
+    def list(self, *, limit: Optional[int] = None, cursor: Optional[str] = None, action: Optional[str] = None, actor_account_id: Optional[str] = None, target_resource_id: Optional[str] = None, created_after: Optional[str] = None, created_before: Optional[str] = None, options: Optional[RequestOptions] = None) -> Page[models.AuditEntry]:
         """List the audit log.
 
         Returns the newest entries first. Entries cannot be changed or deleted.
         """
-        return self._core.page("/v1/account/audit-log", options, query={'limit': limit, 'cursor': cursor, 'action': action}, retryable=True, model='AuditEntry')
+        return self._core.page("/v1/account/audit-log", options, query={'limit': limit, 'cursor': cursor, 'action': action, 'actor_account_id': actor_account_id, 'target_resource_id': target_resource_id, 'created_after': created_after, 'created_before': created_before}, retryable=True, model='AuditEntry')
 
     def export(self, *, options: Optional[RequestOptions] = None) -> models.AuditExport:
         """Export the audit log.
@@ -699,7 +927,7 @@ class AuthResource:
         """
         return cast("models.SentEmail", self._core.call("POST", "/v1/auth/magic-link/request", options, json=given({}, {'email': email}), model='SentEmail'))
 
-    def meet_mfa_challenge(self, *, challenge_token: str, code: Union[str, None] = None, recovery_code: Union[str, None] = None, options: Optional[RequestOptions] = None) -> models.ChallengeMet:
+    def meet_mfa_challenge(self, *, challenge_token: str, code: Optional[str] = None, recovery_code: Optional[str] = None, options: Optional[RequestOptions] = None) -> models.ChallengeMet:
         """Complete a login challenge.
 
         Takes a code of the authenticator app or a recovery code, and must come from the IP address of the login. A wrong code does
@@ -823,6 +1051,13 @@ class BillingResource:
         """
         return cast("models.CheckoutSession", self._core.call("POST", "/v1/billing/checkout-session", options, json=given({}, {'cancel_url': cancel_url, 'success_url': success_url, 'tier': tier}), model='CheckoutSession'))
 
+    def list_plans(self, *, options: Optional[RequestOptions] = None) -> Page[models.Plan]:
+        """List plans.
+
+        Returns all tiers with their prices and limits. The free tier has no price and cannot be bought.
+        """
+        return self._core.page("/v1/billing/plans", options, retryable=True, model='Plan')
+
     def create_portal_session(self, *, return_url: str, options: Optional[RequestOptions] = None) -> models.PortalSession:
         """Open the billing portal.
 
@@ -845,7 +1080,7 @@ class DeviceCodesResource:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    def bind(self, *, user_code: str, state: str, scopes: Union[Sequence[params.Scope], None] = None, options: Optional[RequestOptions] = None) -> models.BoundDevice:
+    def bind(self, *, user_code: str, state: str, scopes: Optional[Sequence[params.Scope]] = None, options: Optional[RequestOptions] = None) -> models.BoundDevice:
         """Authorize an app.
 
         Creates an API key on the caller's account. The app must collect it within two minutes.
@@ -864,7 +1099,7 @@ class DeviceCodesResource:
         """
         return cast("models.DeviceExchange", self._core.call("POST", "/v1/auth/cli-authorize/exchange", options, json=given({}, {'code': code, 'state': state}), retryable=True, model='DeviceExchange'))
 
-    def initiate(self, *, state: str, client_label: Union[str, None] = None, options: Optional[RequestOptions] = None) -> models.InitiatedDevice:
+    def initiate(self, *, state: str, client_label: Optional[str] = None, options: Optional[RequestOptions] = None) -> models.InitiatedDevice:
         """Request a device code.
 
         The app shows `user_code`, opens `browser_url`, and polls the exchange every two seconds.
@@ -960,7 +1195,7 @@ class OauthResource:
         self._core = core
         self.clients = OauthClientsResource(core)
 
-    def create_token(self, *, grant_type: str, client_id: Union[str, None] = None, client_secret: Union[str, None] = None, scope: Union[str, None] = None, options: Optional[RequestOptions] = None) -> models.TokenAnswer:
+    def create_token(self, *, grant_type: str, client_id: Optional[str] = None, client_secret: Optional[str] = None, scope: Optional[str] = None, options: Optional[RequestOptions] = None) -> models.TokenAnswer:
         """Get an access token.
 
         Implements the client credentials grant (RFC 6749, section 4.4). The client authenticates by HTTP Basic or by body parameters,
@@ -984,7 +1219,7 @@ class ProfilesResource:
         """
         return self._core.page("/v1/profiles", options, query={'limit': limit, 'cursor': cursor, 'deleted': deleted}, retryable=True, model='Profile')
 
-    def create(self, *, name: str, archetype: Union[str, None] = None, options: Optional[RequestOptions] = None) -> models.Profile:
+    def create(self, *, name: str, archetype: Optional[str] = None, options: Optional[RequestOptions] = None) -> models.Profile:
         """Create a profile.
 
         Creates an empty profile; a session that uses it fills it when the session ends. The account's tier limits the number of
@@ -1022,7 +1257,7 @@ class ProfilesResource:
         """
         return cast("models.Profile", self._core.call("PATCH", f"/v1/profiles/{quote(profile_id)}", options, json=given({}, {'name': name}), retryable=True, model='Profile'))
 
-    def clone(self, profile_id: str, *, name: Union[str, None] = None, options: Optional[RequestOptions] = None) -> models.Profile:
+    def clone(self, profile_id: str, *, name: Optional[str] = None, options: Optional[RequestOptions] = None) -> models.Profile:
         """Clone a profile.
 
         Creates an independent profile with the same data. If a live session uses the source, the clone gets the data that the session
@@ -1041,23 +1276,26 @@ class ProfilesResource:
         """
         return self._core.content("GET", f"/v1/profiles/{quote(profile_id)}/export", options, retryable=True)
 
-    def launch(self, profile_id: str, *, behavioral_profile: Union[params.BehavioralProfile, None] = None, block: Union[params.BlockedRequests, None] = None, color_scheme: Union[params.ColorScheme, None] = None, detect_challenges: Union[bool, None] = None, dialogs: Union[params.DialogPolicy, None] = None, extra_headers: Union[Sequence[params.ExtraHeader], None] = None, geolocation: Union[params.Geolocation, None] = None, label: Union[str, None] = None, locale: Union[str, None] = None, metadata: Union[Mapping[str, Any], None] = None, offline: Union[bool, None] = None, orientation: Union[params.Orientation, None] = None, purpose: Union[str, None] = None, timezone: Union[str, None] = None, wait_timeout_ms: Union[int, None] = None, options: Optional[RequestOptions] = None) -> Session:
+    def launch(self, profile_id: str, *, behavioral_profile: Optional[params.BehavioralProfile] = None, block: Optional[params.BlockedRequests] = None, color_scheme: Optional[params.ColorScheme] = None, detect_challenges: Optional[bool] = None, dialogs: Optional[params.DialogPolicy] = None, extra_headers: Optional[Sequence[params.ExtraHeader]] = None, geolocation: Optional[params.Geolocation] = None, label: Optional[str] = None, locale: Optional[str] = None, metadata: Optional[params.ProfileLaunchMetadata] = None, offline: Optional[bool] = None, orientation: Optional[params.Orientation] = None, purpose: Optional[str] = None, record: Optional[params.RecordMode] = None, timezone: Optional[str] = None, wait_timeout_ms: Optional[int] = None, options: Optional[RequestOptions] = None) -> Session:
         """Launch a profile.
 
         Creates a session that starts from the profile's data, as `POST /v1/sessions` does with a `profile_id`. The session has the
         profile's archetype.
 
+        - `block`: Requests that the browser does not send
+        - `color_scheme`: Color scheme that pages see; `light` by default
         - `detect_challenges`: False if challenges must not pause the session. By default they pause it, if the deployment detects challenges
         - `extra_headers`: Headers added to requests, at most 4 KiB in all. Requests of service workers and of web sockets may not carry them
+        - `geolocation`: Position that pages of secure origins see; by default they are denied it
         - `label`: Free text
         - `locale`: Language of the browser, as a BCP 47 tag without extensions. Fixed for the lifetime of the session
-        - `metadata`: Customer data, at most 16 KiB as JSON; `profile_id` and `profile_name` are added
         - `offline`: True to cut the browser off from the network
+        - `orientation`: Orientation of the device; `portrait` by default
         - `purpose`: Purpose: `production_customer`; other values are reserved
         - `timezone`: Time zone of the browser, by its name in the IANA database; by default that of the worker. Fixed for the lifetime of the session, whose browser takes longer to open
         - `wait_timeout_ms`: Maximum time in milliseconds to wait for a browser if all are taken. 0 does not wait; other values must be at least 100
         """
-        return cast("Session", self._core.open("POST", f"/v1/profiles/{quote(profile_id)}/launch", options, json=given({'behavioral_profile': behavioral_profile, 'block': block, 'color_scheme': color_scheme, 'detect_challenges': detect_challenges, 'dialogs': dialogs, 'extra_headers': extra_headers, 'geolocation': geolocation, 'label': label, 'locale': locale, 'metadata': metadata, 'offline': offline, 'orientation': orientation, 'purpose': purpose, 'timezone': timezone, 'wait_timeout_ms': wait_timeout_ms}, {}), model='Session'))
+        return cast("Session", self._core.open("POST", f"/v1/profiles/{quote(profile_id)}/launch", options, json=given({'behavioral_profile': behavioral_profile, 'block': block, 'color_scheme': color_scheme, 'detect_challenges': detect_challenges, 'dialogs': dialogs, 'extra_headers': extra_headers, 'geolocation': geolocation, 'label': label, 'locale': locale, 'metadata': metadata, 'offline': offline, 'orientation': orientation, 'purpose': purpose, 'record': record, 'timezone': timezone, 'wait_timeout_ms': wait_timeout_ms}, {}), model='Session'))
 
     def purge(self, profile_id: str, *, options: Optional[RequestOptions] = None) -> None:
         """Purge a deleted profile.
@@ -1085,7 +1323,7 @@ class ProxiesResource:
         """
         return self._core.page("/v1/account/me/proxies", options, retryable=True, model='SavedProxy')
 
-    def create(self, *, scheme: params.ProxyScheme, label: str, config: Union[str, None] = None, host: Union[str, None] = None, password: Union[str, None] = None, port: Union[int, None] = None, username: Union[str, None] = None, options: Optional[RequestOptions] = None) -> models.SavedProxy:
+    def create(self, *, scheme: params.ProxyScheme, label: str, config: Union[str, None] = None, host: Optional[str] = None, password: Union[str, None] = None, port: Optional[int] = None, username: Optional[str] = None, options: Optional[RequestOptions] = None) -> models.SavedProxy:
         """Save a proxy.
 
         Saves an egress route for agent sessions: a `socks5` or `http` proxy at a `host` and `port`, or a `wireguard` or `openvpn`
@@ -1104,7 +1342,7 @@ class ProxiesResource:
         """Get a saved proxy."""
         return cast("models.SavedProxy", self._core.call("GET", f"/v1/account/me/proxies/{quote(proxy_id)}", options, retryable=True, model='SavedProxy'))
 
-    def replace(self, proxy_id: str, *, scheme: params.ProxyScheme, label: str, config: Union[Union[str, None], Omit] = OMIT, host: Union[Union[str, None], Omit] = OMIT, password: Union[Union[str, None], Omit] = OMIT, port: Union[Union[int, None], Omit] = OMIT, username: Union[Union[str, None], Omit] = OMIT, options: Optional[RequestOptions] = None) -> models.SavedProxy:
+    def replace(self, proxy_id: str, *, scheme: params.ProxyScheme, label: str, config: Union[Union[str, None], Omit] = OMIT, host: Optional[str] = None, password: Union[Union[str, None], Omit] = OMIT, port: Optional[int] = None, username: Optional[str] = None, options: Optional[RequestOptions] = None) -> models.SavedProxy:
         """Replace a saved proxy.
 
         Accepts the same body as its creation; `scheme` cannot change. An absent secret is kept, and `null` removes it. If the host,
@@ -1118,7 +1356,7 @@ class ProxiesResource:
         - `port`: Port, for `socks5` and `http`
         - `username`: User name sent to the proxy, 1 to 255 bytes; for `http` without a colon
         """
-        return cast("models.SavedProxy", self._core.call("PUT", f"/v1/account/me/proxies/{quote(proxy_id)}", options, json=given({}, {'label': label, 'scheme': scheme, 'config': config, 'host': host, 'password': password, 'port': port, 'username': username}), retryable=True, model='SavedProxy'))
+        return cast("models.SavedProxy", self._core.call("PUT", f"/v1/account/me/proxies/{quote(proxy_id)}", options, json=given({'host': host, 'port': port, 'username': username}, {'label': label, 'scheme': scheme, 'config': config, 'password': password}), retryable=True, model='SavedProxy'))
 
     def delete(self, proxy_id: str, *, options: Optional[RequestOptions] = None) -> None:
         """Delete a saved proxy.
@@ -1144,7 +1382,7 @@ class RecipesResource:
         """List recipes."""
         return self._core.page("/v1/recipes", options, query={'limit': limit, 'cursor': cursor}, retryable=True, model='Recipe')
 
-    def create(self, *, label: str, agent_session_id: str, description: Union[str, None] = None, options: Optional[RequestOptions] = None) -> models.Recipe:
+    def create(self, *, label: str, agent_session_id: str, description: Optional[str] = None, options: Optional[RequestOptions] = None) -> models.Recipe:
         """Create a recipe.
 
         Records the steps of an agent session that were performed as parts of plans, in their order. A recipe never changes, whatever
@@ -1187,19 +1425,26 @@ class SessionsResource:
         self._core = core
         self.live_links = SessionsLiveLinksResource(core)
         self.challenges = SessionsChallengesResource(core)
+        self.console = SessionsConsoleResource(core)
         self.cookies = SessionsCookiesResource(core)
         self.downloads = SessionsDownloadsResource(core)
+        self.frames = SessionsFramesResource(core)
+        self.recording = SessionsRecordingResource(core)
         self.live_tickets = SessionsLiveTicketsResource(core)
+        self.operations = SessionsOperationsResource(core)
         self.pages = SessionsPagesResource(core)
+        self.requests = SessionsRequestsResource(core)
+        self.timeline = SessionsTimelineResource(core)
+        self.trace_links = SessionsTraceLinksResource(core)
 
-    def list(self, *, limit: Optional[int] = None, cursor: Optional[str] = None, status: Optional[params.SessionStatus] = None, label: Optional[str] = None, options: Optional[RequestOptions] = None) -> Page[Session]:
+    def list(self, *, limit: Optional[int] = None, cursor: Optional[str] = None, status: Optional[Sequence[params.SessionStatus]] = None, label: Optional[str] = None, archetype: Optional[str] = None, profile_id: Optional[str] = None, api_key_id: Optional[str] = None, created_after: Optional[str] = None, created_before: Optional[str] = None, options: Optional[RequestOptions] = None) -> Page[Session]:
         """List sessions.
 
         Returns the account's sessions, newest first.
         """
-        return self._core.page("/v1/sessions", options, query={'limit': limit, 'cursor': cursor, 'status': status, 'label': label}, retryable=True, model='Session')
+        return self._core.page("/v1/sessions", options, query={'limit': limit, 'cursor': cursor, 'status': status, 'label': label, 'archetype': archetype, 'profile_id': profile_id, 'api_key_id': api_key_id, 'created_after': created_after, 'created_before': created_before}, retryable=True, model='Session')
 
-    def create(self, *, archetype: Union[str, None] = None, behavioral_profile: Union[params.BehavioralProfile, None] = None, block: Union[params.BlockedRequests, None] = None, color_scheme: Union[params.ColorScheme, None] = None, detect_challenges: Union[bool, None] = None, dialogs: Union[params.DialogPolicy, None] = None, extra_headers: Union[Sequence[params.ExtraHeader], None] = None, geolocation: Union[params.Geolocation, None] = None, label: Union[str, None] = None, locale: Union[str, None] = None, metadata: Union[Mapping[str, Any], None] = None, offline: Union[bool, None] = None, orientation: Union[params.Orientation, None] = None, profile_id: Union[str, None] = None, purpose: Union[str, None] = None, timezone: Union[str, None] = None, wait_timeout_ms: Union[int, None] = None, options: Optional[RequestOptions] = None) -> Session:
+    def create(self, *, archetype: Optional[str] = None, behavioral_profile: Optional[params.BehavioralProfile] = None, block: Optional[params.BlockedRequests] = None, color_scheme: Optional[params.ColorScheme] = None, detect_challenges: Optional[bool] = None, dialogs: Optional[params.DialogPolicy] = None, extra_headers: Optional[Sequence[params.ExtraHeader]] = None, geolocation: Optional[params.Geolocation] = None, label: Optional[str] = None, locale: Optional[str] = None, metadata: Optional[params.SessionCreateMetadata] = None, offline: Optional[bool] = None, orientation: Optional[params.Orientation] = None, profile_id: Optional[str] = None, purpose: Optional[str] = None, record: Optional[params.RecordMode] = None, timezone: Optional[str] = None, wait_timeout_ms: Optional[int] = None, options: Optional[RequestOptions] = None) -> Session:
         """Create a session.
 
         Opens a mobile browser of the chosen archetype and returns when it is ready. The session occupies one of the account's
@@ -1209,18 +1454,21 @@ class SessionsResource:
         egress is configured through an agent session.
 
         - `archetype`: Archetype ID from `GET /v1/archetypes`. Default: the profile's archetype, or without a profile the one with status `launch`
+        - `block`: Requests that the browser does not send
+        - `color_scheme`: Color scheme that pages see; `light` by default
         - `detect_challenges`: False if challenges must not pause the session. By default they pause it, if the deployment detects challenges
         - `extra_headers`: Headers added to requests, at most 4 KiB in all. Requests of service workers and of web sockets may not carry them
+        - `geolocation`: Position that pages of secure origins see; by default they are denied it
         - `label`: Free text
         - `locale`: Language of the browser, as a BCP 47 tag without extensions. Fixed for the lifetime of the session
-        - `metadata`: Customer data, at most 16 KiB as JSON
         - `offline`: True to cut the browser off from the network
+        - `orientation`: Orientation of the device; `portrait` by default
         - `profile_id`: Profile that the session starts from, with the cookies and storage of earlier sessions. A profile can have one live session at a time. Requires `write:profiles` in addition to `write:sessions`
         - `purpose`: Purpose: `production_customer`; other values are reserved
         - `timezone`: Time zone of the browser, by its name in the IANA database; by default that of the worker. Fixed for the lifetime of the session, whose browser takes longer to open
         - `wait_timeout_ms`: Maximum time in milliseconds to wait for a browser if all are taken. 0 does not wait; other values must be at least 100
         """
-        return cast("Session", self._core.open("POST", "/v1/sessions", options, json=given({'archetype': archetype, 'behavioral_profile': behavioral_profile, 'block': block, 'color_scheme': color_scheme, 'detect_challenges': detect_challenges, 'dialogs': dialogs, 'extra_headers': extra_headers, 'geolocation': geolocation, 'label': label, 'locale': locale, 'metadata': metadata, 'offline': offline, 'orientation': orientation, 'profile_id': profile_id, 'purpose': purpose, 'timezone': timezone, 'wait_timeout_ms': wait_timeout_ms}, {}), model='Session'))
+        return cast("Session", self._core.open("POST", "/v1/sessions", options, json=given({'archetype': archetype, 'behavioral_profile': behavioral_profile, 'block': block, 'color_scheme': color_scheme, 'detect_challenges': detect_challenges, 'dialogs': dialogs, 'extra_headers': extra_headers, 'geolocation': geolocation, 'label': label, 'locale': locale, 'metadata': metadata, 'offline': offline, 'orientation': orientation, 'profile_id': profile_id, 'purpose': purpose, 'record': record, 'timezone': timezone, 'wait_timeout_ms': wait_timeout_ms}, {}), model='Session'))
 
     def get(self, session_id: str, *, options: Optional[RequestOptions] = None) -> Session:
         """Get a session."""
@@ -1233,7 +1481,7 @@ class SessionsResource:
         """
         self._core.call("DELETE", f"/v1/sessions/{quote(session_id)}", options, retryable=True)
 
-    def capture(self, session_id: str, *, kind: params.CaptureKind, background: Union[bool, None] = None, format: Union[params.ImageFormat, None] = None, full_page: Union[bool, None] = None, landscape: Union[bool, None] = None, margins: Union[params.Margins, None] = None, paper: Union[params.Paper, None] = None, quality: Union[int, None] = None, reveal: Union[bool, None] = None, scale: Union[params.CaptureScale, None] = None, selector: Union[str, None] = None, target: params.Target = None, options: Optional[RequestOptions] = None) -> models.Captured:
+    def capture(self, session_id: str, *, kind: params.CaptureKind, background: Optional[bool] = None, format: Optional[params.ImageFormat] = None, full_page: Optional[bool] = None, landscape: Optional[bool] = None, margins: Optional[params.Margins] = None, paper: Optional[params.Paper] = None, quality: Optional[int] = None, reveal: Optional[bool] = None, scale: Optional[params.CaptureScale] = None, selector: Optional[str] = None, target: params.Target = None, options: Optional[RequestOptions] = None) -> models.Captured:
         """Capture a screenshot, the DOM or a PDF.
 
         Returns a picture or a PDF in base64, and the DOM as text. A result that exceeds its limit is withheld with a 502, and the
@@ -1260,7 +1508,7 @@ class SessionsResource:
         """
         return cast("models.SessionEmulation", self._core.call("PATCH", f"/v1/sessions/{quote(session_id)}/emulation", options, json=given({}, {'block': block, 'color_scheme': color_scheme, 'extra_headers': extra_headers, 'geolocation': geolocation, 'offline': offline, 'orientation': orientation}), retryable=True, model='SessionEmulation'))
 
-    def evaluate(self, session_id: str, *, script: str, args: Union[Sequence[Any], None] = None, on_timeout: Union[params.OnTimeout, None] = None, timeout_ms: Union[int, None] = None, options: Optional[RequestOptions] = None) -> models.Evaluated:
+    def evaluate(self, session_id: str, *, script: str, args: Optional[Sequence[Any]] = None, on_timeout: Optional[params.OnTimeout] = None, timeout_ms: Optional[int] = None, options: Optional[RequestOptions] = None) -> models.Evaluated:
         """Run a script in the page.
 
         Runs the body of an async function among the page's own scripts and returns its value. An exception of the script is a result
@@ -1279,7 +1527,7 @@ class SessionsResource:
         """
         return cast("models.Extracted", self._core.call("POST", f"/v1/sessions/{quote(session_id)}/extract", options, json=given({}, {'extractions': extractions}), retryable=True, model='Extracted'))
 
-    def interact(self, session_id: str, *, action: params.Action, on_timeout: Union[params.OnTimeout, None] = None, timeout_ms: Union[int, None] = None, options: Optional[RequestOptions] = None) -> models.Interacted:
+    def interact(self, session_id: str, *, action: params.Action, on_timeout: Optional[params.OnTimeout] = None, timeout_ms: Optional[int] = None, options: Optional[RequestOptions] = None) -> models.Interacted:
         """Tap, type, fill, select, scroll, press a key, upload files, answer a dialog, go back or forward, or reload.
 
         If several elements match, the action is not performed: the request fails with 400 and up to five `candidates`, and the
@@ -1299,7 +1547,7 @@ class SessionsResource:
         """
         return self._core.address(f"/v1/sessions/{quote(session_id)}/live")
 
-    def login(self, session_id: str, *, username: str, password: str, password_selector: Union[str, None] = None, submit_selector: Union[str, None] = None, success_selector: Union[str, None] = None, timeout_seconds: Union[int, None] = None, username_selector: Union[str, None] = None, options: Optional[RequestOptions] = None) -> models.LoginResult:
+    def login(self, session_id: str, *, username: str, password: str, password_selector: Optional[str] = None, submit_selector: Optional[str] = None, success_selector: Optional[str] = None, timeout_seconds: Optional[int] = None, username_selector: Optional[str] = None, options: Optional[RequestOptions] = None) -> models.LoginResult:
         """Fill in and submit a login form.
 
         Available if the deployment's driver reports this capability. Otherwise every request fails with 503, whatever its content.
@@ -1313,7 +1561,7 @@ class SessionsResource:
         """
         return cast("models.LoginResult", self._core.call("POST", f"/v1/sessions/{quote(session_id)}/login", options, json=given({'password_selector': password_selector, 'submit_selector': submit_selector, 'success_selector': success_selector, 'timeout_seconds': timeout_seconds, 'username_selector': username_selector}, {'password': password, 'username': username}), model='LoginResult'))
 
-    def navigate(self, session_id: str, *, url: str, on_failure: Union[params.OnTimeout, None] = None, on_timeout: Union[params.OnTimeout, None] = None, timeout_ms: Union[int, None] = None, wait_until: Union[params.WaitUntil, None] = None, options: Optional[RequestOptions] = None) -> models.Navigated:
+    def navigate(self, session_id: str, *, url: str, on_failure: Optional[params.OnTimeout] = None, on_timeout: Optional[params.OnTimeout] = None, timeout_ms: Optional[int] = None, wait_until: Optional[params.WaitUntil] = None, options: Optional[RequestOptions] = None) -> models.Navigated:
         """Load a page.
 
         An HTTP error page counts as a success and is returned with its `status`. So does a response without a page: 204, 205, 304 and
@@ -1325,7 +1573,7 @@ class SessionsResource:
         """
         return cast("models.Navigated", self._core.call("POST", f"/v1/sessions/{quote(session_id)}/navigate", options, json=given({'on_failure': on_failure, 'on_timeout': on_timeout, 'timeout_ms': timeout_ms, 'wait_until': wait_until}, {'url': url}), model='Navigated'))
 
-    def search(self, session_id: str, *, query: str, search_selector: Union[str, None] = None, submit: Union[bool, None] = None, timeout_seconds: Union[int, None] = None, wait_for_results_selector: Union[str, None] = None, options: Optional[RequestOptions] = None) -> models.SearchResult:
+    def search(self, session_id: str, *, query: str, search_selector: Optional[str] = None, submit: Optional[bool] = None, timeout_seconds: Optional[int] = None, wait_for_results_selector: Optional[str] = None, options: Optional[RequestOptions] = None) -> models.SearchResult:
         """Fill in and submit a search form.
 
         Available if the deployment's driver reports this capability. Otherwise every request fails with 503, whatever its content.
@@ -1353,7 +1601,7 @@ class SessionsResource:
         """
         return cast("models.SessionState", self._core.call("GET", f"/v1/sessions/{quote(session_id)}/state", options, retryable=True, model='SessionState'))
 
-    def wait(self, session_id: str, *, condition: params.Condition, on_timeout: Union[params.OnTimeout, None] = None, timeout_ms: Union[int, None] = None, options: Optional[RequestOptions] = None) -> models.Waited:
+    def wait(self, session_id: str, *, condition: params.Condition, on_timeout: Optional[params.OnTimeout] = None, timeout_ms: Optional[int] = None, options: Optional[RequestOptions] = None) -> models.Waited:
         """Wait for an element, a text, a script, an address, a response, a load, a download, a new page or a period of time.
 
         Returns when the condition is met. A timeout is a 504 and errors the session, unless `on_timeout` is `return`.
@@ -1404,9 +1652,12 @@ class SystemResource:
         """
         return self._core.text("GET", "/metrics", options, retryable=True)
 
-    def openapi(self, *, options: Optional[RequestOptions] = None) -> Dict[str, Any]:
-        """Get the OpenAPI document."""
-        return cast("Dict[str, Any]", self._core.call("GET", "/openapi.json", options, retryable=True))
+    def openapi(self, *, audience: Optional[Literal['customer']] = None, options: Optional[RequestOptions] = None) -> models.GetContract:
+        """Get the OpenAPI document.
+
+        The document for customers has no staff routes, no routes for payment providers and no registration of nodes.
+        """
+        return cast("models.GetContract", self._core.call("GET", "/openapi.json", options, query={'audience': audience}, retryable=True))
 
     def readiness(self, *, for_: Optional[str] = None, options: Optional[RequestOptions] = None) -> models.Readiness:
         """Check readiness.
@@ -1455,6 +1706,13 @@ class UsageResource:
         """
         return cast("models.UsageSummary", self._core.call("GET", "/v1/usage", options, retryable=True, model='UsageSummary'))
 
+    def breakdown(self, *, by: params.UsageDimension, days: Optional[int] = None, options: Optional[RequestOptions] = None) -> models.UsageBreakdown:
+        """Get usage by API key, archetype or label.
+
+        Returns the usage of the last complete UTC days, up to yesterday, by a property of the sessions.
+        """
+        return cast("models.UsageBreakdown", self._core.call("GET", "/v1/usage/breakdown", options, query={'by': by, 'days': days}, retryable=True, model='UsageBreakdown'))
+
     def series(self, *, days: Optional[int] = None, options: Optional[RequestOptions] = None) -> models.UsageSeries:
         """Get usage by day.
 
@@ -1466,6 +1724,17 @@ class UsageResource:
 class WebhookDeliveriesResource:
     def __init__(self, core: Core) -> None:
         self._core = core
+
+    def list(self, *, limit: Optional[int] = None, cursor: Optional[str] = None, status: Optional[params.WebhookDeliveryStatus] = None, endpoint_id: Optional[str] = None, event_type: Optional[params.EventType] = None, created_after: Optional[str] = None, created_before: Optional[str] = None, options: Optional[RequestOptions] = None) -> Page[models.WebhookDelivery]:
+        """List the deliveries of an account.
+
+        Returns the deliveries to all endpoints, newest first, including deleted endpoints.
+        """
+        return self._core.page("/v1/webhook-deliveries", options, query={'limit': limit, 'cursor': cursor, 'status': status, 'endpoint_id': endpoint_id, 'event_type': event_type, 'created_after': created_after, 'created_before': created_before}, retryable=True, model='WebhookDelivery')
+
+    def get(self, delivery_id: str, *, options: Optional[RequestOptions] = None) -> models.WebhookDeliveryDetail:
+        """Get a webhook delivery."""
+        return cast("models.WebhookDeliveryDetail", self._core.call("GET", f"/v1/webhook-deliveries/{quote(delivery_id)}", options, retryable=True, model='WebhookDeliveryDetail'))
 
     def replay(self, delivery_id: str, *, options: Optional[RequestOptions] = None) -> models.SentDelivery:
         """Replay a webhook delivery.
@@ -1486,7 +1755,7 @@ class WebhooksResource:
         """
         return self._core.page("/v1/webhooks", options, retryable=True, model='WebhookEndpoint')
 
-    def create(self, *, url: str, events: Sequence[params.SubscribableEventType], description: Union[str, None] = None, options: Optional[RequestOptions] = None) -> models.CreatedWebhook:
+    def create(self, *, url: str, events: Sequence[params.SubscribableEventType], description: Optional[str] = None, options: Optional[RequestOptions] = None) -> models.CreatedWebhook:
         """Create a webhook endpoint.
 
         The endpoint receives events created after this call. An account has at most ten endpoints that are not disabled.
@@ -1548,6 +1817,7 @@ class Resources:
         self.account = AccountResource(core)
         self.agent_sessions = AgentSessionsResource(core)
         self.api_keys = ApiKeysResource(core)
+        self.approvals = ApprovalsResource(core)
         self.archetypes = ArchetypesResource(core)
         self.audit_log = AuditLogResource(core)
         self.auth = AuthResource(core)
