@@ -233,7 +233,7 @@ fn describe_access(operation: &mut Value, rule: Rule) {
     operation["x-access"] = asked.into();
 }
 
-/// Lists with several pages, and WebSockets.
+/// Lists with several pages, and sockets.
 fn describe_protocol(operation: &mut Value) {
     let cursor = json!({"$ref": "#/components/parameters/Cursor"});
     if operation["parameters"].as_array().is_some_and(|parameters| parameters.contains(&cursor)) {

@@ -12,8 +12,8 @@ use crate::ids::AccountId;
 use crate::metrics::MetricDeclaration;
 use crate::{
     accounts, agents, api_keys, audit, billing, byok, challenges, database, devices, emails, events, identities, live,
-    livekit, mail_links, mfa, notifications, oauth, profiles, proxies, recipes, recordings, sessions, sign_ins, staff, status,
-    teams, usage, web_sessions, webhooks, workers,
+    livekit, mail_links, mfa, notifications, oauth, profiles, proxies, recipes, recordings, sessions, sign_ins, staff,
+    status, teams, usage, web_sessions, webhooks, workers,
 };
 
 /// An area whose rows refer to another area's rows comes before it: a purge deletes no row that is still referenced,

@@ -301,6 +301,19 @@ pub async fn create(
     Ok(created)
 }
 
+fn open_request(new: &NewSession<'_>, archetype: &str, emulation: Emulation) -> OpenRequest {
+    OpenRequest {
+        archetype: archetype.to_owned(),
+        behavioral_profile: new.behavioral_profile,
+        profile_id: new.profile,
+        proxy_id: new.proxy.map(|(id, _)| id),
+        detect_challenges: new.detect_challenges,
+        emulation,
+        dialogs: new.dialogs,
+        record: new.record,
+    }
+}
+
 /// The headers of `emulation` have no values. A session with a profile emulates the profile's device, even after that
 /// has left the catalogue (contract: sessions 5).
 async fn write(
@@ -319,16 +332,7 @@ async fn write(
     let tiers: Vec<_> = Tier::NAMES.iter().map(|name| (*name).to_owned()).collect();
     let limits: Vec<_> = Tier::ALL.iter().map(|tier| i64::from(room.allowed.of(*tier))).collect();
     let state = (*new.emulation != Emulation::default()).then(|| emulation.state());
-    let open = OpenRequest {
-        archetype: archetype.to_owned(),
-        behavioral_profile: new.behavioral_profile,
-        profile_id: new.profile,
-        proxy_id: new.proxy.map(|(id, _)| id),
-        detect_challenges: new.detect_challenges,
-        emulation,
-        dialogs: new.dialogs,
-        record: new.record,
-    };
+    let open = open_request(new, archetype, emulation);
     let payload = json!({"archetype": archetype, "purpose": new.purpose, "label": new.label});
     let entry = Entry { action: "session.created", target: Some(id.to_string()), payload };
     let line = audit::AuditRow::new(new.account_id, actor, entry);

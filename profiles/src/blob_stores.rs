@@ -139,7 +139,7 @@ impl Objects {
     }
 
     fn named(&self, name: &str) -> Path {
-        name.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
+        name.split('/').fold(self.prefix.clone(), Path::join)
     }
 
     /// Objects other than stores have names with a folder, such as `recordings/…`.

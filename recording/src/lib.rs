@@ -75,7 +75,6 @@ impl Recordings {
     /// after [`Recorder::finish`]. Nothing is stored before the first event.
     ///
     /// `secret_headers` are the names of the session's `extra_headers`.
-    #[must_use]
     pub fn record(&self, session: SessionId, secret_headers: Vec<String>) -> (Recorder, RecorderTask) {
         recorder::start(self.clone(), session, secret_headers)
     }

@@ -93,6 +93,7 @@ impl Drop for EndGuard {
 }
 
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent")]
 struct State {
     last_seq: u64,
     pending: VecDeque<PendingRecord>,
@@ -410,6 +411,7 @@ fn stopped(reason: RecordingReason) -> RecordingEvent {
     RecordingEvent { state: RecordingState::Stopped, reason: Some(reason), ..RecordingEvent::default() }
 }
 
+#[expect(clippy::disallowed_methods, reason = "the time of an event is that of the worker that saw it")]
 fn now() -> Timestamp {
     Timestamp(Utc::now())
 }

@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn segment_opens_with_its_key_at_its_place_only() {
         for (kind, of) in [(RecordKind::Event, SegmentKind::Events), (RecordKind::Frame, SegmentKind::Pictures)] {
-            let records = [record(kind, 7, b"{}"), record(kind, 8, b""), record(kind, u64::MAX, &[0xff; 70_000])];
+            let records = [record(kind, 7, b"{}"), record(kind, 8, b""), record(kind, u64::MAX, &vec![0xff; 70_000])];
             let place = place(of);
             let sealed = key(1).seal(&place, &records);
             assert_eq!(key(1).open(&place, &sealed).as_deref(), Ok(&records[..]));

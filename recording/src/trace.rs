@@ -44,15 +44,15 @@ const VIEWPORT: (u32, u32) = (393, 659);
 /// Host that does not exist, for pictures that older viewers look up by their address.
 const PICTURES: &str = "https://recording.invalid";
 
+/// Attachments with their numbers, and the number to continue after.
+type NumberedAttachments = (Vec<(u64, Attachment)>, u64);
+
 /// Source of a trace. A reader, or a list in tests.
 pub(crate) trait Source {
     /// Events after this number, and the number to continue after.
     fn events_after(&self, after: u64) -> impl Future<Output = io::Result<Option<(Vec<Event>, u64)>>> + Send;
 
-    fn attachments_after(
-        &self,
-        after: u64,
-    ) -> impl Future<Output = io::Result<Option<(Vec<(u64, Attachment)>, u64)>>> + Send;
+    fn attachments_after(&self, after: u64) -> impl Future<Output = io::Result<Option<NumberedAttachments>>> + Send;
 }
 
 impl Source for Reader {
@@ -61,7 +61,7 @@ impl Source for Reader {
         Ok(batch.map(|batch| (batch.events, batch.last_seq)))
     }
 
-    async fn attachments_after(&self, after: u64) -> io::Result<Option<(Vec<(u64, Attachment)>, u64)>> {
+    async fn attachments_after(&self, after: u64) -> io::Result<Option<NumberedAttachments>> {
         Reader::attachments_after(self, after).await.map_err(broken)
     }
 }

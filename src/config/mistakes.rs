@@ -59,6 +59,26 @@ impl Config {
         }
     }
 
+    fn rules_of_recordings(&self) -> [(bool, &'static str, &'static str); 3] {
+        [
+            (
+                self.recordings.session_bytes <= Recordings::MOST_SESSION_BYTES,
+                "recordings.session_bytes",
+                "must be at most 2147483648",
+            ),
+            (
+                self.recordings.account_bytes >= self.recordings.session_bytes,
+                "recordings.account_bytes",
+                "must be at least `recordings.session_bytes`",
+            ),
+            (
+                self.retention.recordings <= self.retention.ended_sessions,
+                "retention.recordings",
+                "must be at most `retention.ended_sessions`",
+            ),
+        ]
+    }
+
     fn rules_of_agents(&self) -> [(bool, &'static str, &'static str); 7] {
         let agents = &self.agents;
         [
@@ -141,21 +161,6 @@ impl Config {
                 "must not exceed limits.device_state_max_chars",
             ),
             (self.webhooks.auto_disable_after >= 1, "webhooks.auto_disable_after", "must be at least 1"),
-            (
-                self.recordings.session_bytes <= Recordings::MOST_SESSION_BYTES,
-                "recordings.session_bytes",
-                "must be at most 2147483648",
-            ),
-            (
-                self.recordings.account_bytes >= self.recordings.session_bytes,
-                "recordings.account_bytes",
-                "must be at least `recordings.session_bytes`",
-            ),
-            (
-                self.retention.recordings <= self.retention.ended_sessions,
-                "retention.recordings",
-                "must be at most `retention.ended_sessions`",
-            ),
             (self.notifications.max_streams >= 1, "notifications.max_streams", "must be at least 1"),
             (limits.webhook_events >= 1, "limits.webhook_events", "must be at least 1"),
             (limits.recovery_codes >= 1, "limits.recovery_codes", "must be at least 1"),
@@ -177,7 +182,7 @@ impl Config {
             ),
             (limits.usage_days_max <= 3_650, "limits.usage_days_max", "must be at most 3650"),
         ];
-        let mut rules = rules.into_iter().chain(self.rules_of_agents());
+        let mut rules = rules.into_iter().chain(self.rules_of_recordings()).chain(self.rules_of_agents());
         if let Some((_, key, rule)) = rules.find(|(holds, ..)| !holds) {
             return Err(ConfigError(format!("`{key}` {rule}")));
         }

@@ -99,13 +99,7 @@ fn asks(method: &Method, path: &str) -> Requirement {
         // So do recordings.
         (
             "GET",
-            [
-                "v1",
-                "sessions",
-                _,
-                "timeline" | "frames" | "console" | "requests" | "har" | "trace" | "trace-links",
-                ..,
-            ],
+            ["v1", "sessions", _, "timeline" | "frames" | "console" | "requests" | "har" | "trace" | "trace-links", ..],
         ) => Needs { team: Some(("write:sessions", Admin)), ..needs("read:sessions").or_free_device() },
         // The ticket in the request is the credential.
         ("GET", ["v1", "sessions", _, "live"] | ["traces", _]) | ("POST", ["v1", "live-links", "follow"]) => {

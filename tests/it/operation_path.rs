@@ -2,8 +2,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::actors::{OperationActor, OperationActorKind};
 use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::actors::{OperationActor, OperationActorKind};
 use kitfleet_domain::ids::{AccountId, IntentId, SessionId};
 use kitfleet_domain::operations::{Condition, OnTimeout, Operation, Outcome, Wait};
 use kitfleet_domain::sessions::intents::{self, Claim, ReplyTo};

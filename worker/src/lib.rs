@@ -176,6 +176,16 @@ async fn tidy_outbox(context: Arc<Context>) {
     context.mailer.keep_for(context.config.outbox_retention).await;
 }
 
+/// `None` for a worker without browsers.
+async fn bind_live(config: &WorkerConfig) -> Result<Option<Listener>, RunError> {
+    match config.driver {
+        Driver::None => Ok(None),
+        Driver::Webkit | Driver::Simulated => {
+            live::bind(config.live_listen).await.map(Some).map_err(RunError::LiveListener)
+        }
+    }
+}
+
 async fn run_with(
     config: WorkerConfig,
     db: PgPool,
@@ -191,12 +201,7 @@ async fn run_with(
     woken.push(browser_queue.clone());
     let woken: Vec<_> = woken.iter().map(String::as_str).collect();
     let (_listening, mut receivers) = wakeups.serve(&woken).await.map_err(RunError::Deaf)?;
-    let listener = match config.driver {
-        Driver::None => None,
-        Driver::Webkit | Driver::Simulated => {
-            Some(live::bind(config.live_listen).await.map_err(RunError::LiveListener)?)
-        }
-    };
+    let listener = bind_live(&config).await?;
     let live_end = listener.as_ref().map(Listener::end);
     let new = NewWorker {
         id,

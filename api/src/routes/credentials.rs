@@ -108,13 +108,11 @@ async fn check_password(
     let hash = login.and_then(|login| login.password_hash);
     let checked = hash.clone();
     let is_right = app.hashing.run(move || passwords::verify(&password, checked.as_deref())).await?;
-    match hash.filter(|_| is_right) {
-        Some(hash) => Ok(hash),
-        None => {
-            failures.record(app).await;
-            Err(wrong_password(field))
-        }
+    if let Some(hash) = hash.filter(|_| is_right) {
+        return Ok(hash);
     }
+    failures.record(app).await;
+    Err(wrong_password(field))
 }
 
 /// Request body of an e-mail address change

@@ -1,7 +1,7 @@
 //! `/app/`: the dashboard, a single-page application (`web/`) that uses the public interface only. Its built files are part of the
 //! program. Every address below `/app/` that names no file answers the same page, which reads the address itself.
 
-use axum::extract::{Path, State};
+use axum::extract::{RawPathParams, State};
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Redirect, Response};
@@ -49,11 +49,12 @@ async fn page(State(app): State<App>) -> Result<Response> {
     Ok(response)
 }
 
-async fn file(State(app): State<App>, Path(path): Path<String>) -> Result<Response> {
+async fn file(State(app): State<App>, params: RawPathParams) -> Result<Response> {
+    let path = params.iter().next().map(|(_, path)| path).unwrap_or_default();
     if !path.starts_with(HASHED) {
         return page(State(app)).await;
     }
-    Ok(respond(Built::get(&path).ok_or_else(missing)?, "public, max-age=31536000, immutable"))
+    Ok(respond(Built::get(path).ok_or_else(missing)?, "public, max-age=31536000, immutable"))
 }
 
 fn respond(file: EmbeddedFile, caching: &'static str) -> Response {

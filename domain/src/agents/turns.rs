@@ -2,6 +2,7 @@
 //! a turn.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::iter::from_fn;
 
 use serde::{Deserialize, Serialize};
@@ -483,8 +484,8 @@ pub async fn sealed_waiting(conn: &mut PgConnection, waiting: Vec<WaitingStep>) 
     let steps = steps::of_turns(&mut *conn, &turns, false).await?;
     let mut typed = HashMap::new();
     for step in &waiting {
-        if !typed.contains_key(&step.agent_session) {
-            typed.insert(step.agent_session, steps::typed(&mut *conn, step.agent_session).await?);
+        if let Entry::Vacant(vacant) = typed.entry(step.agent_session) {
+            vacant.insert(steps::typed(&mut *conn, step.agent_session).await?);
         }
     }
     Ok(SealedWaitingSteps { waiting, steps, typed })

@@ -56,12 +56,9 @@ pub fn sample(method: &Method, template: &str) -> Route {
         ["v1", "trace-links", ..] => with(of("trl"), json!({})),
         ["traces", ..] => with(of("").replace("{secret}", "none"), json!({})),
         ["v1", "sessions", _, "frames", ..] => with(of("ses").replace("{seq}", "1"), json!({})),
-        [
-            "v1",
-            "sessions",
-            _,
-            "operations" | "timeline" | "console" | "requests" | "har" | "trace" | "recording",
-        ] => with(of("ses"), json!({})),
+        ["v1", "sessions", _, "operations" | "timeline" | "console" | "requests" | "har" | "trace" | "recording"] => {
+            with(of("ses"), json!({}))
+        }
         ["v1", "live-links", "follow"] => with(of(""), json!({"link": "x"})),
         ["v1", "live-links", ..] => with(of("lnk"), json!({})),
         ["live", ..] => with(of("ses"), json!({})),

@@ -169,12 +169,12 @@ async fn secret_fields_in_frames_are_covered() {
         ("left: 10px; top: 150px; transform: scale(.5); transform-origin: 0 0", (57, 177)),
         ("left: 250px; top: 220px; transform: rotate(90deg); transform-origin: 0 0", (195, 315)),
     ];
-    let page: String = frames
-        .iter()
-        .map(|(style, _)| {
-            format!("<iframe src=\"{inner}\" style='position: absolute; width: 200px; height: 100px; border: 0; {style}'></iframe>")
-        })
-        .collect();
+    let frame = |(style, _): &(&str, (usize, usize))| {
+        format!(
+            "<iframe src=\"{inner}\" style='position: absolute; width: 200px; height: 100px; border: 0; {style}'></iframe>"
+        )
+    };
+    let page = frames.iter().map(frame).collect::<Vec<_>>().join("");
     scene.show(&format!("<body style='margin: 0; height: 3000px'>{page}")).await;
     let frame = scene.frame().await;
     for (style, at) in frames {

@@ -116,7 +116,9 @@ pub async fn inject(page: &Rc<Page>, steps: &[MouseStep]) -> Result<(), HostErro
 
 #[derive(Clone, Copy)]
 enum Companion {
-    Move { pressed: bool },
+    Move {
+        pressed: bool,
+    },
     Press,
     Capture,
     Release,

@@ -192,7 +192,7 @@ impl PageEvents {
 
     fn event(&self, body: PageEventBody) -> EventBody {
         match body {
-            PageEventBody::Console(line) => EventBody::Console(console(line)),
+            PageEventBody::Console(line) => EventBody::Console(console(&line)),
             PageEventBody::Request(request) => EventBody::Request(Box::new(self::request(request))),
             PageEventBody::DialogOpened(dialog) => {
                 let dialog = open_dialog(dialog);
@@ -294,7 +294,7 @@ pub(super) fn download(download: &Download, is_start: bool) -> EventBody {
     })
 }
 
-fn console(line: protocol::ConsoleLine) -> ConsoleEvent {
+fn console(line: &protocol::ConsoleLine) -> ConsoleEvent {
     ConsoleEvent {
         level: match line.level {
             protocol::ConsoleLevel::Info => ConsoleLevel::Info,

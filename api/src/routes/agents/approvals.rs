@@ -63,13 +63,13 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Re
         turns::waiting(conn, account, after.map(StepId::from), limit).await
     });
     let page = page.await?;
-    let sealed = turns::sealed_waiting(&mut *app.db.acquire().await?, page.data).await?;
-    let weight = sealed.weight();
+    let waiting_steps = turns::sealed_waiting(&mut *app.db.acquire().await?, page.data).await?;
+    let weight = waiting_steps.weight();
     let bytes = u64::try_from(weight).unwrap_or(u64::MAX);
     let reservation = app.answers.reserve(account, bytes).await?;
     let mut reading = app.readings.begin(account, bytes).await?;
     let sealer = app.agents().await?.clone();
-    let opened = reading.run(weight, move || sealed.open(&sealer)).await??;
+    let opened = reading.run(weight, move || waiting_steps.open(&sealer)).await??;
     let data = opened.into_iter().map(|(waiting, step)| Approval {
         step,
         agent_session_id: waiting.agent_session,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::Json as Answer;
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
+use axum::extract::{RawPathParams, State};
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode};
 use axum::response::sse::{self, KeepAlive, Sse};
@@ -393,12 +393,12 @@ async fn event_page(
     // The number fits into the UUID of a cursor.
     let after = after.map_or(0, |after| after.as_u64_pair().1);
     let Some(reader) = app.recordings().await?.reader(session).await? else { return Ok(Page::new(Vec::new(), None)) };
-    let page = reader.page(after, limit as usize, is_wanted).await?;
-    let next = match page.events.last() {
-        Some(last) if page.has_more => Some(app.cursors().await?.sign(scope, Uuid::from_u64_pair(0, last.seq))),
+    let found = reader.page(after, limit as usize, is_wanted).await?;
+    let next = match found.events.last() {
+        Some(last) if found.has_more => Some(app.cursors().await?.sign(scope, Uuid::from_u64_pair(0, last.seq))),
         _ => None,
     };
-    Ok(Page::new(page.events, next))
+    Ok(Page::new(found.events, next))
 }
 
 /// Get a picture of a recording
@@ -414,12 +414,13 @@ async fn frame(
     caller: Caller,
     State(app): State<App>,
     path: IdPath<SessionId>,
-    Path(place): Path<(String, String)>,
+    params: RawPathParams,
 ) -> Result<Response> {
     let session = path.id()?;
     require_session(&app, &caller, session).await?;
     let no_frame = || Problem::new(&kinds::NOT_FOUND, "the recording has no picture with this number");
-    let seq: u64 = place.1.parse().map_err(|_| no_frame())?;
+    let seq = params.iter().find(|(name, _)| *name == "seq").and_then(|(_, seq)| seq.parse().ok());
+    let seq: u64 = seq.ok_or_else(no_frame)?;
     let reader = require_reader(&app, session).await?;
     let jpeg = reader.frame(seq).await?.ok_or_else(no_frame)?;
     // A picture never changes.

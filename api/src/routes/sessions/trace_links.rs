@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::Json as Answer;
-use axum::extract::{Path, State};
+use axum::extract::{RawPathParams, State};
 use axum::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, VARY};
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::Response;
@@ -215,12 +215,13 @@ async fn download(
     State(app): State<App>,
     client: ClientInfo,
     method: Method,
-    Path(secret): Path<String>,
+    params: RawPathParams,
     query: Query,
 ) -> Result<Response> {
     app.rate_limits.check(Bucket::TraceDownload, &client).await?;
     let format = parse_format(&query)?;
-    let link = trace_links::open(&mut *app.db.acquire().await?, &secret).await?;
+    let secret = params.iter().next().map(|(_, secret)| secret).unwrap_or_default();
+    let link = trace_links::open(&mut *app.db.acquire().await?, secret).await?;
     let (_, session) = link.ok_or_else(not_found::<TraceLinkId>)?;
     let mut response = trace_response(&app, &method, session, format).await?;
     response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, VIEWER);
