@@ -77,7 +77,11 @@ fn router(app: App) -> Router {
     let config = app.config.clone();
     let contract = Contract::new({
         let rows = rows.clone();
-        move || document::contract(described, &rows, &config.document())
+        move || {
+            let whole = document::contract(described, &rows, &config.document());
+            let for_customers = document::for_customers(whole.clone());
+            (whole, for_customers)
+        }
     });
     cross(router.layer(Extension(contract)), app, rows)
 }

@@ -23,7 +23,12 @@ pub(crate) const AREA: Area = Area {
     ],
     purges: &[Purge::new(PURGE_ARM, "trace_links", |conn, _, limit| Box::pin(trace_links::purge(conn, limit)))],
     bounds: &[
-        ("recordings", Bound::Term("`retention.recordings` (7 days) after its last event")),
+        (
+            "recordings",
+            Bound::Account(
+                "`recordings.account_bytes` (2 GiB), and each for `retention.recordings` (7 days) after its last event",
+            ),
+        ),
         ("recording_segments", Bound::Account("`recordings.account_bytes` (2 GiB)")),
         ("trace_links", Bound::Account("20 valid ones for each session; each is deleted a day after it expired")),
     ],

@@ -205,6 +205,13 @@ impl Seeds {
         let recipe =
             client.post("/v1/recipes", json!({"agent_session_id": agent, "label": "Sign in"})).await.expect(201);
         let recipe = recipe.body["id"].as_str().expect("an id").to_owned();
+        let recorded = client.session_with(json!({"record": "steps"})).await;
+        client.navigate(&recorded, "https://example.com/").await.expect(200);
+        eventually(Duration::from_secs(10), "the recording is stored", async || {
+            (app.count("select count(*) from recordings").await > 0).then_some(())
+        })
+        .await;
+        client.delete(&format!("/v1/sessions/{recorded}")).await.expect(204);
         // Set last, because with a provider key a model would read the messages.
         client.set_key("anthropic", "sk-ant-a-key-of-this-test").await.expect(204);
         // Columns that no request fills with the simulated driver.

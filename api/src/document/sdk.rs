@@ -64,6 +64,7 @@ pub const METHODS: &[(&str, &str, &str)] = &[
     ("listTraceLinks", "sessions.trace_links", "list"),
     ("createTraceLink", "sessions.trace_links", "create"),
     ("deleteTraceLink", "sessions.trace_links", "delete"),
+    ("getLinkedTrace", "sessions.trace_links", "download"),
     // Agent sessions and recipes
     ("createAgentSession", "agent_sessions", "create"),
     ("listAgentSessions", "agent_sessions", "list"),

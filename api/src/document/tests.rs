@@ -178,7 +178,7 @@ fn problems_of_one_status_are_brought_together() {
     assert_eq!(kinds("get /v1/sessions/{id}/state", "400"), ["ValidationFailedProblem"]);
     assert_eq!(kinds("post /v1/sessions/{id}/wait", "400"), ["BadRequestProblem", "ValidationFailedProblem"]);
     assert_eq!(kinds("delete /v1/account/me", "403"), ["ForbiddenProblem", "MfaStepUpRequiredProblem"]);
-    let full = ["ForbiddenProblem", "ProfileLimitProblem", "ProfileBytesLimitProblem"];
+    let full = ["ForbiddenProblem", "ProfileLimitOrProfileBytesLimitProblem"];
     assert_eq!(kinds("post /v1/profiles", "403"), full);
     assert_eq!(kinds("post /v1/sessions", "429"), ["RateLimitedProblem", "ConcurrencyLimitProblem"]);
     for (name, operation) in &contract.operations {

@@ -15,7 +15,6 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa_axum::routes;
 use utoipa_swagger_ui::Config;
 
-use crate::document;
 use crate::http::error::{Problem, Result};
 use crate::http::kinds;
 use crate::http::lists::Query;
@@ -45,16 +44,17 @@ struct Documents {
 }
 
 impl Documents {
-    fn print(document: Value) -> Printed {
-        let whole = serde_json::to_vec(&document)?.into();
-        let for_customers = serde_json::to_vec(&document::for_customers(document))?.into();
-        Ok(Self { whole, for_customers })
+    fn print((whole, for_customers): (Value, Value)) -> Printed {
+        Ok(Self {
+            whole: serde_json::to_vec(&whole)?.into(),
+            for_customers: serde_json::to_vec(&for_customers)?.into(),
+        })
     }
 }
 
 impl Contract {
-    /// A document that `make` generates on first use.
-    pub fn new(make: impl FnOnce() -> Value + Send + 'static) -> Self {
+    /// The whole document and that for customers, which `make` generates on first use.
+    pub fn new(make: impl FnOnce() -> (Value, Value) + Send + 'static) -> Self {
         Self(Arc::new(LazyLock::new(Box::new(|| Documents::print(make())))))
     }
 }

@@ -11,7 +11,7 @@ use sqlx::PgConnection;
 
 use crate::ids::AccountId;
 
-pub const COUNTED: [&str; 24] = [
+pub const COUNTED: [&str; 25] = [
     "account.bundled_llm_consent_changed",
     "account.byok_provider_key_set",
     "account.byok_provider_key_tested",
@@ -32,6 +32,7 @@ pub const COUNTED: [&str; 24] = [
     "team.member_invited",
     "team.member_role_changed",
     "team.updated",
+    "trace_link.created",
     "webhook_delivery.replayed",
     "webhook_endpoint.created",
     "webhook_endpoint.secret_rotated",
@@ -39,7 +40,7 @@ pub const COUNTED: [&str; 24] = [
 ];
 
 /// Each with the reason.
-pub const NOT_COUNTED: [(&str, &str); 30] = [
+pub const NOT_COUNTED: [(&str, &str); 32] = [
     ("account.byok_provider_key_cleared", "a deletion"),
     ("account.email_changed", "its link is mailed"),
     ("account.email_verified", "a sign-in"),
@@ -70,6 +71,8 @@ pub const NOT_COUNTED: [(&str, &str); 30] = [
     ("team.invite_revoked", "a revocation"),
     ("team.member_removed", "a revocation"),
     ("webhook_endpoint.deleted", "a deletion"),
+    ("session.recording_deleted", "a deletion"),
+    ("trace_link.revoked", "a revocation"),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

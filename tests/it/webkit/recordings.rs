@@ -89,7 +89,7 @@ impl Scene {
     }
 }
 
-/// Contract: recordings, D24. The field that is not secret is shown.
+/// Contract: recordings 10. The field that is not secret is shown.
 #[tokio::test]
 async fn secret_fields_are_covered() {
     let scene = Scene::recorded().await;
@@ -114,7 +114,7 @@ async fn secret_fields_are_covered() {
     scene.app.stop().await;
 }
 
-/// Contract: recordings, D24. Its `type` has changed, in the document and in a shadow tree, and a page moves the caret to the next
+/// Contract: recordings 10. Its `type` has changed, in the document and in a shadow tree, and a page moves the caret to the next
 /// field while it types.
 #[tokio::test]
 async fn field_that_was_secret_before_stays_covered() {
@@ -141,7 +141,7 @@ async fn field_that_was_secret_before_stays_covered() {
     scene.app.stop().await;
 }
 
-/// Contract: recordings, D24. The input of a closed shadow tree has no place that a script can find.
+/// Contract: recordings 10. The input of a closed shadow tree has no place that a script can find.
 #[tokio::test]
 async fn closed_shadow_tree_that_receives_text_is_covered() {
     let scene = Scene::recorded().await;
@@ -158,7 +158,7 @@ async fn closed_shadow_tree_that_receives_text_is_covered() {
     scene.app.stop().await;
 }
 
-/// Contract: recordings, D24. The frames of another origin are transformed, zoomed and scrolled.
+/// Contract: recordings 10. The frames of another origin are transformed, zoomed and scrolled.
 #[tokio::test]
 async fn secret_fields_in_frames_are_covered() {
     let scene = Scene::recorded().await;
@@ -186,7 +186,7 @@ async fn secret_fields_in_frames_are_covered() {
     scene.app.stop().await;
 }
 
-/// Contract: recordings, D24.
+/// Contract: recordings 9.
 #[tokio::test]
 async fn console_lines_errors_and_requests_are_recorded() {
     let scene = Scene::recorded().await;
@@ -225,7 +225,7 @@ async fn console_lines_errors_and_requests_are_recorded() {
     scene.app.stop().await;
 }
 
-/// Contract: recordings, D24. 100,000 lines a second, and lines of 10 MB.
+/// Contract: recordings 9. 100,000 lines a second, and lines of 10 MB.
 #[tokio::test]
 async fn flood_of_console_lines_is_bounded() {
     let scene = Scene::recorded().await;
@@ -252,7 +252,7 @@ async fn flood_of_console_lines_is_bounded() {
     scene.app.stop().await;
 }
 
-/// Contract: recordings, D24. Control is recorded.
+/// Contract: recordings 10. Control is recorded.
 #[tokio::test]
 async fn nothing_of_the_page_is_recorded_while_a_person_drives() {
     let scene = Scene::recorded().await;
@@ -277,7 +277,7 @@ async fn nothing_of_the_page_is_recorded_while_a_person_drives() {
     scene.app.stop().await;
 }
 
-/// Contract: recordings, D24. Neither does an operation that changes nothing cost a picture.
+/// Contract: recordings 11. Neither does an operation that changes nothing cost a picture.
 #[tokio::test]
 async fn page_at_rest_costs_nothing() {
     let scene = Scene::recorded().await;
@@ -298,7 +298,7 @@ async fn page_at_rest_costs_nothing() {
     scene.app.stop().await;
 }
 
-/// Contract: recordings, D24. The picture under way is abandoned.
+/// Contract: recordings 11. The picture under way is abandoned.
 #[tokio::test]
 async fn next_operation_does_not_wait_for_a_picture() {
     let scene = Scene::start().await;
@@ -323,7 +323,7 @@ async fn next_operation_does_not_wait_for_a_picture() {
     scene.app.stop().await;
 }
 
-/// Contract: recordings, D24. A field that moves has no place that is known.
+/// Contract: recordings 10. A field that moves has no place that is known.
 #[tokio::test]
 async fn page_with_a_moving_secret_field_has_no_picture() {
     let scene = Scene::recorded().await;
@@ -339,7 +339,7 @@ async fn page_with_a_moving_secret_field_has_no_picture() {
     scene.app.stop().await;
 }
 
-/// Contract: recordings, D24.
+/// Contract: recordings 9.
 #[tokio::test]
 async fn dialogs_pages_and_downloads_are_recorded() {
     let scene = Scene::recorded().await;

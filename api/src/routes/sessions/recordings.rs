@@ -406,7 +406,7 @@ async fn event_page(
     get, path = "/v1/sessions/{id}/frames/{seq}", tag = "Sessions", operation_id = "getSessionFrame",
     params(IdPath<SessionId>, ("seq" = u64, Path, description = "Number of an event of type `frame`")),
     responses(
-        (status = 200, description = "The picture, one CSS pixel a pixel", content((String = "image/jpeg"))),
+        (status = 200, description = "The picture, one CSS pixel a pixel", content((String = "image/jpeg", example = json!("\u{ff}\u{d8} …")))),
         Restricted, NoSession, NoRecording, ReadingRecording,
     ),
 )]
@@ -598,7 +598,7 @@ async fn har_file(caller: Caller, State(app): State<App>, method: Method, path: 
     get, path = "/v1/sessions/{id}/trace", tag = "Sessions", operation_id = "getSessionTrace",
     params(IdPath<SessionId>, ("format" = Option<u32>, Query, description = "Version of the format: 9 (default), 8 or 7", minimum = 7, maximum = 9)),
     responses(
-        (status = 200, description = "The file", content((String = "application/zip")),
+        (status = 200, description = "The file", content((String = "application/zip", example = json!("PK …"))),
          headers(("Content-Disposition" = String, description = "The file's name"))),
         Restricted, InvalidQuery, NoSession, NoRecording, ReadingRecording,
     ),

@@ -207,7 +207,7 @@ async fn delete(
         ("format" = Option<u32>, Query, description = "Version of the format: 9 (default), 8 or 7", minimum = 7, maximum = 9),
     ),
     responses(
-        (status = 200, description = "The file", content((String = "application/zip"))),
+        (status = 200, description = "The file", content((String = "application/zip", example = json!("PK …")))),
         InvalidQuery, NoTraceLink, RateLimited, ReadingRecording,
     ),
 )]

@@ -649,6 +649,18 @@ export class SessionsTraceLinksResource {
   }
 
   /**
+   * Download a trace by its link.
+   *
+   * Streams the trace as a ZIP file. It needs no credential except the link. `https://trace.playwright.dev` may read the answer.
+   */
+  download(secret: string, query: {
+      /** Version of the format: 9 (default), 8 or 7 */
+      format?: number;
+    } = {}, options?: RequestOptions): Promise<Content> {
+    return this.#core.content("GET", `/traces/${e(secret)}`, options, { query, retryable: true });
+  }
+
+  /**
    * List the links to a session's trace.
    *
    * Returns the links that are still valid, without their addresses.
@@ -1757,6 +1769,7 @@ export class RecipesResource {
 
 export class SessionsResource {
   readonly #core: Core;
+  readonly traceLinks: SessionsTraceLinksResource;
   readonly liveLinks: SessionsLiveLinksResource;
   readonly challenges: SessionsChallengesResource;
   readonly console: SessionsConsoleResource;
@@ -1769,10 +1782,10 @@ export class SessionsResource {
   readonly pages: SessionsPagesResource;
   readonly requests: SessionsRequestsResource;
   readonly timeline: SessionsTimelineResource;
-  readonly traceLinks: SessionsTraceLinksResource;
 
   constructor(core: Core) {
     this.#core = core;
+    this.traceLinks = new SessionsTraceLinksResource(core);
     this.liveLinks = new SessionsLiveLinksResource(core);
     this.challenges = new SessionsChallengesResource(core);
     this.console = new SessionsConsoleResource(core);
@@ -1785,7 +1798,6 @@ export class SessionsResource {
     this.pages = new SessionsPagesResource(core);
     this.requests = new SessionsRequestsResource(core);
     this.timeline = new SessionsTimelineResource(core);
-    this.traceLinks = new SessionsTraceLinksResource(core);
   }
 
   /**

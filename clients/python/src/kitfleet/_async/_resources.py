@@ -482,6 +482,13 @@ class AsyncSessionsTraceLinksResource:
     def __init__(self, core: AsyncCore) -> None:
         self._core = core
 
+    async def download(self, secret: str, *, format: Optional[int] = None, options: Optional[RequestOptions] = None) -> AsyncContent:
+        """Download a trace by its link.
+
+        Streams the trace as a ZIP file. It needs no credential except the link. `https://trace.playwright.dev` may read the answer.
+        """
+        return await self._core.content("GET", f"/traces/{quote(secret)}", options, query={'format': format}, retryable=True)
+
     def list(self, session_id: str, *, options: Optional[RequestOptions] = None) -> AsyncPager[models.TraceLink]:
         """List the links to a session's trace.
 
@@ -1421,6 +1428,7 @@ class AsyncRecipesResource:
 class AsyncSessionsResource:
     def __init__(self, core: AsyncCore) -> None:
         self._core = core
+        self.trace_links = AsyncSessionsTraceLinksResource(core)
         self.live_links = AsyncSessionsLiveLinksResource(core)
         self.challenges = AsyncSessionsChallengesResource(core)
         self.console = AsyncSessionsConsoleResource(core)
@@ -1433,7 +1441,6 @@ class AsyncSessionsResource:
         self.pages = AsyncSessionsPagesResource(core)
         self.requests = AsyncSessionsRequestsResource(core)
         self.timeline = AsyncSessionsTimelineResource(core)
-        self.trace_links = AsyncSessionsTraceLinksResource(core)
 
     def list(self, *, limit: Optional[int] = None, cursor: Optional[str] = None, status: Optional[Sequence[params.SessionStatus]] = None, label: Optional[str] = None, archetype: Optional[str] = None, profile_id: Optional[str] = None, api_key_id: Optional[str] = None, created_after: Optional[str] = None, created_before: Optional[str] = None, options: Optional[RequestOptions] = None) -> AsyncPager[AsyncSession]:
         """List sessions.

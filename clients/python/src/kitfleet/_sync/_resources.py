@@ -484,6 +484,13 @@ class SessionsTraceLinksResource:
     def __init__(self, core: Core) -> None:
         self._core = core
 
+    def download(self, secret: str, *, format: Optional[int] = None, options: Optional[RequestOptions] = None) -> Content:
+        """Download a trace by its link.
+
+        Streams the trace as a ZIP file. It needs no credential except the link. `https://trace.playwright.dev` may read the answer.
+        """
+        return self._core.content("GET", f"/traces/{quote(secret)}", options, query={'format': format}, retryable=True)
+
     def list(self, session_id: str, *, options: Optional[RequestOptions] = None) -> Page[models.TraceLink]:
         """List the links to a session's trace.
 
@@ -1423,6 +1430,7 @@ class RecipesResource:
 class SessionsResource:
     def __init__(self, core: Core) -> None:
         self._core = core
+        self.trace_links = SessionsTraceLinksResource(core)
         self.live_links = SessionsLiveLinksResource(core)
         self.challenges = SessionsChallengesResource(core)
         self.console = SessionsConsoleResource(core)
@@ -1435,7 +1443,6 @@ class SessionsResource:
         self.pages = SessionsPagesResource(core)
         self.requests = SessionsRequestsResource(core)
         self.timeline = SessionsTimelineResource(core)
-        self.trace_links = SessionsTraceLinksResource(core)
 
     def list(self, *, limit: Optional[int] = None, cursor: Optional[str] = None, status: Optional[Sequence[params.SessionStatus]] = None, label: Optional[str] = None, archetype: Optional[str] = None, profile_id: Optional[str] = None, api_key_id: Optional[str] = None, created_after: Optional[str] = None, created_before: Optional[str] = None, options: Optional[RequestOptions] = None) -> Page[Session]:
         """List sessions.
