@@ -1,7 +1,6 @@
 // Messages to agent sessions.
 
-import type { Schemas } from './api';
-import { ask } from './requests';
+import { api, type Schemas, send, take } from './api';
 
 /** Has no effect on the page. A message that leads to another plan drops the steps that wait (contract: agents 20). */
 export const NO_EFFECT = 'wait 1 ms';
@@ -21,8 +20,9 @@ export function client(): string {
 /** Returns when the turn has ended, which can take minutes. */
 export function message(agent: string, text: string, approvals: string[] = []): Promise<Schemas['AgentTurn']> {
   const body = { message: text, ...(approvals.length > 0 && { approvals }) };
-  const headers = { 'Idempotency-Key': crypto.randomUUID() };
-  return ask('POST', `/v1/agent-sessions/${agent}/message`, { body, headers, isLong: true });
+  const params = { path: { id: agent }, header: { 'Idempotency-Key': crypto.randomUUID() } };
+  const isLong = { fetch: (request: Request) => send(request, { stream: true }) };
+  return take(api.POST('/v1/agent-sessions/{id}/message', { params, body, ...isLong }));
 }
 
 /** Lets the waiting step run, or ends its plan. */

@@ -1,23 +1,16 @@
 // Steps of agents that wait for the person.
 
-import type { Page } from './api';
+import { api, type Schemas, take } from './api';
 import { changes } from './notifications.svelte';
-import { ask } from './requests';
 import { session } from './session.svelte';
-import type { Step } from './steps';
 
-export interface Approval {
-  step: Step;
-  agent_session_id: string;
-  session_id: string;
-  requested_at: string;
-}
+export type Approval = Schemas['WaitingApproval'];
 
 /** Events after which other steps may wait. */
 export const EVENTS = ['agent_turn.', 'agent_session.'];
 
-export const listApprovals = (cursor: string | undefined, limit = 50): Promise<Page<Approval>> =>
-  ask('GET', '/v1/account/approvals', { query: { limit, cursor } });
+export const listApprovals = (cursor: string | undefined, limit = 50): Promise<Schemas['WaitingApprovalList']> =>
+  take(api.GET('/v1/account/approvals', { params: { query: { limit, ...(cursor && { cursor }) } } }));
 
 /** The number in the navigation. */
 class Approvals {

@@ -1,37 +1,7 @@
-// Requests that the generated types do not describe: files, long answers, and routes that openapi.json does not have yet.
+// Requests that openapi-fetch cannot send: files with their progress.
 
 import { Refusal, refusal, send } from './api';
 import { session } from './session.svelte';
-
-type Query = Record<string, string | number | boolean | undefined>;
-
-interface Options {
-  query?: Query;
-  body?: unknown;
-  signal?: AbortSignal;
-  headers?: Record<string, string>;
-  /** For an answer that may take minutes. */
-  isLong?: boolean;
-}
-
-/** Returns the JSON of an answer, or throws a refusal. `T` is what the contract says about the route. */
-export async function ask<T>(method: 'GET' | 'POST' | 'DELETE', path: string, { query = {}, body, signal, headers = {}, isLong = false }: Options = {}): Promise<T> {
-  const address = new URL(path, location.origin);
-  for (const [name, value] of Object.entries(query)) {
-    if (value !== undefined && value !== '') address.searchParams.set(name, String(value));
-  }
-  const hasBody = body !== undefined;
-  const request = new Request(address, {
-    method,
-    headers: { ...(hasBody && { 'Content-Type': 'application/json' }), ...headers },
-    ...(hasBody && { body: body instanceof Blob ? body : JSON.stringify(body) }),
-    ...(signal && { signal }),
-  });
-  const response = await send(request, { stream: isLong });
-  const answer: unknown = response.status === 204 ? undefined : await response.json().catch(() => ({}));
-  if (!response.ok) throw refusal(response, answer);
-  return answer as T;
-}
 
 /** Downloads a file, and reports the received bytes. */
 export async function receive(path: string, signal: AbortSignal, onProgress: (bytes: number) => void): Promise<Blob> {

@@ -1,16 +1,9 @@
 // Events and deliveries of webhooks.
 
-import type { Page, Schemas } from './api';
-import { ask } from './requests';
+import type { Schemas } from './api';
 
 export type Event = Schemas['SubscribableEventType'];
 export type Delivery = Schemas['WebhookDelivery'];
-
-export interface DeliveryDetail extends Delivery {
-  payload: unknown;
-  headers: Record<string, string>;
-  attempts_log: { at: string; status: number | null; duration_ms: number | null; error: string | null; excerpt: string | null }[];
-}
 
 export const EVENTS: { id: Event; text: string }[] = [
   { id: 'session.completed', text: 'A session ended.' },
@@ -31,8 +24,3 @@ export function stateOf({ active, disabled_at }: Schemas['WebhookEndpoint']): 'a
   if (disabled_at) return 'disabled';
   return active ? 'active' : 'paused';
 }
-
-export const listDeliveries = (query: Record<string, string | number | undefined>): Promise<Page<Delivery>> =>
-  ask('GET', '/v1/webhook-deliveries', { query });
-
-export const getDelivery = (id: string): Promise<DeliveryDetail> => ask('GET', `/v1/webhook-deliveries/${id}`);
