@@ -5,6 +5,18 @@ export const ROUTES: Route[] = [
   { path: '/', title: 'Overview', page: () => import('./pages/Overview.svelte') },
   { path: '/sessions', title: 'Sessions', page: () => import('./pages/Sessions.svelte') },
   { path: '/sessions/:id', title: 'Session', page: () => import('./pages/Session.svelte') },
+  { path: '/agents', title: 'Agents', page: () => import('./pages/Agents.svelte') },
+  { path: '/agents/:id', title: 'Agent', page: () => import('./pages/Agent.svelte') },
+  { path: '/approvals', title: 'Approvals', page: () => import('./pages/Approvals.svelte') },
+  { path: '/recipes', title: 'Recipes', page: () => import('./pages/Recipes.svelte') },
+  { path: '/recipes/:id', title: 'Recipe', page: () => import('./pages/Recipe.svelte') },
+  { path: '/profiles', title: 'Profiles', page: () => import('./pages/Profiles.svelte') },
+  { path: '/profiles/:id', title: 'Profile', page: () => import('./pages/Profile.svelte') },
+  { path: '/proxies', title: 'Proxies', page: () => import('./pages/Proxies.svelte') },
+  { path: '/webhooks', title: 'Webhooks', page: () => import('./pages/Webhooks.svelte') },
+  { path: '/webhooks/:id', title: 'Webhook endpoint', page: () => import('./pages/Webhook.svelte') },
+  { path: '/deliveries', title: 'Deliveries', page: () => import('./pages/Deliveries.svelte') },
+  { path: '/deliveries/:id', title: 'Delivery', page: () => import('./pages/Delivery.svelte') },
 ];
 
 /** Groups of the navigation. */
@@ -14,6 +26,18 @@ export const NAVIGATION: { title: string; links: { path: string; title: string }
     links: [
       { path: '/', title: 'Overview' },
       { path: '/sessions', title: 'Sessions' },
+      { path: '/agents', title: 'Agents' },
+      { path: '/approvals', title: 'Approvals' },
+      { path: '/recipes', title: 'Recipes' },
+      { path: '/profiles', title: 'Profiles' },
+    ],
+  },
+  {
+    title: 'Connect',
+    links: [
+      { path: '/webhooks', title: 'Webhooks' },
+      { path: '/deliveries', title: 'Deliveries' },
+      { path: '/proxies', title: 'Proxies' },
     ],
   },
 ];
