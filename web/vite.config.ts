@@ -1,6 +1,8 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vite';
 
+declare const process: { env: Record<string, string | undefined> };
+
 const service = process.env.KITFLEET_URL ?? 'http://127.0.0.1:8080';
 
 export default defineConfig({
@@ -13,5 +15,5 @@ export default defineConfig({
     modulePreload: { polyfill: false },
   },
   // `npm run dev` shows the application in front of a running service.
-  server: { proxy: { '/v1': { target: service, ws: true } } },
+  server: { proxy: { '/v1': { target: service, ws: true, changeOrigin: true, headers: { origin: service } } } },
 });

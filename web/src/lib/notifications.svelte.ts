@@ -2,6 +2,7 @@
 
 import { Refusal } from './api';
 import { readEvents } from './events';
+import { preferences } from './preferences.svelte';
 import { session } from './session.svelte';
 
 export interface Notice {
@@ -26,6 +27,10 @@ class Notifications {
   isLive = $state(true);
   #running: AbortController | null = null;
   #lastId: string | null = null;
+
+  markRead(): void {
+    this.unread = 0;
+  }
 
   start(): void {
     this.stop();
@@ -65,7 +70,7 @@ class Notifications {
   }
 
   #note(notice: Notice): void {
-    if (!notice.event.startsWith('operation.')) {
+    if (preferences.wants(notice.event)) {
       this.recent = [notice, ...this.recent].slice(0, KEPT);
       this.unread += 1;
     }

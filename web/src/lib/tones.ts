@@ -7,6 +7,8 @@ const TONES: Record<string, Tone> = {
   delivered: 'good',
   done: 'good',
   ok: 'good',
+  paid: 'good',
+  trialing: 'good',
   busy: 'accent',
   creating: 'accent',
   running: 'accent',
@@ -23,6 +25,10 @@ const TONES: Record<string, Tone> = {
   paused: 'warn',
   invalid: 'warn',
   disabled: 'warn',
+  expiring: 'warn',
+  past_due: 'warn',
+  unpaid: 'bad',
+  quota_exceeded: 'warn',
 };
 
 export const toneOf = (status: string): Tone => TONES[status] ?? 'quiet';
