@@ -1,5 +1,8 @@
 //! Recordings of real pages (contract: recordings).
 
+use std::fs;
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
@@ -8,6 +11,7 @@ use tokio::time::sleep;
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 
+use crate::support::commands::run;
 use crate::support::eventually;
 use crate::support::live::Viewer;
 use crate::webkit::{Scene, until_status};
@@ -364,5 +368,33 @@ async fn dialogs_pages_and_downloads_are_recorded() {
         (&dialog["kind"], &dialog["message"], &dialog["accepted"]),
         (&json!("confirm"), &json!("sure?"), &json!(false))
     );
+    scene.app.stop().await;
+}
+
+/// Contract: recordings 26 to 30. The viewers of the present version and of 1.50 open the trace.
+#[tokio::test]
+async fn trace_opens_in_playwrights_viewer() {
+    let scene = Scene::recorded().await;
+    scene.show("<button id=b onclick='console.error(\"it broke\")'>Send</button><input id=i placeholder=Name>").await;
+    scene.act(json!({"kind": "tap", "target": {"role": "button", "name": "Send"}})).await.expect(200);
+    scene.act(json!({"kind": "type", "selector": "#i", "text": "Ada"})).await.expect(200);
+    scene.frame().await;
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("traces");
+    fs::create_dir_all(&folder).expect("a folder");
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dashboard");
+    for (format, viewer) in [(9, "playwright-core"), (8, "playwright-core"), (7, "playwright-core-1.50")] {
+        let path = format!("/v1/sessions/{}/trace?format={format}", scene.session);
+        let response = scene.client.request(Method::GET, &path).send().await.expect("an answer");
+        assert_eq!(response.status(), 200, "{format}");
+        let file = folder.join(format!("{format}.zip"));
+        fs::write(&file, response.bytes().await.expect("a whole body")).expect("a file");
+        let mut command = Command::new("node");
+        command.arg(tests.join("trace.mjs")).arg(viewer).arg(&file).arg(folder.join(format!("{format}.png")));
+        command.args(["Tap button", "Navigate"]);
+        run(command, "").await.code(0);
+    }
+    let har = scene.client.get(&format!("/v1/sessions/{}/har", scene.session)).await.expect(200).body;
+    assert_eq!(har["log"]["version"], "1.2");
+    assert!(har["log"]["entries"].as_array().is_some_and(|entries| !entries.is_empty()), "{har}");
     scene.app.stop().await;
 }
