@@ -599,7 +599,8 @@ async fn gated_route_without_recent_proof_is_403() {
     let ada = app.person(Tier::Enterprise).await;
     app.enroll(&ada).await;
     let gated = sampled(|asks| matches!(asks, Requirement::CustomerCredential(Needs { step_up: true, .. })));
-    assert_eq!(gated.len(), 4, "two routes to disable, one to regenerate, one to delete the account");
+    // Two routes to disable, one each to regenerate, to delete the account, and to change the password and the address.
+    assert_eq!(gated.len(), 6);
     for reason in ["never_satisfied", "expired"] {
         for route in &gated {
             // The body does not matter.
@@ -708,7 +709,9 @@ async fn cursor_of_another_list_or_account_is_400() {
             .post(&format!("/v1/agent-sessions/{agent}/message"), json!({"message": "scroll down"}))
             .await
             .expect(200);
+        let session = client.session_with(json!({"record": "steps"})).await;
         for _ in 0..2 {
+            client.navigate(&session, "https://console.simulated.example/error?text=lost").await.expect(200);
             client.session().await;
             client.post("/v1/recipes", json!({"agent_session_id": agent, "label": "Down"})).await.expect(201);
             client.post(&format!("/v1/profiles/{profile}/snapshots"), json!({})).await.expect(201);
@@ -720,6 +723,7 @@ async fn cursor_of_another_list_or_account_is_400() {
             let of = match list.split('/').nth(2) {
                 Some("profiles") => &profile,
                 Some("agent-sessions") => agent,
+                Some("sessions") => &session,
                 _ => hook,
             };
             let list = list.replace("{id}", of);
