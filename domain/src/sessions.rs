@@ -465,9 +465,9 @@ pub struct Filter<'a> {
     pub archetype: Option<&'a str>,
     pub profile: Option<ProfileId>,
     pub api_key: Option<ApiKeyId>,
-    /// Inclusive.
+    /// Inclusive start of the period.
     pub created_after: Option<Timestamp>,
-    /// Exclusive.
+    /// Exclusive end of the period.
     pub created_before: Option<Timestamp>,
     pub after: Option<SessionId>,
 }

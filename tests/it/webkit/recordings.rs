@@ -67,8 +67,10 @@ impl Scene {
     /// Waits for the picture of the last operation.
     async fn frame(&self) -> Frame {
         let event = eventually(Duration::from_secs(10), "a picture of the last operation", async || {
+            // The list of operations has those whose events are not stored yet.
+            let path = format!("/v1/sessions/{}/operations?limit=1", self.session);
+            let operation = self.client.get(&path).await.expect(200).body["data"][0]["id"].clone();
             let events = self.events().await;
-            let operation = events.iter().rev().find(|event| event["type"] == "operation")?["operation_id"].clone();
             let is_its = |event: &&Value| event["type"] == "frame" && event["operation_id"] == operation;
             events.iter().rev().find(is_its).cloned()
         })

@@ -1,4 +1,4 @@
-//! What a recording of the session takes from its browser: events of pages, and pictures.
+//! Events of pages, and pictures, for the recording of a session.
 //!
 //! Nothing is collected unless the session is recorded, and no console lines and requests while a person sends input. Pages can
 //! cause events without limit, so that each queue has limits of number and size.
