@@ -585,7 +585,8 @@ async fn page_is_read_from_one_index() {
 
 /// Scans of the log that were carried out.
 fn collect_scans<'a>(node: &'a Value, scans: &mut Vec<&'a Value>) {
-    if node["Relation Name"] == "audit_log" && node["Actual Loops"].as_f64() > Some(0.0) {
+    let is_scan = node["Index Name"].is_string() || node["Node Type"] == "Seq Scan";
+    if is_scan && node["Actual Loops"].as_f64() > Some(0.0) {
         scans.push(node);
     }
     for child in node["Plans"].as_array().into_iter().flatten() {
