@@ -572,7 +572,13 @@ async fn page_is_read_from_one_index() {
             collect_scans(&plan[0]["Plan"], &mut scans);
             let indexes: Vec<_> = scans.iter().map(|scan| scan["Index Name"].as_str().unwrap_or("none")).collect();
             assert!(indexes.contains(&index), "{mode} {indexes:?} {plan}");
-            assert!(indexes.iter().all(|used| [index, "audit_log_pkey"].contains(used)), "{mode} {indexes:?} {plan}");
+            // A generic plan also asks the indexes of filters that are not set, which find nothing.
+            let is_expected = |scan: &&Value| {
+                let used = scan["Index Name"].as_str().unwrap_or("none");
+                [index, "audit_log_pkey"].contains(&used)
+                    || (used != "none" && scan["Actual Rows"].as_f64() == Some(0.0))
+            };
+            assert!(scans.iter().all(is_expected), "{mode} {indexes:?} {plan}");
             for scan in scans {
                 assert!(scan["Actual Rows"].as_f64() <= Some(51.0), "{mode} {plan}");
                 assert!(scan["Rows Removed by Filter"].as_f64().unwrap_or_default() <= 0.0, "{mode} {plan}");
