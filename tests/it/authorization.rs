@@ -693,7 +693,7 @@ async fn cursor_of_another_list_or_account_is_400() {
         parameters.into_iter().any(|parameter| parameter["$ref"] == "#/components/parameters/Cursor")
     });
     // A simulated browser sends no requests. Their list has the code of the list of console lines.
-    let lists: Vec<_> = lists.map(|list| &list.path).filter(|path| !path.ends_with("/requests"));
+    let lists = lists.map(|list| &list.path).filter(|path| !path.ends_with("/requests"));
     // Steps that wait for an approval need a page that submits.
     let lists: Vec<_> = lists.filter(|path| *path != "/v1/account/approvals").collect();
     assert!(lists.len() > 1, "{lists:?}");
