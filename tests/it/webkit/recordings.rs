@@ -181,7 +181,7 @@ async fn secret_fields_in_frames_are_covered() {
             "<iframe src=\"{inner}\" style='position: absolute; width: 200px; height: 100px; border: 0; {style}'></iframe>"
         )
     };
-    let page = frames.iter().map(frame).collect::<Vec<_>>().join("");
+    let page = frames.iter().map(frame).collect::<Vec<_>>().concat();
     scene.show(&format!("<body style='margin: 0; height: 3000px'>{page}")).await;
     let frame = scene.frame().await;
     for (style, at) in frames {

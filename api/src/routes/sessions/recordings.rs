@@ -395,7 +395,7 @@ async fn event_page(
     let Some(reader) = app.recordings().await?.reader(session).await? else { return Ok(Page::new(Vec::new(), None)) };
     let found = reader.page(after, limit as usize, is_wanted).await?;
     let next = match found.events.last() {
-        Some(last) if found.has_more => Some(app.cursors().await?.sign(scope, Uuid::from_u64_pair(0, last.seq))),
+        Some(newest) if found.has_more => Some(app.cursors().await?.sign(scope, Uuid::from_u64_pair(0, newest.seq))),
         _ => None,
     };
     Ok(Page::new(found.events, next))
