@@ -50,6 +50,7 @@ async fn box_is_in_pixels_of_the_viewport() {
     }
     scene.act(json!({"kind": "scroll", "delta_y": 50})).await.expect(200);
     assert_eq!(scene.read("box", "#scaled").await["y"].as_f64(), Some(-60.0));
+    assert_eq!(scene.read("box", "#zoomed").await["y"].as_f64(), Some(-40.0));
     scene.app.stop().await;
 }
 

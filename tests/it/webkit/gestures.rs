@@ -108,6 +108,63 @@ async fn hover_moves_a_mouse() {
     scene.app.stop().await;
 }
 
+/// Contract: operations 39, 40. `touch-action` and prevented touches keep the page still, however fast the finger moves.
+#[tokio::test]
+async fn finger_scrolls_only_where_a_phone_does() {
+    const LOG: &str = "<script>const types = ['pointerup', 'pointercancel', 'touchend', 'click', 'wheel'];
+        const seen = new Set(); for (const type of types) addEventListener(type, (event) => seen.add(event.type), true);
+        addEventListener('touchmove', () => { const until = Date.now() + 10; while (Date.now() < until); }, { passive: true });
+        addEventListener('scroll', () => seen.add('scroll'), true);
+        addEventListener('touchend', () => setTimeout(() => {
+          o.textContent = [...seen].sort().join(' ');
+          say(scrollY + inner.scrollTop > 0 ? '+' : scrollX > 0 ? '>' : '.');
+        }, 300))</script>";
+    let scene = Scene::start().await;
+    let scrolled = "pointercancel scroll touchend";
+    let still = "pointerup touchend";
+    for (style, script, direction, seen) in [
+        ("", "", "up", format!("{scrolled}+")),
+        ("touch-action:manipulation", "", "up", format!("{scrolled}+")),
+        ("touch-action:none", "", "up", format!("{still}.")),
+        ("touch-action:pan-x", "", "up", format!("{still}.")),
+        ("touch-action:pan-y", "", "up", format!("{scrolled}+")),
+        ("touch-action:pan-x", "", "left", format!("{scrolled}>")),
+        ("touch-action:pan-y", "", "left", format!("{still}.")),
+        ("touch-action:pan-x pan-y", "", "up", format!("{scrolled}+")),
+        (
+            "",
+            "b.addEventListener('touchmove', (event) => event.preventDefault(), { passive: false })",
+            "up",
+            format!("{still}."),
+        ),
+        (
+            "",
+            "b.addEventListener('touchstart', (event) => event.preventDefault(), { passive: false })",
+            "up",
+            format!("{still}."),
+        ),
+        // A list inside of an element that forbids to scroll may scroll itself.
+        ("touch-action:none", "inner.style.display = 'block'", "up", format!("{scrolled}+")),
+        // Nothing scrolls, so that the pointer is not cancelled.
+        (
+            "",
+            "document.body.style.cssText = 'margin:0;overflow:hidden'; document.querySelector('#tall').remove()",
+            "up",
+            format!("{still}."),
+        ),
+    ] {
+        let page = format!(
+            "<style>#tall {{ width: 2000px; height: 3000px }} #inner {{ display: none; height: 300px; overflow: auto }}</style>
+             <div id=b style='width:300px;height:300px;background:#ccc;{style}'><div id=inner><div style=height:2000px></div></div></div>
+             <div id=tall></div>{LOG}<script>{script}</script>"
+        );
+        scene.show_saying(&page).await;
+        scene.gesture(json!({"kind": "swipe", "selector": "#b", "direction": direction, "distance": 150})).await;
+        scene.assert_said(&seen, &page).await;
+    }
+    scene.app.stop().await;
+}
+
 /// Contract: operations 40.
 #[tokio::test]
 async fn swipe_scrolls() {

@@ -74,6 +74,12 @@ async fn tap_reaches_clipped_covered_and_transformed_elements() {
         ("#f >>> #b", "b", format!("<div style='zoom:1.3'><iframe id=f style='width:250px;height:120px' {FRAME}></iframe></div>")),
         ("#b", "b", "<div style='zoom:.5' onclick=say(event.target.id)><div style=height:300px></div>
           <button id=a style='width:80px;height:40px'>A</button><button id=b style='width:80px;height:40px'>B</button></div>".to_owned()),
+        ("#b", "b", "<div style=height:1500px></div><div style='zoom:2' onclick=say(event.target.id)>
+          <button id=a style='width:80px;height:40px'>A</button><button id=b style='width:80px;height:40px'>B</button></div>
+          <div style=height:1500px>".to_owned()),
+        ("#f >>> #b", "b", "<iframe id=f style='width:300px;height:200px' srcdoc=\"<div style=height:900px></div><div style='zoom:.5'>
+          <button id=a style='width:80px;height:40px' onclick=parent.say('a')>A</button>
+          <button id=b style='width:80px;height:40px' onclick=parent.say('b')>B</button></div><div style=height:900px>\"></iframe>".to_owned()),
         // Text inside of a button receives no events itself.
         ("#s", "b", "<button onclick=say('b')><span id=s style='pointer-events:none'>Buy</span></button>".to_owned()),
         // The point in the middle belongs to another control.
@@ -136,6 +142,30 @@ async fn tap_that_cannot_reach_its_element_names_the_reason() {
     assert_eq!(tapped["ok"], true, "{tapped}");
     scene.assert_logged("b", "the page that moves").await;
     scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Contract: operations 10. Whatever moves the element, and whatever was read of the page before.
+#[tokio::test]
+async fn tap_notices_each_kind_of_movement() {
+    let scene = Scene::start().await;
+    let button =
+        "<button id=b style='position:absolute;left:0;top:50px;width:60px;height:50px' onclick=say('b')>B</button>";
+    for mover in [
+        "let x = 0; const step = () => { x = (x + 3) % 300; b.style.left = x + 'px'; requestAnimationFrame(step); }; step()",
+        "b.animate([{ left: '0px' }, { left: '300px' }], { duration: 1000, iterations: Infinity, direction: 'alternate' })",
+        "b.style.transition = 'left 20s linear'; b.offsetLeft; b.style.left = '1200px'",
+        "b.outerHTML = `<svg style='position:absolute;left:0;top:0' width=390 height=200><rect id=b width=60 height=50 onclick=say('b')>
+           <animate attributeName=x from=0 to=300 dur=2s repeatCount=indefinite /></rect></svg>`",
+    ] {
+        scene.show_logging(&format!("{button}<script>{mover}</script>")).await;
+        for _ in 0..2 {
+            scene.client.operate(&scene.session, "snapshot", json!({})).await.expect(200);
+            let tapped = scene.try_to(json!({"kind": "tap", "selector": "#b"})).await;
+            assert_eq!((&tapped["ok"], &tapped["reason"]), (&json!(false), &json!("moving")), "{mover}: {tapped}");
+        }
+        assert_eq!(scene.text("#log").await, "", "{mover}");
+    }
     scene.app.stop().await;
 }
 

@@ -175,7 +175,7 @@ async fn with_finger(
             is_lifted = false;
         }
         pointer::accompany(page, touch::FINGER, TouchPhase::Update, at).await?;
-        touch::send_touch(page, touch::FINGER, TouchPhase::Update, at)?;
+        touch::move_touch(page, at).await?;
     }
     pause(&mut due, &DragPoint { x: last.0, y: last.1, after_ms: millis(REPEAT) }).await;
     if is_cancelled {

@@ -58,16 +58,15 @@ pub async fn accompany(page: &Rc<Page>, finger: usize, phase: TouchPhase, at: Po
     if phase == TouchPhase::Begin {
         release_menu_button(page, at).await?;
     }
+    let mut reports = page.acknowledgements.pointers.get();
     for &(send, is_reported) in events(page, finger, phase) {
         if page.is_closed() {
             break;
         }
-        let reports = page.acknowledgements.pointers.get();
         send.deliver(page, at)?;
-        if is_reported {
-            acknowledgement::wait(page, |come| come.pointers.get(), reports + 1).await;
-        }
+        reports += usize::from(is_reported);
     }
+    acknowledgement::wait(page, |come| come.pointers.get(), reports).await;
     Ok(())
 }
 

@@ -40,6 +40,10 @@ pub async fn inject(page: &Rc<Page>, steps: &[TouchStep], aimed: bool) -> Result
             glib::timeout_future(pause).await;
         }
         pointer::accompany(page, FINGER, step.phase, (step.x, step.y)).await?;
+        if step.phase == TouchPhase::Update {
+            move_touch(page, (step.x, step.y)).await?;
+            continue;
+        }
         send_touch(page, FINGER, step.phase, (step.x, step.y))?;
         if aimed && number == 0 {
             acknowledgement::wait(page, self::arrivals, arrivals + 1).await;
@@ -93,6 +97,14 @@ pub fn send(page: &Rc<Page>, finger: usize, phase: TouchPhase, at: (f64, f64)) -
     }
     pointer::accompany_at_once(page, finger, phase, at)?;
     send_touch(page, finger, phase, at)
+}
+
+/// Waits until the page has handled the movement. Those that come while it handles one do not reach it.
+pub async fn move_touch(page: &Rc<Page>, at: (f64, f64)) -> Result<(), HostError> {
+    let movements = page.acknowledgements.movements.get();
+    send_touch(page, FINGER, TouchPhase::Update, at)?;
+    acknowledgement::wait(page, |reports| reports.movements.get(), movements + 1).await;
+    Ok(())
 }
 
 /// Sends one touch event to the view, without the mouse that accompanies the finger.

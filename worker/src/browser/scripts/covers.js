@@ -35,11 +35,8 @@ const boxAround = (element) => {
   const own = boxOf(element);
   const parts = hasArea(own) ? [own] : contentBoxes(element, MOST_BOXES);
   if (parts.length === 0) return null;
-  // WebKit subtracts the scroll position after it has divided by the zoom.
-  const { scrollLeft, scrollTop } = scrollerOf(documentOf(element));
-  const inViewport = (side, scroll) => (side + scroll) * zoom - scroll;
   const points = parts.flatMap((part) => [[part.left, part.top], [part.right, part.bottom]]);
-  let [left, top, right, bottom] = hull(points.map(([x, y]) => [inViewport(x, scrollLeft), inViewport(y, scrollTop)]));
+  let [left, top, right, bottom] = hull(points.map(inViewport(element)));
   // A text that is longer than its editor is shown beside it.
   if (isEditor(element) && getComputedStyle(element).overflowX === 'visible') {
     right += Math.max(element.scrollWidth - element.clientWidth, 0) * zoom;

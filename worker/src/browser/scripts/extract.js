@@ -211,9 +211,8 @@ const separatorsOf = (element) => {
 const pageBoxOf = (element) => {
   const own = [...rectsOf(element)].length > 0 ? [boxOf(element)] : contentBoxes(element, MOST_BOXES);
   if (own.length === 0) return null;
-  const zoom = zoomOf(element);
   let corners = own.flatMap(({ left, top, right, bottom }) => [[left, top], [right, top], [left, bottom], [right, bottom]]);
-  corners = corners.map(([x, y]) => [x * zoom, y * zoom]);
+  corners = corners.map(inViewport(element));
   for (let frame = frameOf(element); frame; frame = frameOf(frame)) {
     if ([...rectsOf(frame)].length === 0) return null;
     corners = corners.map((corner) => toOuter(frame, corner));

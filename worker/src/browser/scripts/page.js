@@ -44,6 +44,7 @@ const firstChildOf = getter(Node.prototype, 'firstChild');
 const nextSiblingOf = getter(Node.prototype, 'nextSibling');
 const previousElementOf = getter(Element.prototype, 'previousElementSibling');
 const childrenOf = getter(Element.prototype, 'children');
+const animationsOf = method(Document.prototype, 'getAnimations');
 const documentOf = getter(Node.prototype, 'ownerDocument');
 const isConnected = getter(Node.prototype, 'isConnected');
 const contentTextOf = getter(Node.prototype, 'textContent');
@@ -326,9 +327,11 @@ const optionBoxes = (option, most) => {
   const box = boxOf(list);
   if (most === 1) return [box];
   const x = box.left + Math.min(box.width / 2, 20);
+  const convert = inViewport(list);
   const rows = [];
-  for (let y = Math.max(box.top, 0) + 2; y < Math.min(box.bottom, innerHeight); y += 4) {
-    if (hitIn(rootOf(list), x, y) === option) rows.push(y);
+  for (let y = box.top + 2; y < box.bottom; y += 4) {
+    const at = convert([x, y]);
+    if (at[1] >= 0 && at[1] < innerHeight && hitIn(rootOf(list), ...at) === option) rows.push(y);
   }
   return rows.length > 0 ? [new DOMRect(box.left, rows[0], box.width, rows.at(-1) - rows[0] || 1)] : [box];
 };
@@ -356,6 +359,15 @@ const zoomOf = (element) => {
 };
 
 const scrollerOf = (root) => getter(Document.prototype, 'scrollingElement')(root) ?? documentElement(root);
+
+// Returns the function that converts points of an element's client rectangles to the viewport of its document. WebKit subtracts
+// the scroll position after it has divided by the zoom.
+const inViewport = (element) => {
+  const zoom = zoomOf(element);
+  if (zoom === 1) return (point) => point;
+  const { scrollLeft, scrollTop } = scrollerOf(documentOf(element));
+  return ([x, y]) => [(x + scrollLeft) * zoom - scrollLeft, (y + scrollTop) * zoom - scrollTop];
+};
 
 // Converts a point in a frame's viewport to the viewport of the document around it, through transforms and zoom.
 const toOuter = (frame, [x, y]) => {
@@ -447,4 +459,19 @@ const frame = () =>
   new Promise((resolve) => {
     requestAnimationFrame(resolve);
     setTimeout(resolve, 50);
-  });
+  }).then(isAtRest);
+
+// Returns whether animations or scrolling can have moved nothing since the last call, or `null` if no frame was drawn since. The
+// numbers of animation frames are consecutive: if the page had asked for one, there would be a gap.
+const REST = Symbol.for('kitfleet.rest');
+const MOVERS = 'animate, animateMotion, animateTransform, set';
+const isAtRest = () => {
+  const { scrollLeft, scrollTop } = scrollerOf(document);
+  const now = { scrollLeft, scrollTop, isDrawn: false };
+  now.number = requestAnimationFrame(() => { now.isDrawn = true; });
+  const before = globalThis[REST];
+  globalThis[REST] = now;
+  if (animationsOf(document).length > 0 || queryIn(document, MOVERS).length > 0) return false;
+  if (!before?.isDrawn) return null;
+  return now.number === before.number + 1 && now.scrollLeft === before.scrollLeft && now.scrollTop === before.scrollTop;
+};

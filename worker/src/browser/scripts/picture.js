@@ -17,10 +17,9 @@ const bounds = () => {
   const own = boxOf(element);
   const boxes = hasArea(own) && checkVisibility(element, { visibilityProperty: true }) ? [own] : contentBoxes(element, MOST_BOXES);
   if (boxes.length === 0) return null;
-  const zoom = zoomOf(element);
-  const [left, top] = ['left', 'top'].map((side) => Math.min(...boxes.map((box) => box[side])) * zoom);
-  const [right, bottom] = ['right', 'bottom'].map((side) => Math.max(...boxes.map((box) => box[side])) * zoom);
-  let corners = [[left, top], [right, top], [left, bottom], [right, bottom]];
+  const [left, top] = ['left', 'top'].map((side) => Math.min(...boxes.map((box) => box[side])));
+  const [right, bottom] = ['right', 'bottom'].map((side) => Math.max(...boxes.map((box) => box[side])));
+  let corners = [[left, top], [right, top], [left, bottom], [right, bottom]].map(inViewport(element));
   for (let frame = frameOf(element); frame; frame = frameOf(frame)) corners = corners.map((corner) => toOuter(frame, corner));
   const [xs, ys] = [corners.map(([x]) => x), corners.map(([, y]) => y)];
   const [x, y] = [Math.min(...xs), Math.min(...ys)];

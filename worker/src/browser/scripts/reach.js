@@ -3,6 +3,7 @@
 // A point counts if a tap there hits the element, in its document and in each document around it. If there is none, the
 // element is scrolled into view with several alignments, because a bar can cover one side of the viewport or of a
 // scrolled list.
+let isStill = isAtRest();
 const element = find(input.target);
 if (!element) return { state: 'absent' };
 if (!isPresented(element)) return { state: 'hidden' };
@@ -26,16 +27,17 @@ const PARTS = [
 const MOST_TRIED = 8;
 const view = (root) => ({ width: documentElement(root).clientWidth, height: root === document ? innerHeight : documentElement(root).clientHeight });
 const points = () => {
-  const zoom = zoomOf(element);
+  const [zoom, convert] = [zoomOf(element), inViewport(element)];
   if (input.at) {
     const { left, top, width, height } = boxOf(element);
     if (input.at.x > width * zoom || input.at.y > height * zoom) {
       throw new Refusal('action.at', `must be inside the element, which has ${Math.floor(width * zoom)} by ${Math.floor(height * zoom)} CSS pixels`);
     }
-    return [[left * zoom + input.at.x, top * zoom + input.at.y]];
+    const [x, y] = convert([left, top]);
+    return [[x + input.at.x, y + input.at.y]];
   }
   const { width, height } = view(documentOf(element));
-  const boxes = tappableBoxes(element).slice(0, MOST_TRIED).map(({ left, top, right, bottom }) => [left, top, right, bottom].map((side) => side * zoom));
+  const boxes = tappableBoxes(element).slice(0, MOST_TRIED).map(({ left, top, right, bottom }) => [...convert([left, top]), ...convert([right, bottom])]);
   const shown = boxes.map(([left, top, right, bottom]) => [Math.max(left, 0), Math.max(top, 0), Math.min(right, width), Math.min(bottom, height)]);
   const centres = boxes.map(([left, top, right, bottom]) => [(left + right) / 2, (top + bottom) / 2]);
   const parts = shown
@@ -123,6 +125,7 @@ const bringIntoView = (block, inline) => {
 
 let judged = seek();
 if (!judged && input.scrolls) {
+  isStill = null;
   for (const [block, inline] of ALIGNMENTS) {
     bringIntoView(block, inline);
     await frame();
@@ -139,19 +142,29 @@ if (!judged) {
 }
 // From the top left corner of the element, in the viewport of the page.
 const path = (input.path ?? []).map(({ x, y }) => {
-  const [zoom, { left, top }] = [zoomOf(element), boxOf(element)];
-  let at = [left * zoom + x, top * zoom + y];
+  const { left, top } = boxOf(element);
+  const corner = inViewport(element)([left, top]);
+  let at = [corner[0] + x, corner[1] + y];
   for (let frame = frameOf(element); frame; frame = frameOf(frame)) at = toOuter(frame, at);
   return at;
 });
+// Timers of the page may have moved it.
+const PLACE = Symbol.for('kitfleet.place');
+const isAway = ([x, y]) => Math.hypot(judged.at[0] - x, judged.at[1] - y) > 0.5;
+if (isStill && documentOf(element) !== document) isStill = null;
+if (isStill && element[PLACE] && isAway(element[PLACE])) isStill = false;
 // A point that the caller has chosen may be on an element that moves all the time.
-if (!input.at) {
-  await frame();
+if (!input.at && isStill !== true) {
+  // A slow movement is not seen from one moment to the next.
+  const from = performance.now();
+  do await frame();
+  while (isStill === false && performance.now() - from < 17);
   if (!isPresented(element)) return { state: 'hidden' };
   const before = judged.at;
   judged = seek();
-  if (!judged || Math.hypot(judged.at[0] - before[0], judged.at[1] - before[1]) > 0.5) return { state: 'moving' };
+  if (!judged || isAway(before)) return { state: 'moving' };
 }
+element[PLACE] = judged.at;
 const AIM = Symbol.for('kitfleet.aim');
 const AIMED = Symbol.for('kitfleet.aimed');
 // Nodes that an earlier attempt has marked are no aim any more.

@@ -163,4 +163,6 @@ for (let visited = 0; inside.length > 0 && !truncated; visited++) {
   if (type === 1) enter(node, depth, named);
 }
 flush();
+// For the tap that follows.
+isAtRest();
 return { snapshot: lines.join('\n'), nodes: lines.length, truncated, links: [...links], foreign: input.links ? foreign.join('\n') : '', given: refs().given };
