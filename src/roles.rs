@@ -329,6 +329,8 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         stores: config.stores()?,
         recordings: config.recordings.limits(),
         record_by_default: config.recordings.default,
+        timeline_streams: config.recordings.max_streams,
+        staff_may_watch: config.staff.may_watch,
         models: config.models()?,
         redis: config.redis.url.as_ref().map(RedisUrl::client).transpose()?,
     })

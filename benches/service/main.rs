@@ -23,6 +23,7 @@ mod profiles;
 #[allow(dead_code, reason = "tests use more of it")]
 #[path = "../../tests/it/support/proxy.rs"]
 mod proxy;
+mod recordings;
 mod report;
 mod service;
 mod site;
@@ -69,6 +70,9 @@ async fn main() -> Result<()> {
     }
     if wants("notifications") {
         notifications::run().await?;
+    }
+    if wants("recordings") {
+        recordings::run().await?;
     }
     if wants("fleet") {
         fleet::run().await?;

@@ -211,6 +211,12 @@ pub struct Answer {
     pub browser: Duration,
 }
 
+pub struct Download {
+    pub first_byte: Duration,
+    pub total: Duration,
+    pub bytes: usize,
+}
+
 impl Answer {
     pub fn overhead(&self) -> Duration {
         self.total.saturating_sub(self.browser)
@@ -241,6 +247,10 @@ impl Client {
 
     pub async fn create(&self) -> Result<String> {
         self.make("/v1/sessions", serde_json::json!({})).await
+    }
+
+    pub async fn create_with(&self, body: Value) -> Result<String> {
+        self.make("/v1/sessions", body).await
     }
 
     pub async fn launch(&self, profile: &str) -> Result<String> {
@@ -307,6 +317,21 @@ impl Client {
 
     pub async fn get(&self, path: &str) -> Result<Answer> {
         self.call(Method::GET, path, None).await
+    }
+
+    pub async fn download(&self, path: &str) -> Result<Download> {
+        let request = self.http.get(format!("{}{path}", self.base_url)).bearer_auth(&self.key);
+        let sent = Instant::now();
+        let mut response = request.send().await?.error_for_status()?;
+        let mut download = Download { first_byte: Duration::ZERO, total: Duration::ZERO, bytes: 0 };
+        while let Some(chunk) = response.chunk().await? {
+            if download.bytes == 0 {
+                download.first_byte = sent.elapsed();
+            }
+            download.bytes += chunk.len();
+        }
+        download.total = sent.elapsed();
+        Ok(download)
     }
 
     pub async fn read(&self, path: &str) -> Result<Duration> {

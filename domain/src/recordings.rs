@@ -3,6 +3,7 @@
 //! `kitfleet-recording` writes and reads the content. A segment has either the events of a range of numbers, or the pictures and
 //! snapshots of one.
 
+pub mod streams;
 pub mod trace_links;
 
 use std::time::Duration;
@@ -21,7 +22,10 @@ pub(crate) const AREA: Area = Area {
         ("recordings", "removed after `retention.recordings`, or when they are deleted"),
         ("recording_segments", "removed with their recordings"),
     ],
-    purges: &[Purge::new(PURGE_ARM, "trace_links", |conn, _, limit| Box::pin(trace_links::purge(conn, limit)))],
+    purges: &[
+        Purge::new(PURGE_ARM, "trace_links", |conn, _, limit| Box::pin(trace_links::purge(conn, limit))),
+        Purge::new(PURGE_ARM, "timeline_streams", |conn, _, limit| Box::pin(streams::purge(conn, limit))),
+    ],
     bounds: &[
         (
             "recordings",
@@ -31,6 +35,7 @@ pub(crate) const AREA: Area = Area {
         ),
         ("recording_segments", Bound::Account("`recordings.account_bytes` (2 GiB)")),
         ("trace_links", Bound::Account("20 valid ones for each session; each is deleted a day after it expired")),
+        ("timeline_streams", Bound::Account("`recordings.max_streams` (16) open ones")),
     ],
     actions: &["trace_link.created", "trace_link.revoked", "session.recording_deleted"],
     losses: &[|conn, account, _| Box::pin(delete_all(conn, account))],
@@ -229,6 +234,16 @@ pub async fn find(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<O
     .await
 }
 
+/// Account of a recording that was not deleted.
+pub async fn account_of(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<AccountId>> {
+    sqlx::query_scalar!(
+        r#"select account_id as "account_id: AccountId" from recordings where session_id = $1 and removable_at is null"#,
+        session as _,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
 /// True if no event will follow: the session has ended, and so has its recording. Also true for a session that is not recorded.
 pub async fn has_ended(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<bool> {
     let ended = sqlx::query_scalar!(
@@ -251,7 +266,7 @@ pub struct Segment {
     pub content: Option<Vec<u8>>,
 }
 
-/// The first completely stored segment that ends after `seq`.
+/// The first completely stored segment that ends after `seq`. `None` also when the recording was deleted meanwhile.
 pub async fn segment_after(
     conn: &mut PgConnection,
     session: SessionId,
@@ -264,6 +279,7 @@ pub async fn segment_after(
          where session_id = $1 and kind = $2 and is_stored and last_seq > $3
            and first_seq >= coalesce((select max(first_seq) from recording_segments
                                       where session_id = $1 and kind = $2 and first_seq <= $3 + 1), 0)
+           and exists (select from recordings where session_id = $1 and removable_at is null)
          order by first_seq limit 1",
         session as _,
         kind as _,
@@ -282,7 +298,8 @@ pub async fn with_pictures(
     sqlx::query_scalar!(
         r#"select o.id as "id!: OperationId" from recording_segments g join recordings r using (session_id),
                   unnest(g.operations) as o (id)
-           where g.session_id = $1 and g.kind = 'pictures' and g.operations && $2 and r.removable_at is null and o.id = any($2)"#,
+           where g.session_id = $1 and g.kind = 'pictures' and g.is_stored and g.operations && $2 and r.removable_at is null
+             and o.id = any($2)"#,
         session as _,
         operations,
     )

@@ -45,11 +45,16 @@ pub fn mask_addresses(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// True if the header's value must not be recorded. `extra` are the names that the session's `extra_headers` set.
+/// True if the header's value must not be recorded. `extra` are the names that the session's `extra_headers` set. A header with a
+/// name that would make a parameter secret is one too, such as `X-Api-Key`.
 #[must_use]
 pub fn is_secret_header(name: &str, extra: &[String]) -> bool {
     let is = |known: &str| name.eq_ignore_ascii_case(known);
-    SECRET_HEADERS.iter().any(|known| is(known)) || extra.iter().any(|known| is(known))
+    // `Access-Control-Allow-Credentials` is a flag.
+    let is_of_cors = name.get(..15).is_some_and(|start| start.eq_ignore_ascii_case("access-control-"));
+    SECRET_HEADERS.iter().any(|known| is(known))
+        || extra.iter().any(|known| is(known))
+        || (!is_of_cors && is_secret_name(name))
 }
 
 fn is_secret_name(name: &str) -> bool {
@@ -171,9 +176,13 @@ mod tests {
     #[test]
     fn secret_headers_are_known_in_any_case() {
         let extra = ["X-Shop".to_owned()];
-        for name in ["Authorization", "cookie", "SET-COOKIE", "Proxy-Authorization", "x-shop"] {
+        for name in
+            ["Authorization", "cookie", "SET-COOKIE", "Proxy-Authorization", "x-shop", "X-Api-Key", "x-csrf-token"]
+        {
             assert!(is_secret_header(name, &extra), "{name}");
         }
-        assert!(!is_secret_header("accept", &extra));
+        for name in ["accept", "content-type", "etag", "Access-Control-Allow-Credentials", "sec-websocket-key", "é"] {
+            assert!(!is_secret_header(name, &extra), "{name}");
+        }
     }
 }

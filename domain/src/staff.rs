@@ -163,6 +163,8 @@ pub enum Operation {
     JobCancelled,
     #[strum(serialize = "session.ended")]
     SessionEnded,
+    #[strum(serialize = "session.recording_read")]
+    RecordingRead,
     #[strum(serialize = "worker.drained")]
     WorkerDrained,
     #[strum(serialize = "worker.undrained")]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kitfleet_domain::accounts::{self, AccountStatus, LimitChanges, Tier};
 use kitfleet_domain::billing::orders::{self, Order, Reason, Status};
 use kitfleet_domain::ids::{AccountId, DeliveryId, OrderId, SessionId, WorkerId};
+use kitfleet_domain::recordings;
 use kitfleet_domain::staff::{self, Operation, StaffActor, StaffRecord};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::webhooks::dead_letters::{self, RequeueError};
@@ -109,6 +110,16 @@ pub async fn destroy_session(conn: &mut PgConnection, session: SessionId, by: &S
     let target = Some(session.to_string());
     let deed = StaffRecord { operation: Operation::SessionEnded, account: Some(account), target, details: json!({}) };
     staff::record(&mut tx, by, deed).await?;
+    Ok(tx.commit().await?)
+}
+
+/// Called before the recording is read, so that the customer also sees a read that fails.
+pub async fn read_recording(conn: &mut PgConnection, session: SessionId, by: &StaffActor) -> Result<(), Refused> {
+    let mut tx = conn.begin().await?;
+    let account = recordings::account_of(&mut tx, session).await?.ok_or(Refused::Unknown)?;
+    let (target, details) = (Some(session.to_string()), json!({"session_id": session}));
+    let read = StaffRecord { operation: Operation::RecordingRead, account: Some(account), target, details };
+    staff::record(&mut tx, by, read).await?;
     Ok(tx.commit().await?)
 }
 

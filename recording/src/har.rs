@@ -1,5 +1,6 @@
 //! HAR 1.2 (contract: recordings 26).
 
+use std::fmt::Write as _;
 use std::io;
 
 use bytes::Bytes;
@@ -59,7 +60,7 @@ pub(crate) fn entry(ended_at: Timestamp, request: &RequestEvent) -> Value {
         "time": duration_ms,
         "request": {
             "method": request.method,
-            "url": request.url,
+            "url": uri(&request.url),
             "httpVersion": "HTTP/1.1",
             "cookies": [],
             "headers": headers(&request.request_headers),
@@ -77,7 +78,7 @@ pub(crate) fn entry(ended_at: Timestamp, request: &RequestEvent) -> Value {
                 "size": size(request.response_bytes).max(0),
                 "mimeType": request.mime_type.as_deref().unwrap_or("x-unknown"),
             },
-            "redirectURL": "",
+            "redirectURL": location(request),
             "headersSize": -1,
             "bodySize": size(request.response_bytes),
         },
@@ -93,6 +94,30 @@ pub(crate) fn entry(ended_at: Timestamp, request: &RequestEvent) -> Value {
 
 fn headers(headers: &[Header]) -> Vec<Value> {
     headers.iter().map(|Header { name, value }| json!({"name": name, "value": value})).collect()
+}
+
+/// Readers expect an address without spaces and control characters.
+fn uri(url: &str) -> String {
+    let is_unfit = |c: char| c.is_whitespace() || c.is_control();
+    let mut uri = String::with_capacity(url.len());
+    for c in url.chars() {
+        if is_unfit(c) {
+            for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                // Writing to a string cannot fail.
+                let _ = write!(uri, "%{byte:02X}");
+            }
+        } else {
+            uri.push(c);
+        }
+    }
+    uri
+}
+
+/// Target of a redirect.
+fn location(request: &RequestEvent) -> &str {
+    let is_redirect = request.status.is_some_and(|status| (300..400).contains(&status));
+    let mut headers = request.response_headers.iter().filter(|_| is_redirect);
+    headers.find(|header| header.name.eq_ignore_ascii_case("location")).map_or("", |header| &header.value)
 }
 
 fn query(url: &str) -> Vec<Value> {
@@ -148,6 +173,7 @@ mod tests {
         assert_eq!(entry["request"]["bodySize"], -1);
         assert_eq!(entry["response"]["status"], 0);
         assert!(!entry.to_string().contains('\0'));
+        assert_eq!(entry["response"]["redirectURL"], "");
         for member in ["method", "url", "httpVersion", "cookies", "headers", "queryString", "headersSize", "bodySize"] {
             assert!(entry["request"].get(member).is_some(), "{member}");
         }
@@ -164,5 +190,21 @@ mod tests {
         ] {
             assert!(entry["response"].get(member).is_some(), "{member}");
         }
+    }
+    #[test]
+    fn addresses_have_no_spaces_and_control_characters() {
+        assert_eq!(
+            uri("https://a.example/ä?q=a b&token=•••\0\n\u{2003}"),
+            "https://a.example/ä?q=a%20b&token=•••%00%0A%E2%80%83"
+        );
+    }
+
+    #[test]
+    fn redirect_has_its_target() {
+        let header = Header { name: "Location".to_owned(), value: "/next".to_owned() };
+        let mut request = RequestEvent { status: Some(302), response_headers: vec![header], ..RequestEvent::default() };
+        assert_eq!(location(&request), "/next");
+        request.status = Some(201);
+        assert_eq!(location(&request), "");
     }
 }

@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use uuid::Uuid;
 
 use crate::events::{Event, EventBody, FrameEvent, RecordingEvent, RecordingReason, RecordingState, SNAPSHOT_BYTES};
-use crate::redact::redact;
+use crate::redact::{SecretHeaders, redact};
 use crate::segment::{Record, RecordKind, SEGMENT_BYTES, SegmentKey, SegmentPlace};
 use crate::{Recordings, Snapshot};
 
@@ -79,7 +79,6 @@ struct Inner {
     state: Mutex<State>,
     wake: Notify,
     stored: watch::Receiver<u64>,
-    secret_headers: Vec<String>,
     limits: RecordingLimits,
 }
 
@@ -95,6 +94,7 @@ impl Drop for EndGuard {
 #[derive(Default)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent")]
 struct State {
+    secret_headers: SecretHeaders,
     last_seq: u64,
     pending: VecDeque<PendingRecord>,
     pending_bytes: usize,
@@ -133,8 +133,8 @@ pub(crate) fn start(
 ) -> (Recorder, RecorderTask) {
     let (stored, is_stored) = watch::channel(0);
     let limits = recordings.0.limits;
-    let inner = Inner { state: Mutex::default(), wake: Notify::new(), stored: is_stored, secret_headers, limits };
-    let inner = Arc::new(inner);
+    let inner = Arc::new(Inner { state: Mutex::default(), wake: Notify::new(), stored: is_stored, limits });
+    inner.state().secret_headers.add(secret_headers);
     let (key, sealed_key) = recordings.new_key(session);
     let task = RecorderTask {
         inner: Arc::clone(&inner),
@@ -161,10 +161,22 @@ impl Recorder {
     pub fn append_at(&self, events: impl IntoIterator<Item = (Timestamp, EventBody)>) {
         let mut state = self.inner.state();
         for (at, mut body) in events {
-            redact(&mut body, &self.inner.secret_headers);
+            redact(&mut body, &state.secret_headers);
+            if let EventBody::Request(request) = &mut body
+                && state.used_bytes() > self.inner.limits.session_bytes
+            {
+                request.request_headers.clear();
+                request.response_headers.clear();
+            }
             state.append(at, body);
         }
         self.wake_if_due(state);
+    }
+
+    /// Masks the values of headers with these names from now on, besides those of earlier calls: a request that the page has sent
+    /// may still be under way.
+    pub fn add_secret_headers(&self, names: impl IntoIterator<Item = String>) {
+        self.inner.state().secret_headers.add(names);
     }
 
     /// Appends a picture, and its event. Returns its number; `None` if it was dropped because of a quota.
@@ -251,6 +263,17 @@ impl Inner {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Only the task calls it, because one waiter receives each wake-up.
+    async fn closed(&self) {
+        loop {
+            let woken = self.wake.notified();
+            if self.state().is_closed {
+                return;
+            }
+            woken.await;
+        }
+    }
 }
 
 impl State {
@@ -331,10 +354,18 @@ impl State {
         self.push(PendingRecord { record, operation: None, is_operation: false, is_frame_event: false, url: None });
     }
 
+    /// Highest number that needs no wait, after a batch with this number. Numbers of records that were dropped are never stored.
+    fn stored_seq(&self, last_seq: u64) -> u64 {
+        if self.pending.is_empty() { self.last_seq } else { last_seq }
+    }
+
+    fn used_bytes(&self) -> u64 {
+        self.stored_bytes + self.pending_bytes as u64
+    }
+
     /// Stops the pictures if one more of this size exceeds the quota of the session.
     fn has_room(&mut self, limits: &RecordingLimits, bytes: usize) -> bool {
-        let used = self.stored_bytes + self.pending_bytes as u64;
-        if used + bytes as u64 > limits.session_bytes {
+        if self.used_bytes() + bytes as u64 > limits.session_bytes {
             self.stop_pictures(RecordingReason::SessionQuota);
             return false;
         }
@@ -487,7 +518,7 @@ impl RecorderTask {
             if !self.store_batch(batch).await {
                 break;
             }
-            self.stored.send_replace(last_seq);
+            self.stored.send_replace(self.inner.state().stored_seq(last_seq));
             self.report_drops();
             self.notify_stopped().await;
         }
@@ -537,8 +568,14 @@ impl RecorderTask {
         let sealed = self.seal(&batch);
         let size: u64 = sealed.iter().map(|segment| segment.bytes.len() as u64).sum();
         let mut pause = RETRY;
+        let inner = Arc::clone(&self.inner);
         loop {
-            match self.try_store(&batch, &sealed).await {
+            // A bucket may take longer to fail than a worker takes to stop.
+            let stored = tokio::select! {
+                stored = self.try_store(&batch, &sealed) => stored,
+                () = inner.closed() => return false,
+            };
+            match stored {
                 Ok(is_kept) => {
                     let mut state = self.inner.state();
                     state.stored_bytes = state.stored_bytes.saturating_sub(batch.clear_bytes) + size;
@@ -550,10 +587,10 @@ impl RecorderTask {
                     self.failures.say(|held_back| {
                         tracing::warn!(%session, %error, held_back, "cannot store a part of a recording: trying again");
                     });
-                    if self.inner.state().is_closed {
-                        return false;
+                    tokio::select! {
+                        () = sleep(pause) => {}
+                        () = inner.closed() => return false,
                     }
-                    sleep(pause).await;
                     pause = (pause * 2).min(MOST_RETRY);
                 }
                 Err(error) => {

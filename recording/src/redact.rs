@@ -6,9 +6,39 @@ use crate::events::{EventBody, Header, TEXT_CHARS, URL_CHARS};
 
 const HEADERS: usize = 64;
 const HEADER_CHARS: usize = 1_024;
+/// Of the names and values of the headers of a request, or of a response. The others are left out.
+const HEADERS_BYTES: usize = 8 * 1024;
 const NAME_CHARS: usize = 255;
+/// A session that sets more names has all values masked.
+const MOST_SECRET_HEADERS: usize = 1_000;
 
-pub(crate) fn redact(body: &mut EventBody, secret_headers: &[String]) {
+/// Names of the headers that a session has set by `extra_headers`.
+#[derive(Debug, Default)]
+pub(crate) struct SecretHeaders {
+    names: Vec<String>,
+    masks_all: bool,
+}
+
+impl SecretHeaders {
+    pub(crate) fn add(&mut self, names: impl IntoIterator<Item = String>) {
+        for name in names {
+            if self.names.iter().any(|known| known.eq_ignore_ascii_case(&name)) {
+                continue;
+            }
+            if self.names.len() == MOST_SECRET_HEADERS {
+                self.masks_all = true;
+                return;
+            }
+            self.names.push(name);
+        }
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.masks_all || is_secret_header(name, &self.names)
+    }
+}
+
+pub(crate) fn redact(body: &mut EventBody, secret_headers: &SecretHeaders) {
     match body {
         EventBody::Operation(operation) => {
             text(&mut operation.described.description);
@@ -40,10 +70,10 @@ pub(crate) fn redact(body: &mut EventBody, secret_headers: &[String]) {
     }
 }
 
-fn headers(headers: &mut Vec<Header>, secret_headers: &[String]) {
+fn headers(headers: &mut Vec<Header>, secret_headers: &SecretHeaders) {
     headers.truncate(HEADERS);
-    for Header { name, value } in headers {
-        if is_secret_header(name, secret_headers) {
+    for Header { name, value } in headers.iter_mut() {
+        if secret_headers.contains(name) {
             MASK.clone_into(value);
         } else {
             replace(value);
@@ -51,6 +81,11 @@ fn headers(headers: &mut Vec<Header>, secret_headers: &[String]) {
         }
         cut(name, NAME_CHARS);
     }
+    let mut bytes = 0;
+    headers.retain(|Header { name, value }| {
+        bytes += name.len() + value.len();
+        bytes <= HEADERS_BYTES
+    });
 }
 
 fn text(text: &mut String) {
@@ -96,7 +131,10 @@ mod tests {
             response_headers: vec![header("Set-Cookie", "a=1"), header("Location", "/?code=1"), header("Server", "x")],
             ..RequestEvent::default()
         }));
-        redact(&mut body, &["x-shop".to_owned()]);
+        let mut secrets = SecretHeaders::default();
+        secrets.add(["x-shop".to_owned(), "X-Shop".to_owned()]);
+        assert_eq!(secrets.names, ["x-shop"]);
+        redact(&mut body, &secrets);
         let EventBody::Request(request) = body else { panic!("another type") };
         assert_eq!(request.url, "https://a.example/?api_key=•••");
         assert_eq!(request.frame_url.as_deref(), Some("https://a.example/#access_token=•••"));
@@ -112,9 +150,25 @@ mod tests {
             url: Some(format!("https://a.example/{}", "a".repeat(9_000))),
             line: None,
         });
-        redact(&mut body, &[]);
+        redact(&mut body, &SecretHeaders::default());
         let EventBody::Console(console) = body else { panic!("another type") };
         assert_eq!(console.text.chars().count(), TEXT_CHARS);
         assert_eq!(console.url.map(|url| url.len()), Some(URL_CHARS));
+    }
+    #[test]
+    fn headers_are_bounded() {
+        let header = |number: usize| Header { name: format!("x-{number}"), value: "é".repeat(2_000) };
+        let mut all: Vec<_> = (0..100).map(header).collect();
+        headers(&mut all, &SecretHeaders::default());
+        assert_eq!(all.len(), 3, "2 KiB each");
+        assert!(all.iter().all(|header| header.value.chars().count() == HEADER_CHARS));
+    }
+
+    #[test]
+    fn session_with_too_many_secret_headers_has_all_masked() {
+        let mut secrets = SecretHeaders::default();
+        secrets.add((0..=MOST_SECRET_HEADERS).map(|number| format!("x-{number}")));
+        assert_eq!(secrets.names.len(), MOST_SECRET_HEADERS);
+        assert!(secrets.contains("accept"));
     }
 }

@@ -59,8 +59,9 @@ impl Config {
         }
     }
 
-    fn rules_of_recordings(&self) -> [(bool, &'static str, &'static str); 3] {
+    fn rules_of_recordings(&self) -> [(bool, &'static str, &'static str); 4] {
         [
+            (self.recordings.max_streams >= 1, "recordings.max_streams", "must be at least 1"),
             (
                 self.recordings.session_bytes <= Recordings::MOST_SESSION_BYTES,
                 "recordings.session_bytes",

@@ -1,6 +1,6 @@
 //! `recordings.*`: recordings of sessions.
 
-use kitfleet_domain::recordings::{RecordMode, RecordingLimits};
+use kitfleet_domain::recordings::{RecordMode, RecordingLimits, streams};
 use kitfleet_recording::RecordingsConfig;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +13,8 @@ pub struct Recordings {
     pub default: RecordMode,
     pub session_bytes: u64,
     pub account_bytes: u64,
+    /// Open streams of timelines of an account.
+    pub max_streams: u32,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -25,7 +27,7 @@ pub struct Staff {
 impl Default for Recordings {
     fn default() -> Self {
         let RecordingLimits { session_bytes, account_bytes } = RecordingLimits::default();
-        Self { default: RecordMode::default(), session_bytes, account_bytes }
+        Self { default: RecordMode::default(), session_bytes, account_bytes, max_streams: streams::MOST }
     }
 }
 

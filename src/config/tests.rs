@@ -76,6 +76,7 @@ fn every_mistake_is_one_line_that_names_the_key() {
         ("[billing.crypto]\nperiod = \"0s\"", "`billing.crypto.period`", ["must be", "longer than", "0"]),
         ("[auth]\nsession_ttl = \"0s\"", "`auth.session_ttl`", ["must be", "longer than", "0"]),
         ("[notifications]\nmax_streams = 0", "`notifications.max_streams`", ["must be", "at least", "1"]),
+        ("[recordings]\nmax_streams = 0", "`recordings.max_streams`", ["must be", "at least", "1"]),
         ("[egress]\nprobe_interval = \"0s\"", "`egress.probe_interval`", ["must be", "longer than", "0"]),
         ("[egress]\nprobe_exit_url = \"https://example.com\"", "`egress.probe_exit_url`", ["must be", "http", "URL"]),
     ] {

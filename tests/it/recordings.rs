@@ -1,5 +1,8 @@
 //! Operations, timelines, recordings and traces (contract: recordings). The tests write recordings as a worker does.
 
+mod faults;
+mod reading;
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -69,6 +72,28 @@ fn of(session: &str, rest: &str) -> String {
 
 async fn list(client: &Client, path: &str) -> Vec<Value> {
     client.get(path).await.expect(200).body["data"].as_array().expect("a list").clone()
+}
+
+/// Of all pages.
+async fn timeline(client: &Client, session: &str) -> Vec<Value> {
+    let (mut events, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = client.get(&of(session, &format!("timeline?limit=100{cursor}"))).await.expect(200).body;
+        events.extend(page["data"].as_array().expect("a list").iter().cloned());
+        match page["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return events,
+        }
+    }
+}
+
+fn lines(events: &[Value]) -> Vec<&str> {
+    events.iter().filter(|event| event["type"] == "console").filter_map(|event| event["text"].as_str()).collect()
+}
+
+/// Of type `recording`.
+fn changes(events: &[Value]) -> Vec<&Value> {
+    events.iter().filter(|event| event["type"] == "recording").collect()
 }
 
 fn types(events: &[Value]) -> Vec<&str> {

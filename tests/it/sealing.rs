@@ -166,6 +166,7 @@ struct Seeds {
     client: Client,
     agent: String,
     recipe: String,
+    recorded: String,
     endpoint: String,
 }
 
@@ -230,7 +231,7 @@ impl Seeds {
         app.execute_sealed("update agent_steps set sealed_shown = $2 where id = $1", step, &sealed("[]")).await;
         let origins = sealed(r#"{"named": [], "seen": []}"#);
         app.execute_sealed("update agent_steps set sealed_text_origins = $2 where id = $1", step, &origins).await;
-        Self { ada, authenticator, client, agent, recipe, endpoint }
+        Self { ada, authenticator, client, agent, recipe, recorded, endpoint }
     }
 
     /// Uses some of the secrets.
@@ -238,6 +239,8 @@ impl Seeds {
         let code = app.fresh_code(&self.ada, &self.authenticator).await;
         self.ada.client.post("/v1/auth/mfa/step-up", json!({"code": code})).await.expect(200);
         self.client.get(&format!("/v1/recipes/{}", self.recipe)).await.expect(200);
+        let events = self.client.get(&format!("/v1/sessions/{}/timeline", self.recorded)).await.expect(200).body;
+        assert!(events["data"].as_array().is_some_and(|events| !events.is_empty()), "{events}");
         let transcript =
             self.client.get(&format!("/v1/agent-sessions/{}/transcript", self.agent)).await.expect(200).body;
         assert!(transcript.to_string().contains("take a screenshot"), "{transcript}");

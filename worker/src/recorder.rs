@@ -14,7 +14,7 @@ use kitfleet_domain::actors::OperationActor;
 use kitfleet_domain::ids::{IntentId, OperationId, SessionId};
 use kitfleet_domain::metrics::Counter;
 use kitfleet_domain::operations::{
-    Action, ConditionKind, Interact, Operation, OperationDescription, OperationOutcome, Outcome,
+    Action, Change, Emulate, Interact, Operation, OperationDescription, OperationOutcome, Outcome,
 };
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_recording::events::{
@@ -113,14 +113,20 @@ impl SessionRecorder {
         self.log.clone()
     }
 
-    /// The picture of the previous operation is not taken any more.
-    pub(crate) fn begin_operation(&mut self) {
+    /// The picture of the previous operation is not taken any more. Headers that the operation sets are masked before it sets them.
+    pub(crate) fn begin_operation(&mut self, operation: &Operation) {
         self.due = None;
+        if let Operation::Emulate(Emulate { extra_headers: Change::Set(headers), .. }) = operation {
+            self.log.recorder.add_secret_headers(headers.iter().map(|header| header.name.clone()));
+        }
     }
 
     /// A picture follows if the operation may have changed the page.
     pub(crate) fn end_operation(&mut self, ended: EndedOperation<'_>, browser: Option<&Browser>) {
         let EndedOperation { intent, described, operation, actor, started_at, outcome, url } = ended;
+        if operation.is_some_and(Operation::is_internal) {
+            return;
+        }
         let ended_at = now();
         let is_done = matches!(outcome, Outcome::Done);
         let point = operation.filter(|operation| is_done && taps(operation)).and(browser).and_then(Browser::touched);
@@ -129,7 +135,7 @@ impl SessionRecorder {
             described,
             outcome: outcome.into(),
             // The exception of a caller's script may contain values of the page.
-            error: outcome.error_detail().filter(|_| !operation.is_some_and(runs_script)),
+            error: outcome.error_detail().filter(|_| !operation.is_some_and(Operation::error_shows_page)),
             url: url.map(|url| url.chars().take(URL_CHARS).collect()),
             actor,
             started_at,
@@ -273,10 +279,6 @@ async fn read_events(source: PageEvents, log: RecordingLog, has_operation: Arc<N
 
 fn taps(operation: &Operation) -> bool {
     matches!(operation, Operation::Interact(Interact { action: Action::Tap { .. } | Action::Check { .. }, .. }))
-}
-
-fn runs_script(operation: &Operation) -> bool {
-    matches!(operation, Operation::Wait(wait) if wait.condition.kind() == ConditionKind::Function)
 }
 
 fn hash(text: &str) -> u64 {

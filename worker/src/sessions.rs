@@ -15,9 +15,7 @@ use kitfleet_domain::actors::OperationActor;
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::{IntentId, SessionId, StoreId};
 use kitfleet_domain::metrics::{Counter, Gauge, Histogram};
-use kitfleet_domain::operations::{
-    ConditionKind, Failure, FailureClass, OpenDialog, Operation, OperationDescription, Outcome,
-};
+use kitfleet_domain::operations::{Failure, FailureClass, OpenDialog, Operation, OperationDescription, Outcome};
 use kitfleet_domain::recordings::RecordMode;
 use kitfleet_domain::sealing::NotSealedForUs;
 use kitfleet_domain::sessions::dialogs::{self, DialogChange};
@@ -532,7 +530,7 @@ impl Actor {
     async fn obey(&mut self, browser: &mut Browser, order: Order) -> NextAction {
         let Order { intent, operation, actor, .. } = order;
         if let Some(recorder) = &mut self.recorder {
-            recorder.begin_operation();
+            recorder.begin_operation(&operation);
         }
         let started_at = recorder::now();
         let grace = match operation {
@@ -564,7 +562,7 @@ impl Actor {
         };
         if let Outcome::Failed { failure } = &outcome {
             // The exception of a caller's script may contain values of the page.
-            let detail = Some(failure.detail.as_str()).filter(|_| !runs_script(&operation));
+            let detail = Some(failure.detail.as_str()).filter(|_| !operation.error_shows_page());
             tracing::info!(class = failure.class.name(), detail, "operation failed");
         }
         if let Some(watch) = &mut self.watch {
@@ -761,10 +759,6 @@ fn reason(error: &NotSaved) -> Reason {
         NotSaved::Store(SaveError::TooLarge(_)) => Reason::TooLarge,
         NotSaved::Store(SaveError::Upload(_)) => Reason::UploadFailed,
     }
-}
-
-fn runs_script(operation: &Operation) -> bool {
-    matches!(operation, Operation::Wait(wait) if wait.condition.kind() == ConditionKind::Function)
 }
 
 fn out_of_time() -> Failure {

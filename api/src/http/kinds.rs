@@ -208,7 +208,7 @@ pub static STREAM_LIMIT: Kind = Kind {
     slug: CONCURRENCY_LIMIT.slug,
     title: CONCURRENCY_LIMIT.title,
     status: StatusCode::TOO_MANY_REQUESTS,
-    meaning: "The account has reached its limit of concurrent notification streams (limit).",
+    meaning: "The account has reached its limit of concurrent streams of notifications, or of timelines (limit).",
     remedy: "Close a stream that is no longer needed.",
 };
 pub static SESSION_TIMEOUT: Kind = Kind {

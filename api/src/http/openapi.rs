@@ -137,6 +137,8 @@ problem_sets! {
     NoTraceLink: NOT_FOUND;
     /// The limit of trace links is reached.
     AnotherTraceLink: CONFLICT;
+    /// Staff may not read recordings in this deployment.
+    ReadingByStaff: FORBIDDEN;
     /// The storage of recordings is not available.
     ReadingRecording: FEATURE_UNAVAILABLE;
     /// The caller has no such crypto order.

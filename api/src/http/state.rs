@@ -21,7 +21,7 @@ use kitfleet_domain::files::access::AccessTickets;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::notifications;
 use kitfleet_domain::patterns::Patterns;
-use kitfleet_domain::recordings::{RecordMode, RecordingLimits};
+use kitfleet_domain::recordings::{RecordMode, RecordingLimits, streams};
 use kitfleet_domain::sign_ins::Lifetimes;
 use kitfleet_domain::status;
 use kitfleet_domain::status::subscribers::Unsubscriber;
@@ -106,6 +106,10 @@ pub struct ApiConfig {
     pub recordings: RecordingLimits,
     /// Recording of sessions whose create does not name it.
     pub record_by_default: RecordMode,
+    /// Open streams of timelines of an account.
+    pub timeline_streams: u32,
+    /// Staff may read recordings.
+    pub staff_may_watch: bool,
     pub models: kitfleet_models::Settings,
     pub agents: agents::Settings,
     pub notifications: notifications::Settings,
@@ -162,6 +166,8 @@ impl Default for ApiConfig {
             },
             recordings: RecordingLimits::default(),
             record_by_default: RecordMode::default(),
+            timeline_streams: streams::MOST,
+            staff_may_watch: false,
             limits,
             destinations: Destinations::default(),
             upstreams: Destinations::default(),

@@ -57,6 +57,7 @@ use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::routes::proxies::{proxy_in_use, sealed_elsewhere};
 
+pub use self::recordings::{parse_format, trace_response};
 use wire::{CreateBody, SessionList};
 pub use wire::{LaunchBody, Session, status};
 

@@ -5,8 +5,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Action, CaptureKind, Condition, DragCourse, Element, FailureClass, Interact, LocateBy, Operation, Outcome, Target,
-    WaitUntil,
+    Action, CaptureKind, Condition, ConditionKind, DragCourse, Element, FailureClass, Interact, LocateBy, Operation,
+    Outcome, Target, WaitUntil,
 };
 use crate::redaction::mask_addresses;
 
@@ -159,6 +159,18 @@ impl Operation {
             Self::Login(_) => ("login", "Log in".to_owned()),
         };
         OperationDescription::new(self.spec().kind, action, &shorten(&mask_addresses(&words), MOST_CHARS))
+    }
+
+    /// Part of another operation of an agent. It is not listed, and not recorded.
+    #[must_use]
+    pub fn is_internal(&self) -> bool {
+        matches!(self, Self::Locate(_) | Self::Hold(_))
+    }
+
+    /// The detail of a failure is the exception of a caller's script, which may contain values of the page.
+    #[must_use]
+    pub fn error_shows_page(&self) -> bool {
+        matches!(self, Self::Wait(wait) if wait.condition.kind() == ConditionKind::Function)
     }
 
     /// Element that the operation acts on or waits for.

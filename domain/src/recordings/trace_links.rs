@@ -86,6 +86,7 @@ pub async fn list(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<V
         TraceLink,
         "select id, session_id, created_at, expires_at from trace_links
          where session_id = $1 and revoked_at is null and expires_at > now()
+           and exists (select from recordings r where r.session_id = trace_links.session_id and r.removable_at is null)
            and live_right_holds(session_id, acting_account_id, api_key_id, web_session_id, oauth_client_id, null, created_at)
          order by id desc",
         session as _,

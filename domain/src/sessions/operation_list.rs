@@ -45,12 +45,12 @@ pub async fn list(
     let listed = rows.into_iter().map(|row| {
         // Another version of this program may have written the row.
         let outcome = row.outcome.and_then(|outcome| serde_json::from_value::<Outcome>(outcome).ok());
-        let described = match row.kind.as_str() {
-            "open" => OperationDescription::of_open(),
-            "gui_input" => OperationDescription::of_live_input(),
+        let (described, error_shows_page) = match row.kind.as_str() {
+            "open" => (OperationDescription::of_open(), false),
+            "gui_input" => (OperationDescription::of_live_input(), false),
             kind => match serde_json::from_value::<Operation>(row.request) {
-                Ok(operation) => operation.describe(),
-                Err(_) => OperationDescription::of_unknown(kind),
+                Ok(operation) => (operation.describe(), operation.error_shows_page()),
+                Err(_) => (OperationDescription::of_unknown(kind), true),
             },
         };
         ListedOperation {
@@ -61,7 +61,8 @@ pub async fn list(
                 (None, "done") => OperationOutcome::Unknown,
                 (None, _) => OperationOutcome::Running,
             },
-            error: outcome.as_ref().and_then(Outcome::error_detail),
+            // Members of a team may read the list, but no content of pages.
+            error: outcome.as_ref().and_then(Outcome::error_detail).filter(|_| !error_shows_page),
             url: row.url,
             actor: OperationActor::of_columns(row.actor_type.as_deref(), row.actor_id),
             started_at: row.started_at,

@@ -1,6 +1,8 @@
 //! An S3 server that checks signatures and stores objects as files.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
@@ -10,7 +12,7 @@ use s3s::service::S3ServiceBuilder;
 use s3s_fs::FileSystem;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use url::Url;
 
 pub const KEY_ID: &str = "kitfleet";
@@ -23,6 +25,8 @@ pub struct S3 {
     pub endpoint: String,
     folder: TempDir,
     server: JoinHandle<()>,
+    is_away: Arc<AtomicBool>,
+    connections: Arc<Mutex<Vec<AbortHandle>>>,
 }
 
 impl S3 {
@@ -34,17 +38,31 @@ impl S3 {
         let service = service.build();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
+        let (is_away, connections) = (Arc::<AtomicBool>::default(), Arc::<Mutex<Vec<AbortHandle>>>::default());
+        let (refuses, open) = (Arc::clone(&is_away), Arc::clone(&connections));
         let server = tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
+                if refuses.load(Ordering::Relaxed) {
+                    continue;
+                }
                 let service = service.clone();
-                tokio::spawn(async move {
+                let serving = tokio::spawn(async move {
                     let http = auto::Builder::new(TokioExecutor::new());
                     // A disconnected client is not an error.
                     let _ = http.serve_connection(TokioIo::new(socket), service).await;
                 });
+                open.lock().unwrap_or_else(PoisonError::into_inner).push(serving.abort_handle());
             }
         });
-        Self { endpoint, folder, server }
+        Self { endpoint, folder, server, is_away, connections }
+    }
+
+    /// While it is away, it closes all connections.
+    pub fn set_away(&self, is_away: bool) {
+        self.is_away.store(is_away, Ordering::Relaxed);
+        if is_away {
+            self.connections.lock().unwrap_or_else(PoisonError::into_inner).drain(..).for_each(|open| open.abort());
+        }
     }
 
     pub fn objects(&self, secret: &str) -> Objects {

@@ -1,7 +1,7 @@
 //! Recordings of real pages (contract: recordings).
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -229,7 +229,45 @@ async fn console_lines_errors_and_requests_are_recorded() {
     scene.app.stop().await;
 }
 
-/// Contract: recordings 9. 100,000 lines a second, and lines of 10 MB.
+/// Contract: recordings 13, 16, 26. Also after a change of the emulation.
+#[tokio::test]
+async fn headers_of_requests_are_recorded_without_secrets() {
+    let mut scene = Scene::start().await;
+    let header = |name: &str| json!([{"name": name, "value": "correct-horse"}]);
+    scene.session = scene.client.session_with(json!({"record": "steps", "extra_headers": header("X-Preview")})).await;
+    let secret = "['correct', 'horse'].join('-')";
+    scene.show(&format!("<script>document.cookie = 'secret=' + {secret}</script>")).await;
+    let emulation = format!("/v1/sessions/{}/emulation", scene.session);
+    scene.client.patch(&emulation, json!({"extra_headers": header("X-Later")})).await.expect(200);
+    scene
+        .show(&format!("<script>fetch('/list', {{headers: {{'X-Api-Key': {secret}, 'X-Plain': 'plain'}}}})</script>"))
+        .await;
+    let har = eventually(Duration::from_secs(10), "the request", async || {
+        let har = scene.client.get(&format!("/v1/sessions/{}/har", scene.session)).await;
+        let is_there = har.status == 200 && har.body.to_string().contains("/list");
+        is_there.then_some(har.body)
+    })
+    .await;
+    assert!(!har.to_string().contains("correct-horse"), "{har}");
+    let entries = har["log"]["entries"].as_array().expect("entries");
+    let is_list = |entry: &&Value| entry["request"]["url"].as_str().is_some_and(|url| url.ends_with("/list"));
+    let list = entries.iter().find(is_list).expect("the request");
+    let value = |part: &str, name: &str| {
+        let headers = list[part]["headers"].as_array().expect("headers");
+        let is_it = |header: &&Value| header["name"].as_str().is_some_and(|known| known.eq_ignore_ascii_case(name));
+        headers.iter().find(is_it).and_then(|header| header["value"].as_str()).map(str::to_owned)
+    };
+    assert_eq!(value("request", "x-plain").as_deref(), Some("plain"), "{list}");
+    assert_eq!(value("request", "x-api-key").as_deref(), Some("•••"), "{list}");
+    assert!(value("request", "user-agent").is_some_and(|agent| agent.contains("iPhone")), "{list}");
+    assert!(value("response", "content-type").is_some(), "{list}");
+    assert_eq!(list["request"]["bodySize"], 0);
+    let requests = scene.events_of("request").await;
+    assert!(requests.iter().all(|request| request.get("request_headers").is_none() && request["request_bytes"] == 0));
+    scene.app.stop().await;
+}
+
+/// Contract: recordings 9, 13. 100,000 lines a second, and lines of 10 MB.
 #[tokio::test]
 async fn flood_of_console_lines_is_bounded() {
     let scene = Scene::recorded().await;
@@ -252,6 +290,8 @@ async fn flood_of_console_lines_is_bounded() {
     assert!(console.iter().all(|line| line["text"].as_str().is_some_and(|text| text.chars().count() <= 2_000)));
     let is_dropped = |event: &Value| event["type"] == "recording" && event["state"] == "dropped";
     assert!(events.iter().any(is_dropped), "no event says that lines were dropped");
+    let bytes = scene.app.count("select sum(bytes)::bigint from recordings").await;
+    assert!(bytes < 4 << 20, "{bytes} bytes are stored");
     scene.assert_ready().await;
     scene.app.stop().await;
 }
@@ -371,30 +411,67 @@ async fn dialogs_pages_and_downloads_are_recorded() {
     scene.app.stop().await;
 }
 
-/// Contract: recordings 26 to 30. The viewers of the present version and of 1.50 open the trace.
+async fn save(scene: &Scene, path: &str, file: &Path) {
+    let path = format!("/v1/sessions/{}/{path}", scene.session);
+    let response = scene.client.request(Method::GET, &path).send().await.expect("an answer");
+    assert_eq!(response.status(), 200, "{path}");
+    fs::write(file, response.bytes().await.expect("a whole body")).expect("a file");
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+/// A program of `tests/dashboard`, which `./ops/test` installs the packages of.
+fn program(name: &str) -> Command {
+    let mut command = Command::new("node");
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dashboard").join(name));
+    command
+}
+
+/// Contract: recordings 27 to 30. The viewers of the present version and of 1.50 open the trace. The picture of the first is that of
+/// `docs/recordings.md`.
 #[tokio::test]
 async fn trace_opens_in_playwrights_viewer() {
     let scene = Scene::recorded().await;
-    scene.show("<button id=b onclick='console.error(\"it broke\")'>Send</button><input id=i placeholder=Name>").await;
-    scene.act(json!({"kind": "tap", "target": {"role": "button", "name": "Send"}})).await.expect(200);
-    scene.act(json!({"kind": "type", "selector": "#i", "text": "Ada"})).await.expect(200);
+    scene.client.navigate(&scene.session, "http://welcome.kitfleet.internal/").await;
     scene.frame().await;
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("traces");
-    fs::create_dir_all(&folder).expect("a folder");
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dashboard");
+    scene.act(json!({"kind": "type", "target": {"label": "Your name"}, "text": "Ada"})).await.expect(200);
+    scene.act(json!({"kind": "tap", "target": {"role": "button", "name": "Send"}})).await.expect(200);
+    scene.frame().await;
+    scene.show("<button onclick='console.error(\"it broke\"); append(\" now\")'>Pay</button>").await;
+    scene.act(json!({"kind": "tap", "target": {"role": "button", "name": "Pay"}})).await.expect(200);
+    scene.frame().await;
+    let (folder, pictures) = (folder("traces"), folder("pictures"));
     for (format, viewer) in [(9, "playwright-core"), (8, "playwright-core"), (7, "playwright-core-1.50")] {
-        let path = format!("/v1/sessions/{}/trace?format={format}", scene.session);
-        let response = scene.client.request(Method::GET, &path).send().await.expect("an answer");
-        assert_eq!(response.status(), 200, "{format}");
         let file = folder.join(format!("{format}.zip"));
-        fs::write(&file, response.bytes().await.expect("a whole body")).expect("a file");
-        let mut command = Command::new("node");
-        command.arg(tests.join("trace.mjs")).arg(viewer).arg(&file).arg(folder.join(format!("{format}.png")));
-        command.args(["Tap button", "Navigate"]);
+        save(&scene, &format!("trace?format={format}"), &file).await;
+        let picture = if format == 9 { pictures.join("trace.png") } else { folder.join(format!("{format}.png")) };
+        let mut command = program("trace.mjs");
+        command.arg(viewer).arg(&file).arg(picture).args(["Tap button", "Type into", "Navigate"]);
         run(command, "").await.code(0);
     }
-    let har = scene.client.get(&format!("/v1/sessions/{}/har", scene.session)).await.expect(200).body;
-    assert_eq!(har["log"]["version"], "1.2");
-    assert!(har["log"]["entries"].as_array().is_some_and(|entries| !entries.is_empty()), "{har}");
+    scene.app.stop().await;
+}
+
+/// Contract: recordings 26. The file follows the schema of HAR 1.2, and Playwright answers a page's requests from it.
+#[tokio::test]
+async fn har_opens_in_other_tools() {
+    let scene = Scene::recorded().await;
+    let page = scene.written("<link rel=stylesheet href='/style.css?token=a'><img src='/missing.png'><form action='/list' method=post><button>b</button></form>");
+    scene.client.navigate(&scene.session, &page).await;
+    scene.act(json!({"kind": "tap", "selector": "button"})).await.expect(200);
+    scene.client.navigate(&scene.session, &page).await;
+    eventually(Duration::from_secs(10), "all requests", async || {
+        (scene.events_of("request").await.len() >= 5).then_some(())
+    })
+    .await;
+    let file = folder("traces").join("requests.har");
+    save(&scene, "har", &file).await;
+    let mut command = program("har.mjs");
+    command.arg(&file).arg(&page);
+    run(command, "").await.code(0);
     scene.app.stop().await;
 }

@@ -69,7 +69,7 @@ const LISTENERS: &str = "
 const MOST_CONSOLE_BYTES: usize = 256 * 1024;
 const MOST_CONSOLE_LINES: usize = 500;
 
-const MOST_REQUEST_BYTES: usize = 512 * 1024;
+const MOST_REQUEST_BYTES: usize = 1024 * 1024;
 const MOST_REQUESTS: usize = 1_000;
 
 const MOST_OTHER_BYTES: usize = 256 * 1024;
@@ -140,7 +140,10 @@ impl Recording {
     fn note_request(&self, request: kitfleet_host_protocol::RequestEntry) {
         if self.sees_pages() {
             let texts = [&request.frame_uri, &request.error, &request.mime_type];
-            let bytes = request.uri.len() + texts.into_iter().flatten().map(String::len).sum::<usize>();
+            let headers = request.request_headers.iter().chain(&request.response_headers);
+            let bytes = request.uri.len()
+                + texts.into_iter().flatten().map(String::len).sum::<usize>()
+                + headers.map(|(name, value)| name.len() + value.len()).sum::<usize>();
             self.add(&self.requests, PageEventBody::Request(request), bytes);
         }
     }

@@ -15,7 +15,7 @@ use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_host_protocol::{self as protocol, HostCommand, MOST_COVERS, PageEventBody, PaintedPage};
 use kitfleet_recording::events::{
     ConsoleEvent, ConsoleLevel, ConsoleSource, DialogEvent, DialogState, DownloadEvent, DownloadProgress, EventBody,
-    PageChange, PageEvent, RecordingEvent, RecordingReason, RecordingState, RequestEvent, TEXT_CHARS,
+    Header, PageChange, PageEvent, RecordingEvent, RecordingReason, RecordingState, RequestEvent, TEXT_CHARS,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -328,9 +328,13 @@ fn request(request: protocol::RequestEntry) -> RequestEvent {
         duration_ms: Some(request.duration_ms),
         frame_url: request.frame_uri.as_deref().map(storable),
         error: request.error.as_deref().map(storable),
-        request_headers: Vec::new(),
-        response_headers: Vec::new(),
+        request_headers: headers(request.request_headers),
+        response_headers: headers(request.response_headers),
     }
+}
+
+fn headers(headers: Vec<(String, String)>) -> Vec<Header> {
+    headers.into_iter().map(|(name, value)| Header { name: storable(&name), value: storable(&value) }).collect()
 }
 
 fn overflow(events: u64) -> EventBody {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::Json as Answer;
 use axum::body::{Body, Bytes};
 use axum::extract::{RawPathParams, State};
-use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::http::header::{ACCEPT, CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode};
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -17,7 +17,7 @@ use kitfleet_domain::actors::OperationActor;
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::{AccountId, OperationId, SessionId};
 use kitfleet_domain::operations::OperationOutcome;
-use kitfleet_domain::recordings;
+use kitfleet_domain::recordings::{self, streams};
 use kitfleet_domain::sessions;
 use kitfleet_domain::sessions::operation_list::{self, ListedOperation};
 use kitfleet_domain::timestamp::Timestamp;
@@ -27,8 +27,9 @@ use kitfleet_recording::trace::TraceFormat;
 use kitfleet_recording::{ReadError, Reader, har, trace};
 use serde::Serialize;
 use serde_json::Value;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
@@ -42,7 +43,9 @@ use crate::http::error::{Problem, Result};
 use crate::http::json::IgnoredBody;
 use crate::http::kinds;
 use crate::http::lists::{self, ListItem, Page, Paging, Query};
-use crate::http::openapi::{Database, InvalidQuery, NoRecording, NoSession, ReadingRecording, Restricted};
+use crate::http::openapi::{
+    AnotherStream, Database, InvalidQuery, NoRecording, NoSession, ReadingRecording, Restricted,
+};
 use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
 use crate::http::state::App;
@@ -52,6 +55,8 @@ const LOOK: Duration = Duration::from_millis(500);
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Time a stream continues before its credential is checked again.
 const ADMITTED_FOR: Duration = Duration::from_secs(5);
+/// A process that stops waits for it.
+const CLOSED_WITHIN: Duration = Duration::from_secs(2);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Chunks of a file that are in memory at once.
 const CHUNKS: usize = 2;
@@ -251,8 +256,8 @@ impl ListItem for TimelineEvent {
 ///
 /// Returns the events of a recording, oldest first. With `Accept: text/event-stream` it sends them as server-sent events, with
 /// `event` (the type), `id` (the number) and JSON `data`, and new ones while the session lives. `Last-Event-ID` continues after an
-/// event. After the last event of an ended session comes `event: end`, and the stream closes. Without a recording the list is
-/// empty.
+/// event. After the last event of an ended session comes `event: end`, and the stream closes. An account can have at most 16 streams
+/// of timelines at a time. Without a recording the list is empty.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/timeline", tag = "Sessions", operation_id = "getSessionTimeline",
     params(
@@ -262,7 +267,7 @@ impl ListItem for TimelineEvent {
     responses(
         (status = 200, description = "A page, or a stream of events",
          content((Timeline = "application/json"), (String = "text/event-stream"))),
-        Restricted, InvalidQuery, NoSession, ReadingRecording,
+        Restricted, InvalidQuery, NoSession, AnotherStream, ReadingRecording,
     ),
 )]
 async fn timeline(
@@ -282,6 +287,7 @@ async fn timeline(
     let since = headers.get(LAST_EVENT_ID).and_then(|since| since.to_str().ok()).and_then(|since| since.parse().ok());
     let following = OpenTimeline {
         ended: app.streams.ended(),
+        lease: StreamLease::open(&app, caller.account_id).await?,
         app,
         session,
         reader: None,
@@ -299,8 +305,53 @@ async fn timeline(
     Ok((unbuffered, Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))).into_response())
 }
 
+/// Row of an open stream. Dropping it closes the stream.
+struct StreamLease {
+    app: App,
+    id: Uuid,
+    renewed: Instant,
+}
+
+impl StreamLease {
+    async fn open(app: &App, account: AccountId) -> Result<Self> {
+        let most = app.config.timeline_streams;
+        let mut tx = app.db.begin().await?;
+        let opened = streams::open(&mut tx, account, most).await?;
+        tx.commit().await?;
+        let id = opened.ok_or_else(|| {
+            let detail = format!("the account has reached its limit of {most} timeline streams; close a stream first");
+            Problem::new(&kinds::STREAM_LIMIT, detail).with("limit", most)
+        })?;
+        Ok(Self { app: app.clone(), id, renewed: Instant::now() })
+    }
+
+    async fn renew(&mut self) -> sqlx::Result<()> {
+        if self.renewed.elapsed() >= streams::LEASE / 3 {
+            streams::renew(&mut *self.app.db.acquire().await?, self.id).await?;
+            self.renewed = Instant::now();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for StreamLease {
+    fn drop(&mut self) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        let (db, id) = (self.app.db.clone(), self.id);
+        let close = async move {
+            let closed = async { streams::close(&mut *db.acquire().await?, id).await };
+            // Otherwise it stays open until its lease expires.
+            if let Ok(Err(error)) = timeout(CLOSED_WITHIN, closed).await {
+                tracing::debug!(%error, "cannot close a timeline stream");
+            }
+        };
+        self.app.handlers.spawn_on(close, &runtime);
+    }
+}
+
 struct OpenTimeline {
     app: App,
+    lease: StreamLease,
     session: SessionId,
     reader: Option<Reader>,
     sent: u64,
@@ -349,6 +400,7 @@ impl OpenTimeline {
     }
 
     async fn read(&mut self) -> Result<(), ReadError> {
+        self.lease.renew().await?;
         // Looked up first: events that were stored before the end are then read below.
         let has_ended = recordings::has_ended(&mut *self.app.db.acquire().await?, self.session).await?;
         if self.reader.is_none() {
@@ -358,7 +410,8 @@ impl OpenTimeline {
             Some(reader) => reader.events_after(self.sent).await?,
             None => None,
         };
-        if let Some(batch) = batch {
+        if let Some(mut batch) = batch {
+            note_pictures(&self.app, self.session, &mut batch.events).await?;
             self.sent = batch.last_seq;
             for event in batch.events {
                 let event = TimelineEvent::from(event);
@@ -393,12 +446,32 @@ async fn event_page(
     // The number fits into the UUID of a cursor.
     let after = after.map_or(0, |after| after.as_u64_pair().1);
     let Some(reader) = app.recordings().await?.reader(session).await? else { return Ok(Page::new(Vec::new(), None)) };
-    let found = reader.page(after, limit as usize, is_wanted).await?;
+    let mut found = reader.page(after, limit as usize, is_wanted).await?;
+    note_pictures(app, session, &mut found.events).await?;
     let next = match found.events.last() {
         Some(newest) if found.has_more => Some(app.cursors().await?.sign(scope, Uuid::from_u64_pair(0, newest.seq))),
         _ => None,
     };
     Ok(Page::new(found.events, next))
+}
+
+/// Sets `has_frames` of operations. Their events are stored before their pictures.
+async fn note_pictures(app: &App, session: SessionId, events: &mut [Event]) -> sqlx::Result<()> {
+    let id_of = |event: &Event| match &event.body {
+        EventBody::Operation(operation) => Some(operation.operation_id.as_uuid()),
+        _ => None,
+    };
+    let ids: Vec<_> = events.iter().filter_map(id_of).collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let pictured = recordings::with_pictures(&mut *app.db.acquire().await?, session, &ids).await?;
+    for event in events {
+        if let EventBody::Operation(operation) = &mut event.body {
+            operation.has_frames = pictured.contains(&operation.operation_id);
+        }
+    }
+    Ok(())
 }
 
 /// Get a picture of a recording
@@ -423,9 +496,7 @@ async fn frame(
     let seq: u64 = seq.ok_or_else(no_frame)?;
     let reader = require_reader(&app, session).await?;
     let jpeg = reader.frame(seq).await?.ok_or_else(no_frame)?;
-    // A picture never changes.
-    let headers = [(CONTENT_TYPE, "image/jpeg"), (CACHE_CONTROL, "private, max-age=3600")];
-    Ok((headers, jpeg).into_response())
+    Ok(([(CONTENT_TYPE, "image/jpeg")], jpeg).into_response())
 }
 
 /// Line of the console
@@ -616,7 +687,7 @@ async fn trace_file(
     trace_response(&app, &method, session, format).await
 }
 
-pub(super) fn parse_format(query: &Query) -> Result<TraceFormat, Invalid> {
+pub fn parse_format(query: &Query) -> Result<TraceFormat, Invalid> {
     let format = query.parsed("format", |text| {
         let format = text.parse().ok().and_then(TraceFormat::of);
         format.ok_or_else(|| Invalid::field("format", "must be 9, 8 or 7"))
@@ -624,12 +695,7 @@ pub(super) fn parse_format(query: &Query) -> Result<TraceFormat, Invalid> {
     Ok(format.unwrap_or(TraceFormat::V9))
 }
 
-pub(super) async fn trace_response(
-    app: &App,
-    method: &Method,
-    session: SessionId,
-    format: TraceFormat,
-) -> Result<Response> {
+pub async fn trace_response(app: &App, method: &Method, session: SessionId, format: TraceFormat) -> Result<Response> {
     let reader = require_reader(app, session).await?;
     let title = session.to_string();
     let file_name = format!("{session}.zip");

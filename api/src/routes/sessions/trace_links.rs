@@ -6,7 +6,7 @@ use axum::Json as Answer;
 use axum::extract::{RawPathParams, State};
 use axum::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, VARY};
 use axum::http::{HeaderValue, Method, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::ids::{SessionId, TraceLinkId};
 use kitfleet_domain::recordings::trace_links::{self, NewTraceLink, TraceLinkOutcome};
@@ -217,14 +217,26 @@ async fn download(
     method: Method,
     params: RawPathParams,
     query: Query,
-) -> Result<Response> {
-    app.rate_limits.check(Bucket::TraceDownload, &client).await?;
-    let format = parse_format(&query)?;
+) -> Response {
     let secret = params.iter().next().map(|(_, secret)| secret).unwrap_or_default();
-    let link = trace_links::open(&mut *app.db.acquire().await?, secret).await?;
-    let (_, session) = link.ok_or_else(not_found::<TraceLinkId>)?;
-    let mut response = trace_response(&app, &method, session, format).await?;
+    let found = linked_trace(&app, &client, &method, secret, &query).await;
+    let mut response = found.unwrap_or_else(IntoResponse::into_response);
+    // The viewer shows why a link does not work.
     response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, VIEWER);
     response.headers_mut().append(VARY, HeaderValue::from_static("origin"));
-    Ok(response)
+    response
+}
+
+async fn linked_trace(
+    app: &App,
+    client: &ClientInfo,
+    method: &Method,
+    secret: &str,
+    query: &Query,
+) -> Result<Response> {
+    app.rate_limits.check(Bucket::TraceDownload, client).await?;
+    let format = parse_format(query)?;
+    let link = trace_links::open(&mut *app.db.acquire().await?, secret).await?;
+    let (_, session) = link.ok_or_else(not_found::<TraceLinkId>)?;
+    trace_response(app, method, session, format).await
 }

@@ -2,6 +2,8 @@
 
 use axum::Json as Answer;
 use axum::extract::State;
+use axum::http::Method;
+use axum::response::Response;
 use kitfleet_domain::ids::{AccountId, AgentSessionId, ApiKeyId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
 use kitfleet_domain::sessions::SessionStatus;
 use kitfleet_domain::sessions::inspection::{
@@ -18,17 +20,21 @@ use utoipa_axum::routes;
 
 use super::{ReasonBody, StaffAction, cursors, filter};
 use crate::http::auth::staff::Staff;
-use crate::http::error::Result;
+use crate::http::error::{Problem, Result};
+use crate::http::kinds;
 use crate::http::lists::{self, ListItem, Page, Paging, Query};
-use crate::http::openapi::{Body, Database, InvalidQuery, NoSession, OutOfPlace, Unauthorized, named, one_of, or_null};
+use crate::http::openapi::{
+    Body, Database, InvalidQuery, NoRecording, NoSession, OutOfPlace, ReadingByStaff, ReadingRecording, Unauthorized,
+    named, one_of, or_null,
+};
 use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
 use crate::http::state::App;
 use crate::routes::sessions::challenges::SessionChallenge;
-use crate::routes::sessions::{parse_status, status};
+use crate::routes::sessions::{parse_format, parse_status, status, trace_response};
 
 pub fn routes() -> Routes {
-    Routes::new().for_staff(routes!(list)).for_staff(routes!(get)).for_staff(routes!(destroy))
+    Routes::new().for_staff(routes!(list)).for_staff(routes!(get)).for_staff(routes!(destroy)).for_staff(routes!(trace))
 }
 
 /// Session of any account, in a list
@@ -383,4 +389,32 @@ async fn destroy(
     staff::destroy_session(&mut conn, id, &by).await?;
     app.line.look();
     shown(&mut conn, id).await
+}
+
+/// Read the recording of a session of any account
+///
+/// Streams its trace as a ZIP file for Playwright's trace viewer. Requires the setting `staff.may_watch`. The account owner sees the
+/// read in the audit log.
+#[utoipa::path(
+    post, path = "/v1/admin/sessions/{id}/trace", tag = "Staff", operation_id = "getCustomerSessionTrace",
+    params(IdPath<SessionId>, ("format" = Option<u32>, Query, description = "Version of the format: 9 (default), 8 or 7", minimum = 7, maximum = 9)),
+    request_body = ReasonBody,
+    responses(
+        (status = 200, description = "The file", content((String = "application/zip", example = json!("PK …"))),
+         headers(("Content-Disposition" = String, description = "The file's name"))),
+        Unauthorized, Body, InvalidQuery, NoSession, NoRecording, ReadingByStaff, ReadingRecording, Database,
+    ),
+)]
+async fn trace(
+    State(app): State<App>,
+    method: Method,
+    query: Query,
+    StaffAction { id, by }: StaffAction<SessionId>,
+) -> Result<Response> {
+    let format = parse_format(&query)?;
+    if !app.config.staff_may_watch {
+        return Err(Problem::new(&kinds::FORBIDDEN, "staff may not read recordings here: `staff.may_watch` is off"));
+    }
+    staff::read_recording(&mut *app.db.acquire().await?, id, &by).await?;
+    trace_response(&app, &method, id, format).await
 }

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub use self::recording::{
-    CONSOLE_CHARS, MOST_COVERS, PageEvent, PageEventBody, PageEvents, PaintedPage, RECORDED_URI_CHARS, RecordedPicture,
-    RequestEntry,
+    CONSOLE_CHARS, MOST_COVERS, PageEvent, PageEventBody, PageEvents, PaintedPage, RECORDED_HEADER_CHARS,
+    RECORDED_HEADERS, RECORDED_HEADERS_BYTES, RECORDED_URI_CHARS, RecordedPicture, RequestEntry,
 };
 pub use self::scripts::{ScriptEnd, ScriptException, ScriptRun, SyntaxError};
 pub use self::waits::{LoadProgress, ResponseEntry};

@@ -8,6 +8,15 @@ pub const RECORDED_URI_CHARS: usize = 2_048;
 /// Maximum number of characters of a recorded console line.
 pub const CONSOLE_CHARS: usize = 2_000;
 
+/// Maximum number of headers of a recorded request, and of its response.
+pub const RECORDED_HEADERS: usize = 64;
+
+/// Maximum number of characters of a header's value.
+pub const RECORDED_HEADER_CHARS: usize = 1_024;
+
+/// Maximum number of bytes of all headers of a request, and of its response.
+pub const RECORDED_HEADERS_BYTES: usize = 8 * 1024;
+
 /// Maximum number of boxes that a recorded picture covers.
 pub const MOST_COVERS: usize = 500;
 
@@ -61,6 +70,9 @@ pub struct RequestEntry {
     pub resource_type: String,
     pub status: Option<u16>,
     pub mime_type: Option<String>,
+    /// Names and values, which may be secrets.
+    pub request_headers: Vec<(String, String)>,
+    pub response_headers: Vec<(String, String)>,
     /// `None` if the length of the body is not known.
     pub request_bytes: Option<u64>,
     pub response_bytes: Option<u64>,

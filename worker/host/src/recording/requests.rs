@@ -5,18 +5,25 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use glib::prelude::*;
-use kitfleet_host_protocol::{RECORDED_URI_CHARS, RequestEntry};
+use kitfleet_host_protocol::{
+    RECORDED_HEADER_CHARS, RECORDED_HEADERS, RECORDED_HEADERS_BYTES, RECORDED_URI_CHARS, RequestEntry,
+};
 use url::Url;
 use webkit2gtk::{URIRequest, URIRequestExt, URIResponse, URIResponseExt, WebResource, WebResourceExt, WebViewExt};
 
 use crate::pages::{Page, cut};
 
-/// Of a method, a media type or an error.
+/// Of a method, a media type, the name of a header or an error.
 const MOST_CHARS: usize = 200;
+
+/// Methods of requests without a body.
+const WITHOUT_BODY: [&str; 3] = ["GET", "HEAD", "OPTIONS"];
 
 struct RunningRequest {
     method: RefCell<String>,
     uri: RefCell<String>,
+    headers: RefCell<Vec<(String, String)>>,
+    bytes: Cell<Option<u64>>,
     started: Cell<Instant>,
     accept: Option<String>,
     is_document: bool,
@@ -39,7 +46,9 @@ impl RunningRequest {
             resource_type: kind(self.is_document, self.accept.as_deref(), mime_type.as_deref()).to_owned(),
             status,
             mime_type,
-            request_bytes: None,
+            request_headers: self.headers.borrow().clone(),
+            response_headers: Headers::of_response(response),
+            request_bytes: self.bytes.get(),
             response_bytes: length,
             duration_ms: u64::try_from(elapsed).unwrap_or(u64::MAX),
             frame_uri: self.frame_uri.clone(),
@@ -48,9 +57,15 @@ impl RunningRequest {
     }
 
     fn redirect(&self, request: &URIRequest) {
+        self.set_headers(request);
         self.method.replace(method(request));
         self.uri.replace(short(request.uri().unwrap_or_default().into(), RECORDED_URI_CHARS));
         self.started.set(Instant::now());
+    }
+
+    fn set_headers(&self, request: &URIRequest) {
+        self.bytes.set(body_bytes(request));
+        self.headers.replace(Headers::of_request(request));
     }
 }
 
@@ -63,12 +78,14 @@ pub fn follow(page: &Rc<Page>, resource: &WebResource, request: &URIRequest) {
     if !uri.starts_with("http:") && !uri.starts_with("https:") {
         return;
     }
-    let headers = request.http_headers();
-    let header = |name: &str| Some(String::from(headers.as_ref()?.one(name)?));
+    let sent = request.http_headers();
+    let header = |name: &str| Some(String::from(sent.as_ref()?.one(name)?));
     let is_document = page.view.main_resource().as_ref() == Some(resource);
     let running = Rc::new(RunningRequest {
         method: RefCell::new(method(request)),
         uri: RefCell::new(short(uri, RECORDED_URI_CHARS)),
+        headers: RefCell::new(Headers::of_request(request)),
+        bytes: Cell::new(body_bytes(request)),
         started: Cell::new(Instant::now()),
         accept: header("Accept"),
         is_document,
@@ -89,9 +106,14 @@ pub fn follow(page: &Rc<Page>, resource: &WebResource, request: &URIRequest) {
         move |values| {
             let request = values.get(1).and_then(|value| value.get::<URIRequest>().ok());
             let redirect = values.get(2).and_then(|value| value.get::<Option<URIResponse>>().ok().flatten());
-            if let (Some(page), Some(request), Some(redirect)) = (weak.upgrade(), request, redirect) {
-                page.browser.recording.note_request(running.entry(Some(&redirect), None));
-                running.redirect(&request);
+            match (weak.upgrade(), request, redirect) {
+                (Some(page), Some(request), Some(redirect)) => {
+                    page.browser.recording.note_request(running.entry(Some(&redirect), None));
+                    running.redirect(&request);
+                }
+                // With the headers of the session.
+                (_, Some(request), None) => running.set_headers(&request),
+                _ => {}
             }
             None
         }
@@ -108,6 +130,49 @@ pub fn follow(page: &Rc<Page>, resource: &WebResource, request: &URIRequest) {
 
 fn method(request: &URIRequest) -> String {
     request.http_method().map_or_else(|| "GET".to_owned(), |method| short(method.into(), MOST_CHARS))
+}
+
+/// Headers within the limits. The worker masks secrets before it stores them.
+#[derive(Default)]
+struct Headers {
+    all: Vec<(String, String)>,
+    bytes: usize,
+}
+
+impl Headers {
+    fn of_request(request: &URIRequest) -> Vec<(String, String)> {
+        let mut headers = Self::default();
+        if let Some(sent) = request.http_headers() {
+            sent.foreach(|name, value| headers.add(name, value));
+        }
+        headers.all
+    }
+
+    fn of_response(response: Option<&URIResponse>) -> Vec<(String, String)> {
+        let mut headers = Self::default();
+        if let Some(received) = response.and_then(URIResponseExt::http_headers) {
+            received.foreach(|name, value| headers.add(name, value));
+        }
+        headers.all
+    }
+
+    fn add(&mut self, name: &str, value: &str) {
+        let (name, value) = (short(name.to_owned(), MOST_CHARS), short(value.to_owned(), RECORDED_HEADER_CHARS));
+        self.bytes += name.len() + value.len();
+        if self.all.len() < RECORDED_HEADERS && self.bytes <= RECORDED_HEADERS_BYTES {
+            self.all.push((name, value));
+        }
+    }
+}
+
+fn body_bytes(request: &URIRequest) -> Option<u64> {
+    let announced = request.http_headers().and_then(|headers| headers.one("Content-Length"));
+    length(&method(request), announced.as_deref())
+}
+
+/// WebKit does not report the length of a body, unless a header announces it.
+fn length(method: &str, announced: Option<&str>) -> Option<u64> {
+    announced.and_then(|length| length.parse().ok()).or_else(|| WITHOUT_BODY.contains(&method).then_some(0))
 }
 
 fn short(text: String, most: usize) -> String {
@@ -148,6 +213,32 @@ fn kind(is_document: bool, accept: Option<&str>, mime_type: Option<&str>) -> &'s
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn headers_are_bounded() {
+        let mut headers = Headers::default();
+        headers.add("Accept", "text/html");
+        headers.add("X-Long", &"é".repeat(2_000));
+        for number in 0..100 {
+            headers.add("X-Many", &number.to_string());
+        }
+        assert_eq!(headers.all.len(), RECORDED_HEADERS);
+        assert_eq!(headers.all[0], ("Accept".to_owned(), "text/html".to_owned()));
+        assert_eq!(headers.all[1].1.chars().count(), RECORDED_HEADER_CHARS);
+        let mut large = Headers::default();
+        for _ in 0..20 {
+            large.add("X-Large", &"x".repeat(1_000));
+        }
+        assert_eq!(large.all.len(), 8);
+    }
+
+    #[test]
+    fn length_of_the_body_is_announced_or_follows_from_the_method() {
+        assert_eq!(length("GET", None), Some(0));
+        assert_eq!(length("POST", None), None);
+        assert_eq!(length("POST", Some("12")), Some(12));
+        assert_eq!(length("POST", Some("many")), None);
+    }
 
     #[test]
     fn type_follows_from_the_request_and_the_response() {
