@@ -40,8 +40,13 @@ class Session {
   }
 
   start(session: Schemas['WebSession']): void {
+    const isOther = this.current !== null && this.current.account_id !== session.account_id;
     this.current = session;
     sessionStorage.setItem(STORED, JSON.stringify(session));
+    if (!isOther) return;
+    // Nothing of the person before may be shown to another one.
+    this.chooseAccount(null);
+    location.assign('/app/');
   }
 
   forget(): void {
