@@ -28,9 +28,11 @@ export interface Credentials {
   /** Resolves when the person has signed in again. Rejects when they give up. */
   renew(refused: string | null): Promise<void>;
   stepUp(): Promise<void>;
+  /** The credential does not permit a request on the account of a team. */
+  denied(): void;
 }
 
-let credentials: Credentials = { token: () => null, account: () => null, renew: () => Promise.reject(new Error('signed out')), stepUp: () => Promise.resolve() };
+let credentials: Credentials = { token: () => null, account: () => null, renew: () => Promise.reject(new Error('signed out')), stepUp: () => Promise.resolve(), denied: () => {} };
 
 export function useCredentials(given: Credentials): void {
   credentials = given;
@@ -56,7 +58,10 @@ export async function authorized<T extends Outcome>(ask: (headers: Record<string
     const answer = await ask({ ...(token && { Authorization: `Bearer ${token}` }), ...(account && { 'X-Service-Account': account }) });
     if (attempt < 2 && token && answer.status === 401) await credentials.renew(token);
     else if (attempt < 2 && answer.status === 403 && (await answer.code()) === STEP_UP) await credentials.stepUp();
-    else return answer;
+    else {
+      if (answer.status === 403 && account) credentials.denied();
+      return answer;
+    }
   }
 }
 
@@ -125,6 +130,7 @@ export function refusal(response: Response, body: unknown): Refusal {
 }
 
 function sentenceOf(status: number, problem: Problem, retryAfter: number | null): string {
+  if (problem.code === 'concurrency-limit') return `${sentence(problem.detail ?? 'All sessions of the plan are live')} End a session, or choose a larger plan under Billing.`;
   if (status === 429) return `Too many requests. Try again in ${retryAfter ?? 60} s.`;
   if (problem.errors?.length) return problem.errors.map(({ field, message }) => sentence(`${words(field)} ${message}`)).join(' ');
   if (status >= 500 && !problem.detail) return 'The service is temporarily unavailable. Try again in a moment.';

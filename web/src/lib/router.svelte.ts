@@ -10,6 +10,8 @@ export interface Route {
   path: string;
   title: string;
   page: Loader;
+  /** Set for pages that members of a team may not see. */
+  needsAdmin?: true;
 }
 
 const BASE = '/app';
