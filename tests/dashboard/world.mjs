@@ -93,6 +93,13 @@ const PAGES = {
     fetch('/missing?' + encodeURIComponent(${JSON.stringify(HOSTILE).replace(/</g, '\\u003c')})).catch(() => {});
     history.replaceState(null, '', '/hostile?q=' + ${JSON.stringify(HOSTILE).replace(/</g, '\\u003c')})</script>`,
   '/ask': `<title>Ask</title><h1>Ask</h1><button id="ask" onclick="document.title = String(confirm(${escaped(JSON.stringify(HOSTILE))}))">Ask</button>`,
+  '/shop': `<title>Fjord Outdoor</title><style>body{margin:0;font:16px/1.4 -apple-system,system-ui,sans-serif;color:#1d2b26;background:#f6f3ee}header{padding:14px 18px;background:#1f4d3d;color:#fff;font-weight:700;font-size:19px}
+    .hero{padding:28px 18px;background:linear-gradient(160deg,#2f6f59,#88b49a);color:#fff}h1{margin:0 0 6px;font-size:27px}ul{display:grid;grid-template-columns:1fr 1fr;gap:12px;margin:0;padding:18px;list-style:none}
+    li{padding:12px;border-radius:14px;background:#fff}i{display:block;height:96px;margin-bottom:10px;border-radius:10px;background:#d9e4dc}li:nth-child(2n) i{background:#efd9c3}li:nth-child(3n) i{background:#c9d7e6}b{display:block}
+    button{display:block;width:calc(100% - 36px);margin:0 18px 24px;padding:15px;border:0;border-radius:12px;background:#1f4d3d;color:#fff;font:600 17px sans-serif}</style>
+    <header>Fjord Outdoor</header><div class="hero"><h1>Autumn sale</h1>Everything for the first frost.</div>
+    <ul><li><i></i><b>Wool cap</b>29 €</li><li><i></i><b>Trail boots</b>149 €</li><li><i></i><b>Rain shell</b>189 €</li><li><i></i><b>Camp stove</b>74 €</li></ul>
+    <button id="pay" onclick="document.title='Thank you'">Pay now</button><script>console.info('Shop 4.2.1 is ready'); console.warn('The price list is 2 hours old'); fetch('/prices.json').catch(() => {}); fetch('/stock.json').catch(() => {})</script>`,
   '/long': `<title>${escaped(LONG)}</title><h1>Long</h1>`,
 };
 
