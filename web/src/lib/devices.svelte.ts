@@ -6,7 +6,7 @@ class Devices {
   #names = $state.raw<Record<string, string>>({});
   #isAsked = false;
 
-  /** "iPhone 16, iOS 18.6". The ID until the names are loaded, and for a device that is not offered any more. */
+  /** "iPhone 16, iOS 18". The ID until the names are loaded, and for a device that is not offered any more. */
   nameOf(id: string): string {
     if (!this.#isAsked) {
       this.#isAsked = true;
@@ -18,7 +18,7 @@ class Devices {
   async #load(): Promise<void> {
     try {
       const { data } = await take(api.GET('/v1/archetypes'));
-      this.#names = Object.fromEntries(data.map(({ id, display_label, ios_version }) => [id, `${display_label}, iOS ${ios_version}`]));
+      this.#names = Object.fromEntries(data.map(({ id, display_label }) => [id, display_label]));
     } catch {
       this.#isAsked = false;
     }
