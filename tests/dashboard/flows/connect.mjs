@@ -87,7 +87,7 @@ export async function webhooks({ tab, look }) {
 
   await tab.follow('Deliveries');
   await page.getByLabel('Status').selectOption('dlq');
-  const failed = page.getByRole('row', { name: /test\.ping/ });
+  const failed = page.getByRole('row', { name: /test\.ping.*dead letter/ });
   for (let attempt = 0; attempt < 30 && !(await failed.isVisible()); attempt += 1) {
     await page.waitForTimeout(500);
     await page.reload();

@@ -12,13 +12,14 @@ export async function expiredSignIn({ tab, look }) {
   const dialog = page.getByRole('dialog');
   await page.getByRole('button', { name: 'New key' }).first().click();
   await dialog.getByLabel('Name').fill('Typed before');
-  await dialog.getByLabel(/^read:audit/).click({ force: true });
+  await dialog.getByLabel('Expires').selectOption({ label: 'In 30 days' });
   tab.expected.add(401);
   await ask('POST', '/v1/auth/logout', { token: owner.session.token });
   await dialog.getByRole('button', { name: 'Create key' }).click();
   await page.getByRole('heading', { name: 'Sign in again' }).waitFor();
   await tab.check('expired', look);
   assert.equal(await page.getByLabel('Name', { exact: true }).inputValue(), 'Typed before');
+  assert.equal(await page.getByLabel('Expires').inputValue(), '30');
   await page.getByLabel('E-mail').fill(owner.email);
   await page.getByLabel('Password').fill(process.env.DASHBOARD_PASSWORD);
   await page.getByRole('button', { name: 'Sign in', exact: true }).click();

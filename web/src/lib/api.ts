@@ -84,7 +84,10 @@ export async function send(input: Request, { stream = false } = {}): Promise<Res
   return response;
 }
 
-export const api = createClient<paths>({ baseUrl: location.origin, fetch: (request) => send(request) });
+/** Several values of a filter are one parameter, as the contract has it: `status=ready,busy`. */
+const querySerializer = { array: { style: 'form', explode: false } } as const;
+
+export const api = createClient<paths>({ baseUrl: location.origin, querySerializer, fetch: (request) => send(request) });
 
 /** For the steps of a sign-in, which carry no credential. */
 export const openApi = createClient<paths>({ baseUrl: location.origin, credentials: 'omit' });
