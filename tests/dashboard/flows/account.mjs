@@ -25,7 +25,7 @@ export async function team({ tab, browser, look }) {
   await other.settled();
   const menu = other.page.getByRole('button', { name: 'Menu', exact: true });
   if (await menu.isVisible()) await menu.click();
-  await other.page.getByLabel('Account').selectOption({ index: 1 });
+  await other.page.getByRole('combobox', { name: /^Account/ }).selectOption({ index: 1 });
   await other.page.getByText('a member, who can only read').waitFor();
   // A member is told why not, before they try.
   await other.follow('Sessions');
@@ -72,7 +72,7 @@ export async function usage({ tab, look }) {
   await owner.api('POST', '/v1/sessions', { label: 'Used' });
   await tab.enter(owner, '/usage');
   await tab.page.getByRole('tab', { name: '7 days' }).click();
-  await tab.page.getByText('The numbers as a table').click();
+  await tab.page.getByText('Today is counted from tomorrow on.').first().waitFor();
   await tab.page.getByRole('tab', { name: 'Device' }).click();
   await tab.settled();
   await tab.check('usage-week', look);
@@ -88,8 +88,8 @@ export async function auditLog({ tab }) {
   await page.getByLabel('Action').fill('api_key.minted');
   await page.getByLabel('Action').press('Enter');
   await page.waitForFunction(() => [...document.querySelectorAll('tbody tr')].length > 0 && [...document.querySelectorAll('tbody tr')].every((row) => row.textContent.includes('api_key.minted')));
-  await page.getByLabel('Resource').fill(key.id);
-  await page.getByLabel('Resource').press('Enter');
+  await page.getByRole('searchbox', { name: 'Resource' }).fill(key.id);
+  await page.getByRole('searchbox', { name: 'Resource' }).press('Enter');
   await page.waitForFunction(() => document.querySelectorAll('tbody tr').length === 1);
   // A filter that the service does not take is refused at its field.
   tab.expected.add(400);

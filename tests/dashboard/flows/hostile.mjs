@@ -14,15 +14,15 @@ export async function hostile({ tab, site, look }) {
   const { api } = owner;
   const long = 'W'.repeat(10_000);
   await api('PATCH', '/v1/account/me', { name: short(120) });
-  const session = await api('POST', '/v1/sessions', { label: short(200), record: 'steps', dialogs: 'hold' });
-  const longSession = await api('POST', '/v1/sessions', { label: 'W'.repeat(200), record: 'steps' });
+  const session = await api('POST', '/v1/sessions', { label: short(120), record: 'steps', dialogs: 'hold' });
+  const longSession = await api('POST', '/v1/sessions', { label: 'W'.repeat(120), record: 'steps' });
   if (hasBrowsers) {
     await api('POST', `/v1/sessions/${session.id}/navigate`, { url: `${site.url}/hostile` });
     await api('POST', `/v1/sessions/${longSession.id}/navigate`, { url: `${site.url}/long` });
   }
   const profile = await api('POST', '/v1/profiles', { name: short(120) });
   await api('POST', `/v1/profiles/${profile.id}/snapshots`, { label: short(120) });
-  const agent = await api('POST', '/v1/agent-sessions', { label: short(200) });
+  const agent = await api('POST', '/v1/agent-sessions', { label: short(120) });
   await api('POST', `/v1/agent-sessions/${agent.id}/message`, { message: `${HOSTILE} ${long.slice(0, 9_000)}` });
   await api('POST', `/v1/agent-sessions/${agent.id}/message`, { message: `wait 1 ms` });
   const recipe = await api('POST', '/v1/recipes', { agent_session_id: agent.id, label: short(120), description: HOSTILE.padEnd(2_000, 'W') });
@@ -77,7 +77,7 @@ export async function hostile({ tab, site, look }) {
   await shows('/settings', { has: false });
   await shows('/audit-log', { has: false });
   await page.keyboard.press('Control+k');
-  await page.getByRole('combobox').fill('img');
+  await page.getByRole('dialog').getByRole('combobox').fill('img');
   await page.getByRole('option').getByText(MARKUP).first().waitFor();
   tab.assertQuiet('palette');
 }

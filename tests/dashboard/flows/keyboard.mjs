@@ -9,8 +9,9 @@ const MOST_STEPS = 120;
 /** Moves the focus by Tab until it is on the element. */
 async function reach(page, locator, key = 'Tab') {
   await locator.first().waitFor();
+  const wanted = await locator.first().elementHandle();
   for (let step = 0; step < MOST_STEPS; step += 1) {
-    if (await locator.first().evaluate((node) => node === document.activeElement)) {
+    if (await wanted.evaluate((node) => node === document.activeElement)) {
       const isShown = await page.evaluate(() => {
         const { outlineStyle, boxShadow } = getComputedStyle(document.activeElement.matches('.device input') ? document.activeElement.parentElement : document.activeElement);
         return outlineStyle !== 'none' || boxShadow !== 'none';
@@ -90,7 +91,7 @@ export async function byKeyboard({ tab, look }) {
 
   // 5. Invite a teammate, by the palette.
   await page.keyboard.press('Control+k');
-  await page.getByRole('combobox').waitFor();
+  await page.getByRole('dialog').getByRole('combobox').waitFor();
   await page.keyboard.type('team');
   await page.keyboard.press('Enter');
   await press(page, button('Invite a person'));
