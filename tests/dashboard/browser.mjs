@@ -12,6 +12,8 @@ export const SIZES = [
   { name: 'phone', width: 390, height: 844 },
 ];
 
+const TIMEOUT_MS = 15_000;
+
 export const env = {
   url: process.env.DASHBOARD_URL,
   email: process.env.DASHBOARD_EMAIL,
@@ -37,20 +39,52 @@ export class Guarded {
     this.errors = [];
     /** Status codes that a test causes on purpose: Chromium logs each failed response. */
     this.expected = new Set();
+    /** True while a test interrupts the connection. */
+    this.isAway = false;
+    page.on('dialog', (dialog) => {
+      this.errors.push(`a dialog of the browser: ${dialog.message()}`);
+      void dialog.dismiss();
+    });
     page.on('pageerror', (error) => this.errors.push(`uncaught: ${error.message}`));
     page.on('console', (message) => {
       if (message.type() !== 'error') return;
       const status = /status of (\d+)/.exec(message.text())?.[1];
       if (status && this.expected.has(Number(status))) return;
+      if (this.isAway && message.text().includes('net::ERR')) return;
       this.errors.push(`console: ${message.text()} (${message.location().url})`);
     });
   }
 
-  static async open(browser, { size = SIZES[0], theme = 'light' } = {}) {
-    const context = await browser.newContext({ viewport: size, colorScheme: theme, reducedMotion: 'reduce' });
+  static async open(browser, { size = SIZES[0], theme = 'light', context } = {}) {
+    const permissions = ['clipboard-read', 'clipboard-write'];
+    context ??= await browser.newContext({ viewport: size, colorScheme: theme, reducedMotion: 'reduce', locale: 'en-GB', permissions });
     const page = await context.newPage();
-    page.setDefaultTimeout(15_000);
+    page.setDefaultTimeout(TIMEOUT_MS);
     return new Guarded(page);
+  }
+
+  /** Opens the dashboard as a person who has signed in in this tab before. */
+  async enter({ session }, path = '/') {
+    // The application removes it when the person signs out.
+    await this.page.addInitScript((stored) => {
+      if (sessionStorage.getItem('entered')) return;
+      sessionStorage.setItem('entered', 'yes');
+      sessionStorage.setItem('kitfleet.session', stored);
+    }, JSON.stringify(session));
+    await this.goto(path);
+  }
+
+  /** Opens the menu on a phone, and follows a link of the navigation. */
+  async follow(title) {
+    const menu = this.page.getByRole('button', { name: 'Menu', exact: true });
+    if (await menu.isVisible()) await menu.click();
+    await this.page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: title, exact: true }).click();
+    await this.settled();
+  }
+
+  /** Text that the page has copied last. */
+  async copied() {
+    return this.page.evaluate(() => navigator.clipboard.readText());
   }
 
   async signIn() {
@@ -81,15 +115,19 @@ export class Guarded {
     await page.evaluate(AXE);
     const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
     const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
-    if (env.pictures) {
-      await mkdir(env.pictures, { recursive: true });
-      await page.screenshot({ path: `${env.pictures}/${name}-${size.name}-${theme}.png` });
-    }
+    await this.picture(`${name}-${size.name}-${theme}`);
     const where = `${name} (${size.name}, ${theme})`;
     const found = serious.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.slice(0, 3).map(({ html }) => html).join(' | ')}`);
     if (found.length) throw new Error(`${where}: axe\n${found.join('\n')}`);
     if (overflow > 0) throw new Error(`${where}: the page is ${overflow} px too wide`);
     this.assertQuiet(where);
+  }
+
+  /** Keeps a picture for people to look at. */
+  async picture(name) {
+    if (!env.pictures) return;
+    await mkdir(env.pictures, { recursive: true });
+    await this.page.screenshot({ path: `${env.pictures}/${name}.png` });
   }
 
   assertQuiet(where) {

@@ -1,34 +1,73 @@
 //! The dashboard in Chromium, through a whole service (`tests/dashboard`).
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::time::Duration;
 
 use kitfleet_domain::accounts::Tier;
 use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, LOCATION};
 use serde_json::{Value, json};
+use tokio::process::Command;
+use tokio::time::timeout;
 
-use crate::support::commands::run;
-use crate::support::people::{PASSWORD, Person};
+use crate::support::app::Builder;
+use crate::support::people::PASSWORD;
+use crate::support::sink::Sink;
 use crate::support::{App, plain_http};
+
+/// Flows wait for browsers, mails and deliveries.
+const SCRIPT_ENDS_WITHIN: Duration = Duration::from_mins(5);
 
 fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dashboard")
 }
 
 /// Runs a script of `tests/dashboard`. Its pictures are kept.
-async fn browse(app: &App, person: &Person, script: &str, variables: &[(&str, &str)]) {
+async fn browse(app: &App, script: &[&str], variables: &[(&str, &str)]) {
     assert!(tests().join("node_modules").exists(), "./ops/test installs Playwright");
     let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pictures/dashboard");
     let mut command = Command::new("node");
     command
-        .arg(tests().join(script))
+        .current_dir(tests())
+        .args(script)
         .env("DASHBOARD_URL", &app.base_url)
-        .env("DASHBOARD_EMAIL", &person.email)
         .env("DASHBOARD_PASSWORD", PASSWORD)
         .env("DASHBOARD_PICTURES", pictures)
-        .envs(variables.iter().copied());
-    run(command, "").await.code(0);
+        .envs(variables.iter().copied())
+        .kill_on_drop(true);
+    let ran = timeout(SCRIPT_ENDS_WITHIN, command.output()).await.expect("the script ends").expect("node");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(ran.status.success(), "{}\n{}", text(&ran.stdout), text(&ran.stderr));
+}
+
+/// Runs flows of `tests/dashboard/flows`, for which `people` accounts are made.
+async fn walk(app: &App, sink: &Sink, script: &[&str], people: usize, variables: &[(&str, &str)]) {
+    let mut emails = Vec::new();
+    for _ in 0..people {
+        emails.push(app.person(Tier::Enterprise).await.email);
+    }
+    let free = [app.person(Tier::Free).await.email, app.person(Tier::Free).await.email];
+    let link = app.log(0).lines().find_map(|line| {
+        let at = line.find("/magic-link?token=")?;
+        line[at..]
+            .split(|sign: char| sign.is_whitespace() || sign == '"')
+            .next()
+            .map(|path| format!("{}{path}", app.base_url))
+    });
+    let world = json!({
+        "people": emails,
+        "free": free,
+        "outbox": app.data_dir.path(),
+        "hook": sink.url("/first/500/2/dashboard"),
+        "owner_link": link,
+    });
+    let world = world.to_string();
+    browse(app, script, &[&[("DASHBOARD_WORLD", world.as_str())], variables].concat()).await;
+}
+
+/// Deliveries fail twice, and are dead letters then.
+fn with_flows(builder: Builder, sink: &Sink) -> Builder {
+    builder.with_second_factors().delivering_to(sink).set("webhooks.retry_schedule", "[\"100ms\"]")
 }
 
 fn id_of(body: &Value) -> String {
@@ -116,7 +155,9 @@ async fn assert_every_page_is_sound(theme: &str) {
         "settings=/settings",
         "missing=/nowhere",
     ];
-    browse(&app, &person, "pages.mjs", &[("DASHBOARD_PAGES", &pages.join(" ")), ("DASHBOARD_THEME", theme)]).await;
+    let variables =
+        [("DASHBOARD_EMAIL", person.email.as_str()), ("DASHBOARD_PAGES", &pages.join(" ")), ("DASHBOARD_THEME", theme)];
+    browse(&app, &["pages.mjs"], &variables).await;
     app.stop().await;
 }
 
@@ -128,4 +169,91 @@ async fn every_page_is_sound_in_light() {
 #[tokio::test]
 async fn every_page_is_sound_in_dark() {
     assert_every_page_is_sound("dark").await;
+}
+
+/// Sessions, agents, approvals and recipes, with browsers.
+#[tokio::test]
+async fn flows_of_sessions_and_agents_work_in_webkit() {
+    let sink = Sink::start().await;
+    let app = with_flows(App::webkit(), &sink).start().await;
+    let flows = ["flows.mjs", "firstMinute", "sessions", "drive", "agents", "profiles"];
+    walk(&app, &sink, &flows, 10, &[("DASHBOARD_BROWSERS", "webkit")]).await;
+    app.stop().await;
+}
+
+/// Names, titles, console lines, addresses and dialogs with markup, marks that change the direction of text, and thousands of characters.
+#[tokio::test]
+async fn hostile_texts_are_shown_as_text_in_webkit() {
+    let sink = Sink::start().await;
+    let app = with_flows(App::webkit(), &sink).start().await;
+    walk(&app, &sink, &["flows.mjs", "hostile"], 2, &[("DASHBOARD_BROWSERS", "webkit")]).await;
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn flows_of_connections_work() {
+    let sink = Sink::start().await;
+    let app = with_flows(App::simulated(), &sink).start().await;
+    walk(&app, &sink, &["flows.mjs", "proxies", "webhooks", "credentials"], 6, &[]).await;
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn flows_of_the_account_work() {
+    let sink = Sink::start().await;
+    let app = with_flows(App::simulated(), &sink).start().await;
+    let flows = ["flows.mjs", "team", "freePlan", "usage", "auditLog", "settings", "signIns", "signUp"];
+    walk(&app, &sink, &flows, 12, &[]).await;
+    app.stop().await;
+}
+
+/// An expired sign-in, a service that is away, and two tabs: nothing that was typed is lost.
+#[tokio::test]
+async fn flows_survive_trouble() {
+    let sink = Sink::start().await;
+    let app = with_flows(App::simulated(), &sink).start().await;
+    walk(&app, &sink, &["flows.mjs", "expiredSignIn", "serviceAway", "twoTabs"], 6, &[]).await;
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn main_flows_need_only_a_keyboard() {
+    let sink = Sink::start().await;
+    let app = with_flows(App::simulated(), &sink).start().await;
+    walk(&app, &sink, &["flows.mjs", "byKeyboard"], 2, &[]).await;
+    app.stop().await;
+}
+
+/// The dashboard in a browser of the service itself.
+#[tokio::test]
+async fn main_flows_work_in_webkit_on_a_phone() {
+    let sink = Sink::start().await;
+    let app = with_flows(App::webkit(), &sink).start().await;
+    walk(&app, &sink, &["phone.mjs"], 2, &[]).await;
+    app.stop().await;
+}
+
+/// The first page of 10,000 sessions is usable within 300 ms, and 1,000 rows scroll at 50 frames a second.
+#[tokio::test]
+async fn many_sessions_are_listed_quickly() {
+    let app = App::simulated().start().await;
+    let person = app.person(Tier::Enterprise).await;
+    let many = "insert into sessions (id, account_id, worker_id, status, archetype, purpose, behavioral_profile, label, created_at, updated_at,
+                                      live, ended, ended_at)
+                select uuid_v7_of(began), $1, w.id, 'destroyed', 'iphone', 'test', 'regular', 'Nightly run ' || n, began, began, false,
+                       'destroyed', began
+                from (select id from workers limit 1) w, generate_series(1, 10000) n,
+                     lateral (select now() - n * interval '6 seconds') t (began)";
+    app.execute(many, person.account.as_uuid()).await;
+    browse(&app, &["many.mjs"], &[("DASHBOARD_EMAIL", &person.email)]).await;
+    app.stop().await;
+}
+
+/// All pages with the data of an account that is in use. With DASHBOARD_DOCS the pictures of docs/dashboard.md are written to that folder.
+#[tokio::test]
+async fn pages_in_use_are_sound_in_webkit() {
+    let sink = Sink::start().await;
+    let app = with_flows(App::webkit(), &sink).start().await;
+    walk(&app, &sink, &["pictures.mjs"], 2, &[("DASHBOARD_BROWSERS", "webkit")]).await;
+    app.stop().await;
 }

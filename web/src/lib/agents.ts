@@ -1,6 +1,7 @@
 // Messages to agent sessions.
 
 import { api, type Schemas, send, take } from './api';
+import { uuid } from './ids';
 
 /** Has no effect on the page. A message that leads to another plan drops the steps that wait (contract: agents 20). */
 export const NO_EFFECT = 'wait 1 ms';
@@ -12,7 +13,7 @@ const STORED_CLIENT = 'kitfleet.client';
 export function client(): string {
   const known = sessionStorage.getItem(STORED_CLIENT);
   if (known) return known;
-  const made = `dashboard-${crypto.randomUUID()}`;
+  const made = `dashboard-${uuid()}`;
   sessionStorage.setItem(STORED_CLIENT, made);
   return made;
 }
@@ -20,7 +21,7 @@ export function client(): string {
 /** Returns when the turn has ended, which can take minutes. */
 export function message(agent: string, text: string, approvals: string[] = []): Promise<Schemas['AgentTurn']> {
   const body = { message: text, ...(approvals.length > 0 && { approvals }) };
-  const params = { path: { id: agent }, header: { 'Idempotency-Key': crypto.randomUUID() } };
+  const params = { path: { id: agent }, header: { 'Idempotency-Key': uuid() } };
   const isLong = { fetch: (request: Request) => send(request, { stream: true }) };
   return take(api.POST('/v1/agent-sessions/{id}/message', { params, body, ...isLong }));
 }

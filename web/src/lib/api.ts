@@ -10,7 +10,8 @@ export class Refusal extends Error {
   constructor(
     message: string,
     readonly status: number,
-    readonly slug: string,
+    /** Kind of problem, as the service names it. */
+    readonly code: string,
     /** Messages of the request's fields, by name. */
     readonly fields: Readonly<Record<string, string>> = {},
     readonly requestId: string | null = null,
@@ -27,9 +28,11 @@ export interface Credentials {
   /** Resolves when the person has signed in again. Rejects when they give up. */
   renew(refused: string | null): Promise<void>;
   stepUp(): Promise<void>;
+  /** The credential does not permit a request on the account of a team. */
+  denied(): void;
 }
 
-let credentials: Credentials = { token: () => null, account: () => null, renew: () => Promise.reject(new Error('signed out')), stepUp: () => Promise.resolve() };
+let credentials: Credentials = { token: () => null, account: () => null, renew: () => Promise.reject(new Error('signed out')), stepUp: () => Promise.resolve(), denied: () => {} };
 
 export function useCredentials(given: Credentials): void {
   credentials = given;
@@ -38,35 +41,53 @@ export function useCredentials(given: Credentials): void {
 const STEP_UP = 'mfa-step-up-required';
 const TIMEOUT_MS = 60_000;
 
-/** Sends a request with the person's credential. Signing in again and a second factor are asked in place, and the request goes on. */
-export async function send(input: Request, { stream = false } = {}): Promise<Response> {
+/** What {@link authorized} needs to know of an answer. */
+interface Outcome {
+  status: number;
+  /** Kind of the problem that the body describes. */
+  code(): Promise<string>;
+}
+
+/**
+ * Calls `ask` with the headers of the person's credential. Signing in again and a second factor are asked in place, and `ask` is called
+ * again.
+ */
+export async function authorized<T extends Outcome>(ask: (headers: Record<string, string>) => Promise<T>): Promise<T> {
   for (let attempt = 0; ; attempt += 1) {
-    const request = input.clone();
-    const token = credentials.token();
-    if (token) request.headers.set('Authorization', `Bearer ${token}`);
-    const account = credentials.account();
-    if (account) request.headers.set('X-Service-Account', account);
-    let response: Response;
-    try {
-      const signal = stream ? input.signal : AbortSignal.any([input.signal, AbortSignal.timeout(TIMEOUT_MS)]);
-      response = await fetch(request, { signal, credentials: 'omit' });
-    } catch (error) {
-      if (input.signal.aborted) throw error;
-      throw new Refusal('The service could not be reached. Check the connection and try again.', 0, 'offline');
+    const [token, account] = [credentials.token(), credentials.account()];
+    const answer = await ask({ ...(token && { Authorization: `Bearer ${token}` }), ...(account && { 'X-Service-Account': account }) });
+    if (attempt < 2 && token && answer.status === 401) await credentials.renew(token);
+    else if (attempt < 2 && answer.status === 403 && (await answer.code()) === STEP_UP) await credentials.stepUp();
+    else {
+      if (answer.status === 403 && account) credentials.denied();
+      return answer;
     }
-    if (attempt < 2 && token && response.status === 401) {
-      await credentials.renew(token);
-      continue;
-    }
-    if (attempt < 2 && response.status === 403 && (await slugOf(response.clone())) === STEP_UP) {
-      await credentials.stepUp();
-      continue;
-    }
-    return response;
   }
 }
 
-export const api = createClient<paths>({ baseUrl: location.origin, fetch: (request) => send(request) });
+export const unreachable = (): Refusal => new Refusal('The service could not be reached. Check the connection and try again.', 0, 'offline');
+
+/** Sends a request with the person's credential. */
+export async function send(input: Request, { stream = false } = {}): Promise<Response> {
+  const { response } = await authorized(async (headers) => {
+    const request = input.clone();
+    for (const [name, value] of Object.entries(headers)) request.headers.set(name, value);
+    try {
+      const signal = stream ? input.signal : AbortSignal.any([input.signal, AbortSignal.timeout(TIMEOUT_MS)]);
+      const answer = await fetch(request, { signal, credentials: 'omit' });
+      return { status: answer.status, code: async () => codeOf(await answer.clone().json().catch(() => ({}))), response: answer };
+    } catch (error) {
+      if (input.signal.aborted) throw error;
+      throw unreachable();
+    }
+  });
+  return response;
+}
+
+/** Several values of a filter are one parameter, as the contract has it: `status=ready,busy`. */
+const querySerializer = { array: { style: 'form', explode: false } } as const;
+
+export const api = createClient<paths>({ baseUrl: location.origin, querySerializer, fetch: (request) => send(request) });
 
 /** For the steps of a sign-in, which carry no credential. */
 export const openApi = createClient<paths>({ baseUrl: location.origin, credentials: 'omit' });
@@ -91,27 +112,12 @@ export async function takeBlob(path: string, signal?: AbortSignal): Promise<Blob
   throw refusal(response, await response.json().catch(() => ({})));
 }
 
-/** As {@link take}, with a path and a type of the answer that the caller states. Prefer {@link api}, whose types are checked. */
-export async function call<T>(method: string, path: string, { body, query = {} }: { body?: unknown; query?: Record<string, string | number> } = {}): Promise<T> {
-  const address = new URL(path, location.origin);
-  for (const [name, value] of Object.entries(query)) if (value !== '') address.searchParams.set(name, String(value));
-  const json = body === undefined ? {} : { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } };
-  const response = await send(new Request(address, { method, ...json }));
-  const answer: unknown = response.status === 204 ? undefined : await response.json().catch(() => ({}));
-  if (response.ok) return answer as T;
-  throw refusal(response, answer);
-}
-
-async function slugOf(response: Response): Promise<string> {
-  return slug(await response.json().catch(() => ({})));
-}
-
-function slug(problem: Problem): string {
-  return (problem.type ?? '').split('/').pop() ?? '';
+export function codeOf(problem: unknown): string {
+  return (problem as Problem | null)?.code ?? '';
 }
 
 interface Problem {
-  type?: string;
+  code?: string;
   detail?: string;
   title?: string;
   request_id?: string;
@@ -123,10 +129,11 @@ export function refusal(response: Response, body: unknown): Refusal {
   const fields = Object.fromEntries((problem.errors ?? []).map(({ field, message }) => [field, message]));
   const after = Number(response.headers.get('Retry-After'));
   const retryAfter = after > 0 ? after : null;
-  return new Refusal(sentenceOf(response.status, problem, retryAfter), response.status, slug(problem), fields, problem.request_id ?? null, retryAfter);
+  return new Refusal(sentenceOf(response.status, problem, retryAfter), response.status, codeOf(problem), fields, problem.request_id ?? null, retryAfter);
 }
 
 function sentenceOf(status: number, problem: Problem, retryAfter: number | null): string {
+  if (problem.code === 'concurrency-limit') return `${sentence(problem.detail ?? 'All sessions of the plan are live')} End a session, or choose a larger plan under Billing.`;
   if (status === 429) return `Too many requests. Try again in ${retryAfter ?? 60} s.`;
   if (problem.errors?.length) return problem.errors.map(({ field, message }) => sentence(`${words(field)} ${message}`)).join(' ');
   if (status >= 500 && !problem.detail) return 'The service is temporarily unavailable. Try again in a moment.';

@@ -24,7 +24,8 @@ class Approvals {
   }
 
   async reload(): Promise<void> {
-    if (!session.current) return;
+    // The person is not known yet, or a member of a team, who may not see them.
+    if (!session.current || session.role === 'member') return;
     try {
       const page = await listApprovals(undefined, 100);
       [this.count, this.hasMore] = [page.data.length, page.next_cursor !== null];

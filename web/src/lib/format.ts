@@ -3,7 +3,7 @@
 const NUMBER = new Intl.NumberFormat();
 const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeZone: 'UTC' });
 const TIME = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
-const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' });
 const RELATIVE = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' });
 
 export const number = (value: number): string => NUMBER.format(value);
@@ -41,6 +41,9 @@ export function money(cents: number, currency: string): string {
 
 /** `account_owner` as "account owner". */
 export const words = (name: string): string => name.replace(/[_.-]/g, ' ');
+
+/** `api_starter` as "API Starter". */
+export const tierName = (tier: string): string => words(tier).replace(/\b[a-z]/g, (letter) => letter.toUpperCase()).replace(/\bApi\b/, 'API');
 
 /** Without control characters and marks that change the direction of text, so that a page cannot disguise what it says. */
 export const plain = (text: string): string => text.replace(/[\u0000-\u001f\u007f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, ' ');

@@ -14,7 +14,7 @@ export interface Notice {
 type Listener = { prefixes: string[]; notify(): void };
 
 /** Several events within this time cause one reload. */
-const GATHER_MS = 250;
+export const GATHER_MS = 250;
 const LONGEST_PAUSE_MS = 15_000;
 const KEPT = 50;
 
@@ -80,8 +80,8 @@ class Notifications {
 
 export const notifications = new Notifications();
 
-/** Calls `act` after events whose name begins with one of `prefixes`. Returns the function that ends it. */
-export function changes(prefixes: string[], act: () => void): () => void {
+/** Calls `act` some time after events whose name begins with one of `prefixes`. Returns the function that ends it. */
+export function changes(prefixes: string[], act: () => void, gatherMs: () => number = () => GATHER_MS): () => void {
   if (prefixes.length === 0) return () => {};
   let timer: ReturnType<typeof setTimeout> | undefined;
   const listener: Listener = {
@@ -90,7 +90,7 @@ export function changes(prefixes: string[], act: () => void): () => void {
       timer ??= setTimeout(() => {
         timer = undefined;
         act();
-      }, GATHER_MS);
+      }, gatherMs());
     },
   };
   listeners.add(listener);

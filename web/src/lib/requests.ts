@@ -1,7 +1,6 @@
 // Requests that openapi-fetch cannot send: files with their progress.
 
-import { Refusal, refusal, send } from './api';
-import { session } from './session.svelte';
+import { authorized, codeOf, refusal, send, unreachable } from './api';
 
 /** Downloads a file, and reports the received bytes. */
 export async function receive(path: string, signal: AbortSignal, onProgress: (bytes: number) => void): Promise<Blob> {
@@ -21,27 +20,34 @@ export async function receive(path: string, signal: AbortSignal, onProgress: (by
 
 /** Sends a file, and reports the share that is sent. `fetch` reports no progress of a request. */
 export async function upload<T>(path: string, file: Blob, type: string, signal: AbortSignal, onProgress: (share: number) => void): Promise<T> {
-  const token = session.current?.token ?? null;
-  const { status, body, after } = await new Promise<{ status: number; body: string; after: string | null }>((resolve, reject) => {
+  const { status, body, retryAfter } = await authorized((headers) => post(path, file, { ...headers, 'Content-Type': type }, signal, onProgress));
+  if (status >= 200 && status < 300) return body as T;
+  throw refusal(new Response(null, { status, headers: retryAfter ? { 'Retry-After': retryAfter } : {} }), body);
+}
+
+interface Uploaded {
+  status: number;
+  body: unknown;
+  retryAfter: string | null;
+  code(): Promise<string>;
+}
+
+function post(path: string, file: Blob, headers: Record<string, string>, signal: AbortSignal, onProgress: (share: number) => void): Promise<Uploaded> {
+  return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open('POST', new URL(path, location.origin));
-    request.setRequestHeader('Content-Type', type);
-    if (token) request.setRequestHeader('Authorization', `Bearer ${token}`);
-    if (session.account) request.setRequestHeader('X-Service-Account', session.account);
+    for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
     request.upload.onprogress = ({ loaded, total }) => onProgress(total > 0 ? loaded / total : 0);
-    request.onload = () => resolve({ status: request.status, body: request.responseText, after: request.getResponseHeader('Retry-After') });
-    request.onerror = () => reject(new Refusal('The service could not be reached. Check the connection and try again.', 0, 'offline'));
+    request.onload = () => {
+      const body = parsed(request.responseText);
+      resolve({ status: request.status, body, retryAfter: request.getResponseHeader('Retry-After'), code: () => Promise.resolve(codeOf(body)) });
+    };
+    request.onerror = () => reject(unreachable());
     request.onabort = () => reject(new Error('cancelled'));
-    signal.addEventListener('abort', () => request.abort());
-    request.send(file);
+    signal.addEventListener('abort', () => request.abort(), { once: true });
+    if (signal.aborted) request.abort();
+    else request.send(file);
   });
-  const answer: unknown = parsed(body);
-  if (status >= 200 && status < 300) return answer as T;
-  if (status === 401 && session.current) {
-    if (session.current.token === token) await session.ask('sign-in');
-    return upload(path, file, type, signal, onProgress);
-  }
-  throw refusal(new Response(null, { status, headers: after ? { 'Retry-After': after } : {} }), answer);
 }
 
 function parsed(text: string): unknown {

@@ -2,7 +2,7 @@
 
 import { onDestroy, untrack } from 'svelte';
 import type { Page } from './api';
-import { changes } from './notifications.svelte';
+import { changes, GATHER_MS } from './notifications.svelte';
 
 export class Resource<T> {
   data = $state.raw<T | null>(null);
@@ -102,10 +102,13 @@ export class PagedList<T> {
   }
 }
 
+/** A long list takes many requests to load again, so it waits longer for further events. */
+const GATHER_MS_PER_ROW = 5;
+
 export function pagedList<T>(load: (cursor: string | undefined) => Promise<Page<T>>, events: string[] = []): PagedList<T> {
   const made = new PagedList(load);
   $effect(() => void made.reload());
-  onDestroy(changes(events, () => void made.reload()));
+  onDestroy(changes(events, () => void made.reload(), () => GATHER_MS + made.items.length * GATHER_MS_PER_ROW));
   return made;
 }
 

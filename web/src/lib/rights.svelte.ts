@@ -2,18 +2,16 @@
 
 import { session } from './session.svelte';
 
-class Rights {
-  /** False for a team member without the role `admin`. */
-  readonly mayChange = $derived.by(() => {
-    if (!session.account || session.account === session.me?.id) return true;
-    return session.me?.teams.some((team) => team.owner_account_id === session.account && team.role === 'admin') ?? false;
-  });
+/** Reason that a control is disabled. */
+export const NEEDS_ADMIN = 'Members of a team can only read. An admin or the owner can change this.';
 
+class Rights {
   /** True on the account of a team's owner. */
-  readonly isTeam = $derived(session.account !== null && session.account !== session.me?.id);
+  readonly isTeam = $derived(session.role !== 'owner');
+  /** False for a team member without the role `admin`. */
+  readonly mayChange = $derived(session.role === 'owner' || session.role === 'admin');
+  /** Reason for which the person may not change the account that is shown, or undefined. */
+  readonly refusal = $derived(this.mayChange ? undefined : NEEDS_ADMIN);
 }
 
 export const rights = new Rights();
-
-/** Reason that a control is disabled. */
-export const NEEDS_ADMIN = 'Only admins of the team can change this.';

@@ -10,6 +10,8 @@ export interface Route {
   path: string;
   title: string;
   page: Loader;
+  /** Set for pages that members of a team may not see. */
+  needsAdmin?: true;
 }
 
 const BASE = '/app';
@@ -78,8 +80,22 @@ function parametersOf(pattern: string, path: string): Record<string, string> | n
   const parameters: Record<string, string> = {};
   for (const [index, part] of expected.entries()) {
     const value = given[index] ?? '';
-    if (part.startsWith(':')) parameters[part.slice(1)] = decodeURIComponent(value);
-    else if (part !== value) return null;
+    if (!part.startsWith(':')) {
+      if (part !== value) return null;
+      continue;
+    }
+    const text = decoded(value);
+    if (!text) return null;
+    parameters[part.slice(1)] = text;
   }
   return parameters;
+}
+
+/** Null for an address that a person or another page has written wrongly. */
+function decoded(part: string): string | null {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return null;
+  }
 }

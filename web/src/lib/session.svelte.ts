@@ -1,6 +1,6 @@
 // Who is signed in. The token stays in this tab's sessionStorage and never becomes a cookie.
 
-import { openApi, type Schemas, take, useCredentials } from './api';
+import { api, openApi, type Schemas, take, useCredentials } from './api';
 
 export type SignInResult = Schemas['SignInResult'];
 
@@ -22,6 +22,7 @@ class Session {
   account = $state<string | null>(sessionStorage.getItem(STORED_ACCOUNT));
   question = $state<Question | null>(null);
   #asked: Promise<void> | null = null;
+  #isChecking = false;
 
   /** Role of the person on the account that is shown. */
   get role(): 'owner' | Schemas['TeamRole'] {
@@ -34,14 +35,33 @@ class Session {
     return this.me?.teams.find(({ owner_account_id }) => owner_account_id === this.account) ?? null;
   }
 
-  /** Reason for which the person may not change the account that is shown, or null. */
-  get refusal(): string | null {
-    return this.role === 'member' ? 'Members of a team can only read. An admin or the owner can change this.' : null;
+  /** True after the person was removed from the team whose account is shown. */
+  get isRemoved(): boolean {
+    return this.me !== null && this.role !== 'owner' && this.owner === null;
+  }
+
+  /** Loads who the person is, and the teams that they belong to. */
+  async reload(): Promise<void> {
+    this.me = await take(api.GET('/v1/account/me'));
+  }
+
+  /** A refusal can mean that the role has changed. */
+  checkTeam(): void {
+    if (this.#isChecking || !this.me || this.role === 'owner') return;
+    this.#isChecking = true;
+    // The event of the change can arrive before the refusal, and several requests are refused together.
+    setTimeout(() => (this.#isChecking = false), 2_000);
+    void this.reload().catch(() => null);
   }
 
   start(session: Schemas['WebSession']): void {
+    const isOther = this.current !== null && this.current.account_id !== session.account_id;
     this.current = session;
     sessionStorage.setItem(STORED, JSON.stringify(session));
+    if (!isOther) return;
+    // Nothing of the person before may be shown to another one.
+    this.chooseAccount(null);
+    location.assign('/app/');
   }
 
   forget(): void {
@@ -96,4 +116,5 @@ useCredentials({
     return session.ask('sign-in');
   },
   stepUp: () => session.ask('step-up'),
+  denied: () => session.checkTeam(),
 });
