@@ -21,8 +21,6 @@ PYTHON = ROOT / "clients/python/src/kitfleet"
 TYPESCRIPT = ROOT / "clients/typescript/src/generated"
 NOTICE = "Generated from openapi.json by clients/generate/generate.py. Do not edit."
 
-# Slugs of problems that no operation of the document declares: the router itself answers with them.
-UNDECLARED_SLUGS = ["method-not-allowed"]
 # Operations whose answers come after a turn of an agent session, which takes minutes.
 SLOW = {"sendAgentMessage"}
 # Response types that the ergonomic layer extends with methods.
@@ -247,8 +245,6 @@ def problems(document):
     codes = document.schemas.get("ProblemCode", {})
     for slug in codes.get("x-extensible-enum", codes.get("enum", [])):
         slugs.setdefault(slug, 0)
-    for slug in UNDECLARED_SLUGS:
-        slugs.setdefault(slug, 405)
     return dict(sorted(slugs.items()))
 
 
@@ -731,6 +727,8 @@ def py_method(document, operation, name, kind, query, fixed):
     doc = docstring(text, "        ")
     if kind == "json" and model in HANDLES:
         return f'\n    def {py_name(name)}({signature}) -> AsyncOpening[{result}]:\n{doc}        return cast("AsyncOpening[{result}]", self._core.open({call_arguments}))\n'
+    if kind == "json" and result == "Any":
+        return f"{head}Any:\n{doc}        return await self._core.call({call_arguments})\n"
     if kind == "json":
         return f'{head}{result}:\n{doc}        return cast("{result}", await self._core.call({call_arguments}))\n'
     if kind == "page":

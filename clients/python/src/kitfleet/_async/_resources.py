@@ -423,7 +423,7 @@ class AsyncSessionsRecordingResource:
 
         Streams the requests of a recording as HAR 1.2, without bodies.
         """
-        return cast("Any", await self._core.call("GET", f"/v1/sessions/{quote(session_id)}/har", options, retryable=True))
+        return await self._core.call("GET", f"/v1/sessions/{quote(session_id)}/har", options, retryable=True)
 
     async def delete(self, session_id: str, *, options: Optional[RequestOptions] = None) -> None:
         """Delete the recording.

@@ -425,7 +425,7 @@ class SessionsRecordingResource:
 
         Streams the requests of a recording as HAR 1.2, without bodies.
         """
-        return cast("Any", self._core.call("GET", f"/v1/sessions/{quote(session_id)}/har", options, retryable=True))
+        return self._core.call("GET", f"/v1/sessions/{quote(session_id)}/har", options, retryable=True)
 
     def delete(self, session_id: str, *, options: Optional[RequestOptions] = None) -> None:
         """Delete the recording.
