@@ -49,13 +49,14 @@ class Fake:
                 answer = fake.answers[0] if len(fake.answers) == 1 else fake.answers.pop(0)
                 answer(self)
 
-            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_CONNECT = answer
 
             def log_message(self, *args: Any) -> None:
                 pass
 
         class Server(http.server.ThreadingHTTPServer):
             daemon_threads = True
+            request_queue_size = 1024
 
             def handle_error(self, request: Any, client_address: Any) -> None:
                 fake.closed.set()

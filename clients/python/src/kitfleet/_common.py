@@ -189,6 +189,12 @@ def credential(api_key: Optional[str]) -> Optional[str]:
     return key
 
 
+def check_headers(headers: Mapping[str, str]) -> None:
+    for name, value in headers.items():
+        if not re.fullmatch(r"[\t\x20-\x7e]*", value):
+            raise ValueError(f"The header {name} has characters that HTTP cannot carry")
+
+
 def file_name(headers: Mapping[str, str]) -> Optional[str]:
     disposition = headers.get("content-disposition", "")
     extended = re.search(r"filename\*\s*=\s*UTF-8''([^;]+)", disposition, re.IGNORECASE)

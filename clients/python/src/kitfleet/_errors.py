@@ -82,13 +82,15 @@ class ProblemError(KitfleetError):
             entries = cast("List[Dict[str, Any]]", errors)
             self.errors = [FieldError(str(entry["field"]), str(entry["message"])) for entry in entries if "field" in entry and "message" in entry]
         self.request_id: Optional[str] = text("request_id") or headers.get("x-request-id")
+        """ID of the request, which the log of the service has, too."""
         self.retry_after: Optional[float] = retry_after(headers)
         """Seconds after which the request may be repeated, if the answer says so."""
         self.body = body
         """The whole document, with members that only some problems have."""
         self.headers = headers
         fields = "; ".join(f"{error.field}: {error.message}" for error in self.errors)
-        super().__init__(": ".join(filter(None, [f"{status} {code}", self.detail, fields])))
+        request = f" (request {self.request_id})" if self.request_id else ""
+        super().__init__(": ".join(filter(None, [f"{status} {code}", self.detail, fields])) + request)
 
 
 def retry_after(headers: Mapping[str, str]) -> Optional[float]:

@@ -19,6 +19,7 @@ from .._common import (
     ResponseInfo,
     backoff,
     base_url,
+    check_headers,
     credential,
     decode,
     default_timeout,
@@ -274,6 +275,7 @@ class AsyncCore:
             headers.update({name.lower(): value for name, value in options.get("headers", {}).items()})
         if more:
             headers.update(more)
+        check_headers(headers)
         url = self.url + path + search(query)
         phases = httpx.Timeout(timeout, connect=min(timeout, _CONNECT))
         followed = 0

@@ -20,6 +20,7 @@ from .._common import (
     ResponseInfo,
     backoff,
     base_url,
+    check_headers,
     credential,
     decode,
     default_timeout,
@@ -248,6 +249,7 @@ class Core:
             headers.update({name.lower(): value for name, value in options.get("headers", {}).items()})
         if more:
             headers.update(more)
+        check_headers(headers)
         url = self.url + path + search(query)
         phases = httpx.Timeout(timeout, connect=min(timeout, _CONNECT))
         followed = 0
