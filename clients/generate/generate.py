@@ -744,14 +744,14 @@ def py_method(document, operation, name, kind, query, fixed):
 
 
 def py_problems(document):
-    out = [f'"""{NOTICE}"""\n\nfrom typing import Dict, Type\n\nfrom ._errors import ProblemError\n\n']
+    out = [f'"""{NOTICE}"""\n\nfrom typing import Dict, Type\n\nfrom ._errors import ProblemError, public\n\n']
     slugs = problems(document)
     for slug in slugs:
         out.append(f'\nclass {pascal(slug)}Error(ProblemError):\n    """The problem `{slug}`."""\n\n')
     out.append("\nPROBLEMS: Dict[str, Type[ProblemError]] = {\n")
     for slug in slugs:
         out.append(f"    {slug!r}: {pascal(slug)}Error,\n")
-    out.append('}\n"""Classes of problems by their code."""\n\n__all__ = [\n    "PROBLEMS",\n')
+    out.append('}\n"""Classes of problems by their code."""\npublic(*PROBLEMS.values())\n\n__all__ = [\n    "PROBLEMS",\n')
     out.extend(f'    "{pascal(slug)}Error",\n' for slug in slugs)
     return "".join(out) + "]\n"
 

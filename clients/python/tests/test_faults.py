@@ -5,6 +5,7 @@ import concurrent.futures
 import datetime
 import inspect
 import itertools
+import pickle
 import socket
 import threading
 import time
@@ -137,6 +138,26 @@ class Faults(unittest.TestCase):
             self.assertEqual((result.status, result.code, result.detail, result.request_id), (400, "validation-failed", "Grüezi", "req-9"))
             self.assertEqual(result.errors[0].field, "action.text")
             self.assertIn("日本", str(result))
+
+    def test_missing_key_is_named(self) -> None:
+        for result, _ in self.each([problem(401, "unauthorized")], lambda client: client.sessions.create(), api_key=None):
+            self.assertIn("KITFLEET_API_KEY", str(result))
+        for result, _ in self.each([problem(401, "unauthorized")], lambda client: client.sessions.create()):
+            self.assertNotIn("KITFLEET_API_KEY", str(result))
+
+    def test_errors_can_be_pickled(self) -> None:
+        problems = self.each([problem(400, "validation-failed", errors=[{"field": "ü", "message": "日本"}])], lambda client: client.sessions.create())
+        for error in (
+            problems[0][0],
+            errors.UnexpectedResponseError("ü", 502, {"x-request-id": "req-1"}, "<html>"),
+            errors.ScriptError("TypeError", "ü", 3),
+            errors.WebhookVerificationError("time", "ü"),
+            errors.ConnectionFailedError("ü"),
+        ):
+            copy = pickle.loads(pickle.dumps(error))
+            self.assertEqual((type(copy), str(copy)), (type(error), str(error)))
+            self.assertEqual(getattr(copy, "request_id", None), getattr(error, "request_id", None))
+            self.assertEqual(type(error).__module__, "kitfleet.errors")
 
     def test_unknown_code_is_a_problem(self) -> None:
         for result, _ in self.each([problem(418, "teapot", size=3)], lambda client: client.sessions.create()):

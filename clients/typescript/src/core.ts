@@ -221,7 +221,7 @@ export class Core {
     try {
       const response = await this.#exchange(method, path, headers, call, controller.signal, redirects, timeout);
       options.onResponse?.({ status: response.status, headers: response.headers, url: response.url });
-      if (!response.ok && !(redirects && REDIRECTS.has(response.status))) throw await this.#failure(response);
+      if (!response.ok && !(redirects && REDIRECTS.has(response.status))) throw await this.#failure(response, "authorization" in headers);
       return await read(response);
     } catch (error) {
       if (signal?.aborted) throw signal.reason;
@@ -293,7 +293,7 @@ export class Core {
     return (handle ? this.wrap(handle, data) : data) as T;
   }
 
-  async #failure(response: Response): Promise<Error> {
+  async #failure(response: Response, hasKey: boolean): Promise<Error> {
     const text = await response.text();
     let body: Record<string, unknown> | undefined;
     try {
@@ -306,7 +306,9 @@ export class Core {
     const string = (value: unknown) => (typeof value === "string" && value ? value : undefined);
     const code = string(body.code) ?? string(body.type)?.split("/").pop() ?? string(body.error) ?? "unknown";
     const Problem = Object.hasOwn(PROBLEMS, code) ? PROBLEMS[code]! : ProblemError;
-    return new Problem(code, body, response);
+    const error = new Problem(code, body, response);
+    if (response.status === 401 && !hasKey) error.message += ". The client has no API key: set KITFLEET_API_KEY, or pass apiKey";
+    return error;
   }
 }
 

@@ -152,6 +152,13 @@ test("problem is the class of its code", async () => {
   });
 });
 
+test("missing key is named", async () => {
+  await withFake([problem(401, "unauthorized")], async (service) => {
+    await assert.rejects(get(new Kitfleet({ url: service.url })), /401 unauthorized.*\(request req-9\).*KITFLEET_API_KEY/);
+    await assert.rejects(get(new Kitfleet({ url: service.url, apiKey: "svc_x" })), (error) => !error.message.includes("KITFLEET_API_KEY"));
+  });
+});
+
 test("HTML instead of a problem is a clear error", async () => {
   for (const status of [200, 404, 502]) {
     await withFake([answer(status, "<html>Bad gateway – ärgerlich</html>", {}, "text/html")], async (service) => {

@@ -295,7 +295,7 @@ class AsyncCore:
             if 200 <= status < 300 or (redirects and status in REDIRECTS):
                 return response
             if status not in REDIRECTS:
-                raise_failure(await self._read(response, time.monotonic() + timeout), status, response.headers, self.url)
+                raise_failure(await self._read(response, time.monotonic() + timeout), status, response.headers, self.url, "authorization" in headers)
             await response.aclose()
             to = response.headers.get("location")
             target = urllib.parse.urljoin(url, to) if to else ""

@@ -269,7 +269,7 @@ class Core:
             if 200 <= status < 300 or (redirects and status in REDIRECTS):
                 return response
             if status not in REDIRECTS:
-                raise_failure(self._read(response, time.monotonic() + timeout), status, response.headers, self.url)
+                raise_failure(self._read(response, time.monotonic() + timeout), status, response.headers, self.url, "authorization" in headers)
             response.close()
             to = response.headers.get("location")
             target = urllib.parse.urljoin(url, to) if to else ""
