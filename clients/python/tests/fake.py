@@ -27,6 +27,8 @@ class Fake:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            # Headers and body are sent one after the other.
+            disable_nagle_algorithm = True
 
             def handle_one_request(self) -> None:
                 try:
