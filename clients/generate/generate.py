@@ -179,7 +179,7 @@ class Operation:
         elif self.json:
             yield self.method, "page" if self.item else "json", [p for p in self.query if p["name"] != "last_event_id"], {}
             if self.streams:
-                yield "stream_" + self.method, "events", stream, {}
+                yield "stream" if self.method == "list" else "stream_" + self.method, "events", stream, {}
         elif self.streams:
             yield self.method, "events", stream, {}
         elif self.is_text:

@@ -16,6 +16,9 @@ with Kitfleet() as client:
         session.wait_for_text("Hello, Zoë Müller")
         session.get_by_label("Receipt").upload(("größe.txt", b"abc"))
         session.wait_for_text("größe.txt 3")
+    # The stream ends after the last event, and then the trace is complete.
+    for _ in session.timeline_stream():
+        pass
     session.trace("trace.zip")
     with client.sessions.create(profile_id=profile.id) as session:
         session.navigate(site)

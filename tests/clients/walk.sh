@@ -16,6 +16,8 @@ call "$KITFLEET_URL/v1/sessions/$SESSION/wait" -d '{"condition": {"kind": "text"
 act "{\"kind\": \"upload\", \"target\": {\"label\": \"Receipt\"}, \"files\": [{\"name\": \"größe.txt\", \"content\": \"$(printf 'abc' | base64)\"}]}"
 call "$KITFLEET_URL/v1/sessions/$SESSION/wait" -d '{"condition": {"kind": "text", "text": "größe.txt 3"}}' >waited.json
 call -X DELETE "$KITFLEET_URL/v1/sessions/$SESSION"
+# The stream ends after the last event, and then the trace is complete.
+call -N -H 'Accept: text/event-stream' -o timeline.txt "$KITFLEET_URL/v1/sessions/$SESSION/timeline"
 call -o trace.zip "$KITFLEET_URL/v1/sessions/$SESSION/trace"
 SESSION=$(call "$KITFLEET_URL/v1/sessions" -d "{\"profile_id\": \"$PROFILE\"}" | field "['id']")
 open_site

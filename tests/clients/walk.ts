@@ -17,6 +17,8 @@ let id: string;
   await session.getByLabel("Receipt").upload({ name: "größe.txt", content: new TextEncoder().encode("abc") });
   await session.waitForText("größe.txt 3");
 }
+// The stream ends after the last event, and then the trace is complete.
+for await (const _ of client.sessions.timeline.stream(id));
 await (await client.sessions.recording.trace(id)).save("trace.zip");
 let values: Record<"greeting" | "products" | "price", unknown>;
 {

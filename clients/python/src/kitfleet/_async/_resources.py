@@ -467,7 +467,7 @@ class AsyncSessionsTimelineResource:
         """
         return self._core.page(f"/v1/sessions/{quote(session_id)}/timeline", options, query={'limit': limit, 'cursor': cursor}, retryable=True, model='TimelineEvent')
 
-    def stream_list(self, session_id: str, *, last_event_id: Optional[str] = None, options: Optional[RequestOptions] = None) -> AsyncEventStream:
+    def stream(self, session_id: str, *, last_event_id: Optional[str] = None, options: Optional[RequestOptions] = None) -> AsyncEventStream:
         """Get the timeline.
 
         Returns the events of a recording, oldest first. With `Accept: text/event-stream` it sends them as server-sent events, with
