@@ -345,7 +345,8 @@ class Many(unittest.TestCase):
         expected = sorted(f"/v1/sessions/ses_{number}/navigate" for number in range(self.SESSIONS))
         self.assertEqual(sorted(urls), expected)
         self.assertEqual(sorted(request.path for request in fake.received if request.path.endswith("/navigate")), expected)
-        self.assertEqual(len(fake.received), 3 * self.SESSIONS)
+        # A busy machine may lose a connection: only the end of a session may then be sent again.
+        self.assertEqual(len([request for request in fake.received if request.method == "POST"]), 2 * self.SESSIONS)
 
     def test_thousand_tasks(self) -> None:
         async def use(client: AsyncKitfleet, label: str) -> str:

@@ -61,7 +61,7 @@ test("thousand sessions at once are opened, used and closed", async () => {
     const expected = Array.from({ length: SESSIONS }, (_, number) => `/v1/sessions/ses_${number}/navigate`).sort();
     assert.deepEqual(urls.sort(), expected);
     assert.deepEqual(service.received.map(({ path }) => path).filter((path) => path.endsWith("/navigate")).sort(), expected);
-    assert.equal(service.received.length, 3 * SESSIONS);
+    assert.equal(service.received.filter(({ method }) => method === "POST").length, 2 * SESSIONS);
   });
 });
 

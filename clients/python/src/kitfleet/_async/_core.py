@@ -39,7 +39,7 @@ from ._stream import AsyncEventStream
 H = TypeVar("H")
 
 _MOST_REDIRECTS = 5
-_CONNECT = 10.0
+_CONNECT = 30.0
 
 
 # async only

@@ -40,7 +40,7 @@ from ._stream import EventStream
 H = TypeVar("H")
 
 _MOST_REDIRECTS = 5
-_CONNECT = 10.0
+_CONNECT = 30.0
 
 
 class Core:
