@@ -21,8 +21,6 @@ PYTHON = ROOT / "clients/python/src/kitfleet"
 TYPESCRIPT = ROOT / "clients/typescript/src/generated"
 NOTICE = "Generated from openapi.json by clients/generate/generate.py. Do not edit."
 
-# Slugs of problems that no operation of the document declares: the router itself answers with them.
-UNDECLARED_SLUGS = ["method-not-allowed"]
 # Operations whose answers come after a turn of an agent session, which takes minutes.
 SLOW = {"sendAgentMessage"}
 # Response types that the ergonomic layer extends with methods.
@@ -181,7 +179,7 @@ class Operation:
         elif self.json:
             yield self.method, "page" if self.item else "json", [p for p in self.query if p["name"] != "last_event_id"], {}
             if self.streams:
-                yield "stream_" + self.method, "events", stream, {}
+                yield "stream" if self.method == "list" else "stream_" + self.method, "events", stream, {}
         elif self.streams:
             yield self.method, "events", stream, {}
         elif self.is_text:
@@ -247,8 +245,6 @@ def problems(document):
     codes = document.schemas.get("ProblemCode", {})
     for slug in codes.get("x-extensible-enum", codes.get("enum", [])):
         slugs.setdefault(slug, 0)
-    for slug in UNDECLARED_SLUGS:
-        slugs.setdefault(slug, 405)
     return dict(sorted(slugs.items()))
 
 
@@ -731,6 +727,8 @@ def py_method(document, operation, name, kind, query, fixed):
     doc = docstring(text, "        ")
     if kind == "json" and model in HANDLES:
         return f'\n    def {py_name(name)}({signature}) -> AsyncOpening[{result}]:\n{doc}        return cast("AsyncOpening[{result}]", self._core.open({call_arguments}))\n'
+    if kind == "json" and result == "Any":
+        return f"{head}Any:\n{doc}        return await self._core.call({call_arguments})\n"
     if kind == "json":
         return f'{head}{result}:\n{doc}        return cast("{result}", await self._core.call({call_arguments}))\n'
     if kind == "page":
@@ -746,14 +744,14 @@ def py_method(document, operation, name, kind, query, fixed):
 
 
 def py_problems(document):
-    out = [f'"""{NOTICE}"""\n\nfrom typing import Dict, Type\n\nfrom ._errors import ProblemError\n\n']
+    out = [f'"""{NOTICE}"""\n\nfrom typing import Dict, Type\n\nfrom ._errors import ProblemError, public\n\n']
     slugs = problems(document)
     for slug in slugs:
         out.append(f'\nclass {pascal(slug)}Error(ProblemError):\n    """The problem `{slug}`."""\n\n')
     out.append("\nPROBLEMS: Dict[str, Type[ProblemError]] = {\n")
     for slug in slugs:
         out.append(f"    {slug!r}: {pascal(slug)}Error,\n")
-    out.append('}\n"""Classes of problems by their code."""\n\n__all__ = [\n    "PROBLEMS",\n')
+    out.append('}\n"""Classes of problems by their code."""\npublic(*PROBLEMS.values())\n\n__all__ = [\n    "PROBLEMS",\n')
     out.extend(f'    "{pascal(slug)}Error",\n' for slug in slugs)
     return "".join(out) + "]\n"
 

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Runs the walks and the examples of the documentation against a service that it starts.
+"""Runs the programs of this folder and the examples of the documentation against a service.
 
-    tests/clients/run.py [--only NAME …]
+    tests/clients/run.py [--walks] [--examples ts|python] [--only NAME …]
 
-`KITFLEET_BIN` is the program (target/debug/kitfleet by default). `PYTHON` is an interpreter that has the package kitfleet. The
-TypeScript package must be built.
+`--walks` runs only the programs of this folder, `--examples` only the examples in a language, and `--only` those whose names contain
+a NAME. The service is that of `KITFLEET_URL` with `KITFLEET_API_KEY`. Without them the script starts one with the program
+`KITFLEET_BIN` (target/debug/kitfleet by default). `clients/test --prepare` installs the interpreter and builds the TypeScript
+package.
 """
 
 import argparse
+import collections
 import concurrent.futures
 import http.server
 import json
@@ -23,12 +26,15 @@ import threading
 import time
 import urllib.parse
 import urllib.request
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 BINARY = os.environ.get("KITFLEET_BIN", str(ROOT / "target/debug/kitfleet"))
-PYTHON = os.environ.get("PYTHON", sys.executable)
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
+PYTHON = os.environ.get("PYTHON", str(TARGET / "clients/tools/bin/python"))
 PROGRAM_TIME = 120
+SUFFIXES = {"ts": ".ts", "python": ".py", "sh": ".sh"}
 
 SHOP = """<!doctype html><meta charset="utf-8"><title>Läden</title>
 <h1>Not signed in</h1>
@@ -43,13 +49,29 @@ SHOP = """<!doctype html><meta charset="utf-8"><title>Läden</title>
 SIGN_IN = """<!doctype html><meta charset="utf-8"><title>Sign in</title>
 <label>Name <input id="name"></label>
 <button onclick="opener.postMessage(document.getElementById('name').value, '*'); window.close()">Continue</button>"""
+PAY = """<!doctype html><meta charset="utf-8"><title>Kasse</title>
+<form action="/paid"><input type="hidden" name="by" value="%s"><button>Pay now</button></form>"""
+PAID = """<!doctype html><meta charset="utf-8"><title>Quittung</title><h1>Paid for the %d. time</h1>"""
 
 
 class Site(http.server.BaseHTTPRequestHandler):
     pages = {"/": SHOP, "/sign-in": SIGN_IN}
+    payments = collections.Counter()
+
+    def page(self):
+        address = urllib.parse.urlsplit(self.path)
+        by = urllib.parse.parse_qs(address.query).get("by", [""])[0]
+        if address.path == "/pay":
+            return PAY % by
+        if address.path == "/paid":
+            self.payments[by] += 1
+            return PAID % self.payments[by]
+        if address.path == "/payments":
+            return str(self.payments[by])
+        return self.pages.get(address.path)
 
     def do_GET(self):
-        page = self.pages.get(urllib.parse.urlsplit(self.path).path)
+        page = self.page()
         body = (page or "").encode()
         self.send_response(200 if page else 404)
         self.send_header("Content-Type", "text/html; charset=utf-8")
@@ -108,17 +130,11 @@ def free_port():
 
 def examples():
     """(name, language, text) of each example of the documentation."""
-    paths = json.loads((ROOT / "openapi.json").read_text())["paths"]
     pages = sorted((ROOT / "docs/clients").glob("*.md")) + [ROOT / "clients/typescript/README.md", ROOT / "clients/python/README.md"]
     for page in pages:
         text = page.read_text()
-        for count, found in enumerate(re.finditer(r"(?ms)^(?:<!-- needs: (\S+) -->\n)?```(ts|python)\n(.*?)^```$", text)):
-            needs, language, program = found.groups()
-            name = f"{page.relative_to(ROOT)}:{text[: found.start(2)].count(chr(10)) + 1}"
-            if needs and needs not in paths:
-                print(f"skipped {name}: the contract has no {needs}")
-                continue
-            yield name, language, program
+        for found in re.finditer(r"(?ms)^```(ts|python)\n(.*?)^```$", text):
+            yield f"{page.relative_to(ROOT)}:{text[: found.start()].count(chr(10)) + 1}", found[1], found[2]
 
 
 def command(language, path):
@@ -149,58 +165,96 @@ def compile_typescript(folder, programs):
         sys.exit("The examples do not compile:\n" + done.stdout)
 
 
+def actions(path):
+    """Titles and outcomes of the operations in a trace. How a program finds the page that has opened is its own affair."""
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        events = [json.loads(line) for line in archive.read("trace.trace").splitlines()]
+    ends = {event["callId"]: event for event in events if event["type"] == "after"}
+    return [
+        [event["title"], ends[event["callId"]]["result"]["outcome"]]
+        for event in events
+        if event["type"] == "before" and event["method"] != "list_pages"
+    ]
+
+
+def result(output, work):
+    """The JSON that a program of this folder prints last, and its trace: both are the same in all languages."""
+    trace = work / "trace.zip"
+    last = json.loads(output.strip().splitlines()[-1])
+    return json.dumps([last, actions(trace) if trace.exists() else None], ensure_ascii=False, sort_keys=True)
+
+
+def differences(results):
+    """Names of programs whose results are not the same in all languages, with the results."""
+    for stem in sorted({pathlib.Path(name).stem for name in results}):
+        found = {text for name, text in results.items() if pathlib.Path(name).stem == stem}
+        if len(found) > 1:
+            yield stem, sorted(found)
+
+
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--only", nargs="*", default=[])
-    only = arguments.parse_args().only
+    arguments.add_argument("--walks", action="store_true")
+    arguments.add_argument("--examples", choices=["ts", "python"])
+    chosen = arguments.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="kitfleet-clients."))
     site = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site)
     threading.Thread(target=site.serve_forever, daemon=True).start()
     programs = []
-    for index, (name, language, text) in enumerate([*examples(), *walks()]):
-        if only and not any(part in name for part in only):
+    available = [*([] if chosen.walks else examples()), *([] if chosen.examples else walks())]
+    for index, (name, language, text) in enumerate(available):
+        if chosen.examples not in (None, language) or chosen.only and not any(part in name for part in chosen.only):
             continue
-        path = folder / f"program{index}.{ {'ts': 'mts', 'python': 'py', 'sh': 'sh'}[language] }"
+        path = folder / f"program{index}{'.mts' if language == 'ts' else SUFFIXES[language]}"
         path.write_text(text)
         programs.append((name, language, path))
+    if not programs:
+        sys.exit("no program has such a name")
     compile_typescript(folder, [str(path) for _, language, path in programs if language == "ts"])
-    service = Service(folder)
-    failed, outputs = 0, {}
+    started = None
+    if "KITFLEET_URL" not in os.environ:
+        started = Service(folder)
+        os.environ.update(KITFLEET_URL=started.url, KITFLEET_API_KEY=started.key)
+    failed, results = [], {}
     try:
-        environment = {**os.environ, "KITFLEET_URL": service.url, "KITFLEET_API_KEY": service.key, "SITE": f"http://127.0.0.1:{site.server_port}/"}
+        environment = {**os.environ, "SITE": f"http://127.0.0.1:{site.server_port}/", "PYTHONPATH": str(ROOT / "clients/python/src")}
         with concurrent.futures.ThreadPoolExecutor(3) as pool:
-            waiting = []
+            waiting = {}
             for name, language, path in programs:
                 work = folder / f"work-{path.stem}"
                 work.mkdir()
                 built = folder / "built" / f"{path.stem}.mjs" if language == "ts" else path
-                waiting.append(pool.submit(run, name, language, built, work, environment))
+                waiting[pool.submit(run, name, language, built, work, environment)] = work
             for future in concurrent.futures.as_completed(waiting):
                 name, code, output, errors, seconds = future.result()
-                outputs[name] = output
-                print(f"{'ok    ' if code == 0 else 'FAILED'} {name} ({seconds:.1f} s)")
+                print(f"{'ok    ' if code == 0 else 'FAILED'} {name} ({seconds:.1f} s)", flush=True)
                 if code:
-                    failed += 1
+                    failed.append(name)
                     print(output + errors)
+                elif (HERE / name).exists():
+                    results[name] = result(output, waiting[future])
     finally:
-        service.stop()
+        if started:
+            started.stop()
         site.shutdown()
-    # The same walk has the same result in all languages.
-    results = {output.strip().splitlines()[-1] for name, output in outputs.items() if name.startswith("walk") and output.strip()}
-    if len(results) > 1:
-        failed += 1
-        print("FAILED the walks differ:", *sorted(results), sep="\n")
-    if failed:
-        print(f"The log of the service: {service.log}")
+    for stem, found in differences(results):
+        failed.append(stem)
+        print(f"FAILED the results of {stem} differ:", *found, sep="\n")
+    if failed and started:
+        print(f"The log of the service: {started.log}")
     else:
         shutil.rmtree(folder)
-    print(f"{len(outputs) - min(failed, len(outputs))} passed, {failed} failed")
+    print(f"{len(programs)} programs, {len(failed)} failed")
     sys.exit(1 if failed else 0)
 
 
 def walks():
-    for path in sorted(HERE.glob("walk.*")):
-        yield path.name, {".ts": "ts", ".py": "python", ".sh": "sh"}[path.suffix], path.read_text()
+    languages = {suffix: language for language, suffix in SUFFIXES.items()}
+    for path in sorted(HERE.iterdir()):
+        if path.suffix in languages and path.name != "run.py":
+            yield path.name, languages[path.suffix], path.read_text()
 
 
 if __name__ == "__main__":

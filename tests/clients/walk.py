@@ -1,4 +1,4 @@
-# A profile, a sign-in by a popup, an upload and an extraction, with the SDK for Python.
+# A profile, a sign-in by a popup, an upload, an extraction and a trace, with the SDK for Python.
 import json
 import os
 
@@ -7,7 +7,7 @@ from kitfleet import Kitfleet
 site = os.environ["SITE"]
 with Kitfleet() as client:
     profile = client.profiles.create(name="walk.py – Käufer")
-    with client.sessions.create(profile_id=profile.id) as session:
+    with client.sessions.create(profile_id=profile.id, record="steps") as session:
         session.navigate(site)
         session.get_by_role("button", name="Sign in").tap()
         session.wait_for_page()
@@ -16,6 +16,10 @@ with Kitfleet() as client:
         session.wait_for_text("Hello, Zoë Müller")
         session.get_by_label("Receipt").upload(("größe.txt", b"abc"))
         session.wait_for_text("größe.txt 3")
+    # The stream ends after the last event, and then the trace is complete.
+    for _ in session.timeline_stream():
+        pass
+    session.trace("trace.zip")
     with client.sessions.create(profile_id=profile.id) as session:
         session.navigate(site)
         values = session.extract(
@@ -26,4 +30,4 @@ with Kitfleet() as client:
             }
         )
     client.profiles.delete(profile.id)
-print(json.dumps(values, sort_keys=True, ensure_ascii=False))
+print(json.dumps(values))

@@ -1,4 +1,4 @@
-# A profile, a sign-in by a popup, an upload and an extraction, by plain calls.
+# A profile, a sign-in by a popup, an upload, an extraction and a trace, by plain calls.
 set -euo pipefail
 call() { curl -fsS -H "Authorization: Bearer $KITFLEET_API_KEY" -H 'Content-Type: application/json' "$@"; }
 field() { python3 -c "import json, sys; print(json.load(sys.stdin)$1)"; }
@@ -6,7 +6,7 @@ act() { call "$KITFLEET_URL/v1/sessions/$SESSION/interact" -d "{\"action\": $1}"
 open_site() { call "$KITFLEET_URL/v1/sessions/$SESSION/navigate" -d "{\"url\": \"$SITE\"}" >navigated.json; }
 
 PROFILE=$(call "$KITFLEET_URL/v1/profiles" -d '{"name": "walk.sh – Käufer"}' | field "['id']")
-SESSION=$(call "$KITFLEET_URL/v1/sessions" -d "{\"profile_id\": \"$PROFILE\"}" | field "['id']")
+SESSION=$(call "$KITFLEET_URL/v1/sessions" -d "{\"profile_id\": \"$PROFILE\", \"record\": \"steps\"}" | field "['id']")
 open_site
 act '{"kind": "tap", "target": {"role": "button", "name": "Sign in"}}'
 call "$KITFLEET_URL/v1/sessions/$SESSION/wait" -d '{"condition": {"kind": "page"}}' >waited.json
@@ -16,9 +16,12 @@ call "$KITFLEET_URL/v1/sessions/$SESSION/wait" -d '{"condition": {"kind": "text"
 act "{\"kind\": \"upload\", \"target\": {\"label\": \"Receipt\"}, \"files\": [{\"name\": \"größe.txt\", \"content\": \"$(printf 'abc' | base64)\"}]}"
 call "$KITFLEET_URL/v1/sessions/$SESSION/wait" -d '{"condition": {"kind": "text", "text": "größe.txt 3"}}' >waited.json
 call -X DELETE "$KITFLEET_URL/v1/sessions/$SESSION"
+# The stream ends after the last event, and then the trace is complete.
+call -N -H 'Accept: text/event-stream' -o timeline.txt "$KITFLEET_URL/v1/sessions/$SESSION/timeline"
+call -o trace.zip "$KITFLEET_URL/v1/sessions/$SESSION/trace"
 SESSION=$(call "$KITFLEET_URL/v1/sessions" -d "{\"profile_id\": \"$PROFILE\"}" | field "['id']")
 open_site
 call "$KITFLEET_URL/v1/sessions/$SESSION/extract" -d '{"extractions": [{"name": "greeting", "selector": "h1", "type": "text"}, {"name": "products", "selector": "li", "type": "list", "extract": {"name": {"selector": "b", "type": "text"}}}, {"name": "price", "selector": "li i", "type": "text", "transform": "number"}]}' >extracted.json
 call -X DELETE "$KITFLEET_URL/v1/sessions/$SESSION"
 call -X DELETE "$KITFLEET_URL/v1/profiles/$PROFILE"
-python3 -c "import json; print(json.dumps(json.load(open('extracted.json'))['value'], sort_keys=True, ensure_ascii=False))"
+python3 -c "import json; print(json.dumps(json.load(open('extracted.json'))['value']))"

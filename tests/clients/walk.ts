@@ -1,11 +1,13 @@
-// A profile, a sign-in by a popup, an upload and an extraction, with the SDK for TypeScript.
+// A profile, a sign-in by a popup, an upload, an extraction and a trace, with the SDK for TypeScript.
 import { Kitfleet } from "@kitfleet/sdk";
 
 const site = process.env.SITE!;
 const client = new Kitfleet();
 const profile = await client.profiles.create({ name: "walk.ts – Käufer" });
+let id: string;
 {
-  await using session = await client.sessions.create({ profile_id: profile.id });
+  await using session = await client.sessions.create({ profile_id: profile.id, record: "steps" });
+  id = session.id;
   await session.navigate(site);
   await session.getByRole("button", { name: "Sign in" }).tap();
   await session.waitForPage();
@@ -15,6 +17,9 @@ const profile = await client.profiles.create({ name: "walk.ts – Käufer" });
   await session.getByLabel("Receipt").upload({ name: "größe.txt", content: new TextEncoder().encode("abc") });
   await session.waitForText("größe.txt 3");
 }
+// The stream ends after the last event, and then the trace is complete.
+for await (const _ of client.sessions.timeline.stream(id));
+await (await client.sessions.recording.trace(id)).save("trace.zip");
 let values: Record<"greeting" | "products" | "price", unknown>;
 {
   await using session = await client.sessions.create({ profile_id: profile.id });
@@ -26,6 +31,4 @@ let values: Record<"greeting" | "products" | "price", unknown>;
   });
 }
 await client.profiles.delete(profile.id);
-// As Python writes it.
-const products = (values.products as { name: string }[]).map(({ name }) => `{"name": "${name}"}`).join(", ");
-console.log(`{"greeting": "${values.greeting}", "price": ${values.price}, "products": [${products}]}`);
+console.log(JSON.stringify(values));

@@ -6,6 +6,7 @@ mod bursts;
 mod captures;
 mod challenges;
 mod chords;
+mod clients;
 mod conditions;
 mod confinement;
 mod cookies;

@@ -27,6 +27,8 @@ class Fake:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            # Headers and body are sent one after the other.
+            disable_nagle_algorithm = True
 
             def handle_one_request(self) -> None:
                 try:
@@ -49,13 +51,14 @@ class Fake:
                 answer = fake.answers[0] if len(fake.answers) == 1 else fake.answers.pop(0)
                 answer(self)
 
-            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_CONNECT = answer
 
             def log_message(self, *args: Any) -> None:
                 pass
 
         class Server(http.server.ThreadingHTTPServer):
             daemon_threads = True
+            request_queue_size = 1024
 
             def handle_error(self, request: Any, client_address: Any) -> None:
                 fake.closed.set()

@@ -179,7 +179,7 @@ class Requests(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder, Fake(answer(200, SESSION), answer(200, b"PK", kind="application/zip"), answer(200, {"data": [{"seq": 1}], "next_cursor": None, "has_more": False})) as fake, Kitfleet(url=fake.url) as client:
             session = client.sessions.get("ses_1")
             session.trace(os.path.join(folder, "trace.zip"), format=8)
-            self.assertEqual(session.timeline().all(), [{"seq": 1}])
+            self.assertEqual(session.timeline().all(), [models.TimelineEvent({"seq": 1})])
             self.assertEqual([request.path for request in fake.received[1:]], ["/v1/sessions/ses_1/trace?format=8", "/v1/sessions/ses_1/timeline"])
 
     def test_raw_answer_and_on_response(self) -> None:

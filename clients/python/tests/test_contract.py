@@ -1,13 +1,16 @@
 """That the SDKs cover the contract: every operation for customers, every problem, every list."""
 
+import functools
+import importlib
 import inspect
 import json
 import pathlib
 import re
 import unittest
-from typing import Any, Dict, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, Set, Tuple
+from unittest import mock
 
-from fake import Fake, answer
+from fake import Fake, answer, problem
 
 import kitfleet
 from kitfleet import Kitfleet, errors
@@ -41,6 +44,48 @@ def methods(resource: Any) -> Dict[str, Any]:
 
 def example(annotation: str) -> Any:
     return {"str": "x", "int": 1, "bool": True, "float": 1.0}.get(annotation, [] if "Sequence" in annotation else b"{}" if "UploadBody" in annotation else {})
+
+
+def cursor(operation: Dict[str, Any]) -> bool:
+    return any(parameter.get("$ref", "").endswith("/Cursor") or parameter.get("name") == "cursor" for parameter in operation.get("parameters", []))
+
+
+def operation_of(method: str, path: str) -> str:
+    """The ID of the operation that a request is."""
+    for operation, (verb, template, _) in customer_operations().items():
+        if verb == method and re.fullmatch(re.sub(r"\\\{[^}]+\\\}", "[^/]+", re.escape(template)), path):
+            return operation
+    raise AssertionError(f"no operation of the contract is {method} {path}")
+
+
+def calls(client: Kitfleet) -> Iterator[Tuple[str, Callable[[], Any]]]:
+    """Every method of the resources and of the objects that they return, with arguments of the right kinds."""
+    core: Any = client._core
+    session = kitfleet.Session(core, {"id": "ses_1"})
+    agent = kitfleet.AgentSession(core, {"id": "agt_1", "session_id": "ses_1"})
+    owners = [session, session.locator("#a"), agent, kitfleet.Turn(agent, {"intents": []})]
+    owners += [kitfleet.PageHandle(session, {"id": "page_1"}), kitfleet.DownloadHandle(session, {"id": "dl_1"})]
+    found = {f"{type(owner).__name__}.{name}": method for owner in owners for name, method in inspect.getmembers(owner, inspect.ismethod) if not name.startswith("_")}
+    for resource in vars(client).values():
+        if type(resource).__name__.endswith("Resource"):
+            found.update(methods(resource))
+    for name, method in found.items():
+        parameters = inspect.signature(method).parameters
+        if "options" not in parameters or name == "Session.request":
+            # Locators, conversions, and requests that are given.
+            continue
+        arguments = {
+            key: "arg" if parameter.annotation in ("str", "Path") else example(str(parameter.annotation))
+            for key, parameter in parameters.items()
+            if parameter.default is inspect.Parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL
+        }
+        if name == "Session.content":
+            arguments["path"] = "/har"
+        if name == "Locator.drag":
+            arguments["to"] = [{"x": 0, "y": 0}]
+        if name == "AgentSession.upload":
+            arguments["file"] = ("a.txt", b"a")
+        yield name, functools.partial(method, **arguments)
 
 
 class Coverage(unittest.TestCase):
@@ -93,25 +138,60 @@ class Coverage(unittest.TestCase):
             self.assertIs(getattr(errors, kind.__name__), kind, slug)
 
     def test_every_list_with_a_cursor_is_paged(self) -> None:
-        source = (ROOT / "clients/python/src/kitfleet/_sync/_resources.py").read_text()
-        typescript = (ROOT / "clients/typescript/src/generated/resources.ts").read_text()
-        for operation, (method, path, raw) in customer_operations().items():
-            names = [parameter.get("name", parameter.get("$ref", "").rsplit("/", 1)[-1]).lower() for parameter in raw.get("parameters", [])]
-            if "cursor" not in names:
-                continue
-            python_path = re.sub(r"\{[^}]+\}", lambda _: r"\{quote\(\w+\)\}", re.escape(path).replace(r"\{", "{").replace(r"\}", "}"))
-            self.assertRegex(source, rf'self\._core\.page\(f?"{python_path}"', operation)
-            script_path = re.sub(r"\{[^}]+\}", lambda _: r"\$\{e\(\w+\)\}", re.escape(path).replace(r"\{", "{").replace(r"\}", "}"))
-            self.assertRegex(typescript, rf'this\.#core\.page<.*>\([`"]{script_path}[`"]', operation)
+        expected = {operation for operation, (_, _, raw) in customer_operations().items() if cursor(raw)}
+        paged = set()
+        with Fake(answer(200, {"data": []})) as fake, Kitfleet(url=fake.url) as client:
+            for name, call in calls(client):
+                fake.received.clear()
+                fake.answers = [answer(200, {"data": [{}], "has_more": True, "next_cursor": "c2"}), answer(200, {"data": [{}], "has_more": False, "next_cursor": None})]
+                try:
+                    result = call()
+                except Exception:
+                    # The answer is not that of another kind of method.
+                    continue
+                if isinstance(result, kitfleet.Page) and cursor(customer_operations()[operation_of(fake.received[0].method, fake.received[0].path.split("?")[0])][2]):
+                    self.assertEqual(len(list(result)), 2, name)
+                    self.assertEqual(len(fake.received), 2, name)
+                    self.assertIn("cursor=c2", fake.received[1].path, name)
+                    paged.add(operation_of(fake.received[0].method, fake.received[0].path.split("?")[0]))
+        self.assertGreater(len(expected), 15)
+        self.assertEqual(expected - paged, set())
 
-    def test_retries_are_those_of_the_contract(self) -> None:
-        source = (ROOT / "clients/python/src/kitfleet/_sync/_resources.py").read_text()
-        for operation, (method, path, raw) in customer_operations().items():
-            if raw.get("x-retryable"):
-                continue
-            python_path = re.sub(r"\{[^}]+\}", lambda _: r"\{quote\(\w+\)\}", re.escape(path).replace(r"\{", "{").replace(r"\}", "}"))
-            for line in re.findall(rf'.*"{method}", f?"{python_path}".*', source):
-                self.assertNotIn("retryable=True", line, operation)
+    def test_only_operations_that_may_be_repeated_are_repeated(self) -> None:
+        seen = set()
+        with Fake(problem(503, "feature-unavailable", {"Retry-After": "0"})) as fake, Kitfleet(url=fake.url) as client, mock.patch("random.random", return_value=0.0):
+            for name, call in calls(client):
+                fake.received.clear()
+                try:
+                    result = call(options={"max_retries": 1})
+                    if isinstance(result, kitfleet.EventStream):
+                        list(result)
+                except errors.FeatureUnavailableError:
+                    pass
+                if not fake.received:
+                    # The address of a WebSocket.
+                    continue
+                operation = operation_of(fake.received[0].method, fake.received[0].path.split("?")[0])
+                retryable = customer_operations()[operation][2]["x-retryable"]
+                self.assertEqual(len(fake.received), 2 if retryable else 1, f"{name}: {operation}")
+                seen.add(operation)
+        missing = customer_operations().keys() - seen
+        self.assertEqual(missing, {"watchSession"})
+
+    def test_operations_without_a_method_are_those_for_others(self) -> None:
+        unnamed = {operation["operationId"] for path, item in DOCUMENT["paths"].items() for operation in item.values() if "x-sdk" not in operation and not path.startswith("/v1/admin/")}
+        self.assertEqual(unnamed, NOT_FOR_CUSTOMERS)
+
+    def test_every_method_has_a_description(self) -> None:
+        missing = []
+        for module in ("_client", "_resources", "_handles", "_content", "_pager", "_stream"):
+            for _, kind in inspect.getmembers(importlib.import_module(f"kitfleet._sync.{module}"), inspect.isclass):
+                if not kind.__module__.endswith(module):
+                    continue
+                for name, method in vars(kind).items():
+                    if inspect.isfunction(method) and not name.startswith("_") and not method.__doc__:
+                        missing.append(f"{kind.__name__}.{name}")
+        self.assertEqual(missing, [])
 
     def test_versions_agree(self) -> None:
         self.assertEqual(re.search(r'(?m)^version = "(.+)"', (ROOT / "clients/python/pyproject.toml").read_text())[1], kitfleet.__version__)  # type: ignore[index]

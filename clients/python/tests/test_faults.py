@@ -1,8 +1,11 @@
 """What the clients do when the service, or the network, does not answer as it should."""
 
 import asyncio
+import concurrent.futures
 import datetime
 import inspect
+import itertools
+import pickle
 import socket
 import threading
 import time
@@ -94,6 +97,25 @@ class Faults(unittest.TestCase):
             self.assertEqual(len(fake.received), 2)
             self.assertGreaterEqual(time.monotonic() - started, 2.0)
 
+    def test_html_503_with_retry_after_is_repeated(self) -> None:
+        for result, fake in self.each([answer(503, b"<html>", {"Retry-After": "0"}, "text/html"), answer(200, SESSION)], lambda client: client.sessions.get("ses_1")):
+            self.assertEqual(result.id, "ses_1")
+            self.assertEqual(len(fake.received), 2)
+
+    def test_slow_operation_is_a_deadline_error_and_is_not_repeated(self) -> None:
+        held = threading.Event()
+        for result, fake in self.each([lambda handler: held.wait(5)], lambda client: client.sessions.interact("ses_1", action={"kind": "back"}, options={"timeout": 0.3})):
+            self.assertIsInstance(result, errors.DeadlineExceededError)
+            self.assertEqual(len(fake.received), 1)
+        held.set()
+
+    def test_header_that_http_cannot_carry_is_an_error_before_the_request(self) -> None:
+        for options in ({"idempotency_key": "schlüssel"}, {"headers": {"X-Test": "a\nb"}}):
+            for result, fake in self.each([answer(200, SESSION)], lambda client: client.sessions.get("ses_1", options=options)):
+                self.assertIsInstance(result, ValueError)
+                self.assertIn("header", str(result))
+                self.assertEqual(fake.received, [])
+
     def test_without_retry_after_429_and_503_are_not_repeated(self) -> None:
         for code, status in (("concurrency-limit", 429), ("feature-unavailable", 503)):
             for result, fake in self.each([problem(status, code)], lambda client: client.sessions.get("ses_1")):
@@ -116,6 +138,26 @@ class Faults(unittest.TestCase):
             self.assertEqual((result.status, result.code, result.detail, result.request_id), (400, "validation-failed", "Grüezi", "req-9"))
             self.assertEqual(result.errors[0].field, "action.text")
             self.assertIn("日本", str(result))
+
+    def test_missing_key_is_named(self) -> None:
+        for result, _ in self.each([problem(401, "unauthorized")], lambda client: client.sessions.create(), api_key=None):
+            self.assertIn("KITFLEET_API_KEY", str(result))
+        for result, _ in self.each([problem(401, "unauthorized")], lambda client: client.sessions.create()):
+            self.assertNotIn("KITFLEET_API_KEY", str(result))
+
+    def test_errors_can_be_pickled(self) -> None:
+        problems = self.each([problem(400, "validation-failed", errors=[{"field": "ü", "message": "日本"}])], lambda client: client.sessions.create())
+        for error in (
+            problems[0][0],
+            errors.UnexpectedResponseError("ü", 502, {"x-request-id": "req-1"}, "<html>"),
+            errors.ScriptError("TypeError", "ü", 3),
+            errors.WebhookVerificationError("time", "ü"),
+            errors.ConnectionFailedError("ü"),
+        ):
+            copy = pickle.loads(pickle.dumps(error))
+            self.assertEqual((type(copy), str(copy)), (type(error), str(error)))
+            self.assertEqual(getattr(copy, "request_id", None), getattr(error, "request_id", None))
+            self.assertEqual(type(error).__module__, "kitfleet.errors")
 
     def test_unknown_code_is_a_problem(self) -> None:
         for result, _ in self.each([problem(418, "teapot", size=3)], lambda client: client.sessions.create()):
@@ -179,6 +221,18 @@ class Faults(unittest.TestCase):
 
         with Fake(watch) as fake:
             asyncio.run(run(fake))
+
+    def test_cancelled_task_ends_the_wait_before_a_repetition(self) -> None:
+        async def run(url: str) -> None:
+            async with AsyncKitfleet(url=url) as client:
+                with self.assertRaises(asyncio.TimeoutError):
+                    await asyncio.wait_for(client.sessions.list().all(), 0.5)
+
+        with Fake(problem(503, "feature-unavailable", {"Retry-After": "30"})) as fake:
+            started = time.monotonic()
+            asyncio.run(run(fake.url))
+            self.assertLess(time.monotonic() - started, 20)
+            self.assertEqual(len(fake.received), 1)
 
     def test_download_that_is_cut_leaves_no_file(self) -> None:
         import os
@@ -246,6 +300,75 @@ class Faults(unittest.TestCase):
                 result = outcome(kind, "http://kitfleet.invalid", lambda client: client.sessions.get("ses_1"))
                 self.assertEqual(result.id, "ses_1")
                 self.assertEqual(proxy.received[0].path, "http://kitfleet.invalid/v1/sessions/ses_1")
+
+    def test_proxy_is_not_used_for_hosts_of_no_proxy(self) -> None:
+        import os
+        from unittest import mock
+
+        for kind in ("sync", "async"):
+            with Fake(answer(200, SESSION)) as fake, mock.patch.dict(os.environ, {"HTTP_PROXY": "http://127.0.0.1:1", "NO_PROXY": "example.org,127.0.0.1", "no_proxy": "example.org,127.0.0.1"}):
+                self.assertEqual(outcome(kind, fake.url, lambda client: client.sessions.get("ses_1")).id, "ses_1")
+            with mock.patch.dict(os.environ, {"HTTP_PROXY": "http://127.0.0.1:1", "NO_PROXY": "", "no_proxy": ""}):
+                self.assertIsInstance(outcome(kind, "http://kitfleet.invalid", lambda client: client.sessions.get("ses_1"), max_retries=0), errors.ConnectionFailedError)
+
+    def test_https_goes_through_a_tunnel_of_the_proxy(self) -> None:
+        import os
+        from unittest import mock
+
+        for kind in ("sync", "async"):
+            with Fake(answer(403)) as proxy, mock.patch.dict(os.environ, {"HTTPS_PROXY": proxy.url, "NO_PROXY": "", "no_proxy": ""}):
+                result = outcome(kind, "https://kitfleet.invalid:8443", lambda client: client.sessions.get("ses_1"), max_retries=0)
+                self.assertIsInstance(result, errors.ConnectionFailedError)
+                self.assertIn("403", str(result))
+                self.assertEqual((proxy.received[0].method, proxy.received[0].path), ("CONNECT", "kitfleet.invalid:8443"))
+                self.assertNotIn("authorization", proxy.received[0].headers)
+
+
+class Many(unittest.TestCase):
+    """A thousand sessions at once, each of which is opened, used and closed."""
+
+    SESSIONS = 1000
+
+    def serve(self) -> Fake:
+        made = itertools.count()
+
+        def send(handler: Any) -> None:
+            if handler.command == "DELETE":
+                return answer(204)(handler)
+            if handler.path == "/v1/sessions":
+                return answer(201, {**SESSION, "id": f"ses_{next(made)}"})(handler)
+            answer(200, {"url": handler.path})(handler)
+
+        return Fake(send)
+
+    def check(self, fake: Fake, urls: List[str]) -> None:
+        expected = sorted(f"/v1/sessions/ses_{number}/navigate" for number in range(self.SESSIONS))
+        self.assertEqual(sorted(urls), expected)
+        self.assertEqual(sorted(request.path for request in fake.received if request.path.endswith("/navigate")), expected)
+        # A busy machine may lose a connection: only the end of a session may then be sent again.
+        self.assertEqual(len([request for request in fake.received if request.method == "POST"]), 2 * self.SESSIONS)
+
+    def test_thousand_tasks(self) -> None:
+        async def use(client: AsyncKitfleet, label: str) -> str:
+            async with client.sessions.create(label=label) as session:
+                return (await session.navigate("https://example.com/straße")).url
+
+        async def run(url: str) -> List[str]:
+            async with AsyncKitfleet(url=url) as client:
+                return await asyncio.gather(*(use(client, f"Sitzung {number}") for number in range(self.SESSIONS)))
+
+        with self.serve() as fake:
+            self.check(fake, asyncio.run(run(fake.url)))
+
+    def test_threads_share_a_client(self) -> None:
+        with self.serve() as fake, Kitfleet(url=fake.url) as client:
+
+            def use(number: int) -> str:
+                with client.sessions.create(label=f"Sitzung {number}") as session:
+                    return session.navigate("https://example.com/straße").url
+
+            with concurrent.futures.ThreadPoolExecutor(100) as pool:
+                self.check(fake, list(pool.map(use, range(self.SESSIONS))))
 
 
 if __name__ == "__main__":

@@ -81,6 +81,7 @@ export class Content implements AsyncIterable<Uint8Array> {
     }
   }
 
+  /** The whole content. */
   async read(): Promise<Uint8Array> {
     const parts: Uint8Array[] = [];
     let length = 0;
@@ -97,10 +98,12 @@ export class Content implements AsyncIterable<Uint8Array> {
     return all;
   }
 
+  /** The whole content as text. */
   async text(): Promise<string> {
     return new TextDecoder().decode(await this.read());
   }
 
+  /** The content as JSON. */
   async json<T = unknown>(): Promise<T> {
     return JSON.parse(await this.text()) as T;
   }

@@ -1,6 +1,5 @@
 import { Content, type UploadBody, uploadBody } from "./content.js";
-import { ConnectionFailedError, DeadlineExceededError, type ProblemError, RedirectError, retryAfter, UnexpectedResponseError } from "./errors.js";
-import { ProblemError as AnyProblem } from "./errors.js";
+import { ConnectionFailedError, DeadlineExceededError, ProblemError, RedirectError, UnexpectedResponseError } from "./errors.js";
 import { PROBLEMS } from "./generated/problems.js";
 import { VERSION } from "./generated/version.js";
 import { Pager } from "./pager.js";
@@ -197,9 +196,9 @@ export class Core {
           await sleep(backoff(attempt), options.signal);
           continue;
         }
-        const after = (error as ProblemError).retryAfter ?? (error as { retry?: number }).retry;
-        const status = (error as ProblemError).status;
-        if ((status !== 429 && status !== 503) || after === undefined || after === null || after > LONGEST_WAIT) throw error;
+        if (!(error instanceof ProblemError || error instanceof UnexpectedResponseError)) throw error;
+        const { status, retryAfter: after } = error;
+        if ((status !== 429 && status !== 503) || after === null || after > LONGEST_WAIT) throw error;
         await sleep(after * 1000 + Math.random() * 250, options.signal);
       }
     }
@@ -208,6 +207,8 @@ export class Core {
   async #attempt<T>(method: string, path: string, options: RequestOptions, call: Call, read: (response: Response) => Promise<T>, redirects: boolean): Promise<T> {
     const { signal } = options;
     signal?.throwIfAborted();
+    // Here, so that a header that HTTP cannot carry is no failed connection.
+    const headers = this.#headers(options, call);
     const timeout = options.timeout ?? this.options.timeout ?? defaultTimeout(call);
     const controller = new AbortController();
     const abort = () => controller.abort(signal?.reason);
@@ -218,14 +219,14 @@ export class Core {
       controller.abort();
     }, timeout);
     try {
-      const response = await this.#exchange(method, path, options, call, controller.signal, redirects, timeout);
+      const response = await this.#exchange(method, path, headers, call, controller.signal, redirects, timeout);
       options.onResponse?.({ status: response.status, headers: response.headers, url: response.url });
-      if (!response.ok && !(redirects && REDIRECTS.has(response.status))) throw await this.#failure(response);
+      if (!response.ok && !(redirects && REDIRECTS.has(response.status))) throw await this.#failure(response, "authorization" in headers);
       return await read(response);
     } catch (error) {
       if (signal?.aborted) throw signal.reason;
       if (timedOut) throw new DeadlineExceededError(`No complete answer within ${timeout} ms: ${method} ${path}`, { cause: error });
-      if (error instanceof AnyProblem || error instanceof UnexpectedResponseError || error instanceof ConnectionFailedError) throw error;
+      if (error instanceof ProblemError || error instanceof UnexpectedResponseError || error instanceof ConnectionFailedError) throw error;
       // The fetch API reports every failure of the network as a TypeError, or as an error of the body's stream.
       const cause = (error as { cause?: { message?: string; code?: string } }).cause;
       const reason = cause?.message || cause?.code || (error as Error).message;
@@ -237,8 +238,9 @@ export class Core {
     }
   }
 
-  async #exchange(method: string, path: string, options: RequestOptions, call: Call, signal: AbortSignal, redirects: boolean, timeout: number): Promise<Response> {
-    const headers: Record<string, string> = { accept: call.accept ?? "application/json", ...this.options.headers, ...options.headers };
+  #headers(options: RequestOptions, call: Call): Record<string, string> {
+    const headers: Record<string, string> = { accept: call.accept ?? "application/json" };
+    for (const [name, value] of Object.entries({ ...this.options.headers, ...options.headers })) headers[name.toLowerCase()] = value;
     const account = options.account ?? this.options.account;
     if (this.#apiKey) headers.authorization ??= `Bearer ${this.#apiKey}`;
     if (account) headers["x-service-account"] = account;
@@ -246,6 +248,13 @@ export class Core {
     if (call.lastEventId) headers["last-event-id"] = call.lastEventId;
     // A page of another origin may not set it.
     if (isNode) headers["user-agent"] ??= `kitfleet-typescript/${VERSION}`;
+    for (const [name, value] of Object.entries(headers)) {
+      if (/[^\t\x20-\x7e]/.test(value)) throw new TypeError(`The header ${name} has characters that HTTP cannot carry`);
+    }
+    return headers;
+  }
+
+  async #exchange(method: string, path: string, headers: Record<string, string>, call: Call, signal: AbortSignal, redirects: boolean, timeout: number): Promise<Response> {
     const init: RequestInit & { duplex?: "half" } = { method, headers, redirect: "manual", signal };
     if (call.media) {
       headers["content-type"] = call.media;
@@ -284,7 +293,7 @@ export class Core {
     return (handle ? this.wrap(handle, data) : data) as T;
   }
 
-  async #failure(response: Response): Promise<Error> {
+  async #failure(response: Response, hasKey: boolean): Promise<Error> {
     const text = await response.text();
     let body: Record<string, unknown> | undefined;
     try {
@@ -293,14 +302,13 @@ export class Core {
     } catch {
       // Not a problem document.
     }
-    if (!body) {
-      const error = unexpected(response, text, this.url);
-      return Object.assign(error, { retry: retryAfter(response) ?? undefined });
-    }
+    if (!body) return unexpected(response, text, this.url);
     const string = (value: unknown) => (typeof value === "string" && value ? value : undefined);
     const code = string(body.code) ?? string(body.type)?.split("/").pop() ?? string(body.error) ?? "unknown";
-    const Problem = Object.hasOwn(PROBLEMS, code) ? PROBLEMS[code]! : AnyProblem;
-    return new Problem(code, body, response);
+    const Problem = Object.hasOwn(PROBLEMS, code) ? PROBLEMS[code]! : ProblemError;
+    const error = new Problem(code, body, response);
+    if (response.status === 401 && !hasKey) error.message += ". The client has no API key: set KITFLEET_API_KEY, or pass apiKey";
+    return error;
   }
 }
 

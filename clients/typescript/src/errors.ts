@@ -16,6 +16,8 @@ export class DeadlineExceededError extends KitfleetError {}
 export class UnexpectedResponseError extends KitfleetError {
   readonly status: number;
   readonly requestId: string | null;
+  /** Seconds after which the request may be repeated, if the answer says so. */
+  readonly retryAfter: number | null;
   /** The beginning of the answer's body. */
   readonly excerpt: string;
 
@@ -23,6 +25,7 @@ export class UnexpectedResponseError extends KitfleetError {
     super(message);
     this.status = response.status;
     this.requestId = response.headers.get("x-request-id");
+    this.retryAfter = retryAfter(response);
     this.excerpt = excerpt;
   }
 }
@@ -65,6 +68,7 @@ export class ProblemError extends KitfleetError {
   readonly detail: string;
   /** The invalid fields of `validation-failed`. */
   readonly errors: FieldError[];
+  /** ID of the request, which the log of the service has, too. */
   readonly requestId: string | null;
   /** Seconds after which the request may be repeated, if the answer says so. */
   readonly retryAfter: number | null;
@@ -77,13 +81,14 @@ export class ProblemError extends KitfleetError {
     const errors = Array.isArray(body.errors) ? (body.errors as FieldError[]) : [];
     const detail = text("detail") || text("error_description");
     const fields = errors.map((error) => `${error.field}: ${error.message}`).join("; ");
-    super([`${response.status} ${code}`, detail, fields].filter(Boolean).join(": "));
+    const requestId = text("request_id") || response.headers.get("x-request-id");
+    super([`${response.status} ${code}`, detail, fields].filter(Boolean).join(": ") + (requestId ? ` (request ${requestId})` : ""));
     this.code = code;
     this.status = response.status;
     this.title = text("title") || code;
     this.detail = detail;
     this.errors = errors;
-    this.requestId = text("request_id") || response.headers.get("x-request-id");
+    this.requestId = requestId;
     this.retryAfter = retryAfter(response);
     this.body = body;
     this.headers = response.headers;

@@ -77,6 +77,7 @@ export class Locator {
     return this.#session.interact({ kind, ...this.#target, ...fields } as t.Action, options);
   }
 
+  /** Taps the element: `count` times, or for `hold_ms`, at its center or `at` a point of it. */
   tap(options: Fields<t.TapAction, never> & OperationOptions = {}): Promise<t.Interacted> {
     return this.#act("tap", options, split(options).rest);
   }
@@ -91,14 +92,17 @@ export class Locator {
     return this.#act("fill", options, { value });
   }
 
+  /** Empties a field. */
   clear(options: OperationOptions = {}): Promise<t.Interacted> {
     return this.#act("clear", options);
   }
 
+  /** Checks a checkbox, a switch or a radio button. */
   check(options: OperationOptions = {}): Promise<t.Interacted> {
     return this.#act("check", options, { checked: true });
   }
 
+  /** Unchecks a checkbox or a switch. */
   uncheck(options: OperationOptions = {}): Promise<t.Interacted> {
     return this.#act("check", options, { checked: false });
   }
@@ -119,6 +123,7 @@ export class Locator {
     return this.#act("drag", options, { ...rest, ...(to instanceof Locator ? { to: { ...to.toJSON(), ...(at && { at }) } } : { path: to }) });
   }
 
+  /** Swipes with a finger, beginning on the element. */
   swipe(direction: t.SwipeDirection, options: Fields<t.SwipeAction, "direction"> & OperationOptions = {}): Promise<t.Interacted> {
     return this.#act("swipe", options, { ...split(options).rest, direction });
   }
@@ -133,6 +138,7 @@ export class Locator {
     return this.#act("upload", options, { files: await filesToUpload(files) });
   }
 
+  /** A picture of the element, which is also written to `path`. */
   screenshot(options: ScreenshotOptions = {}): Promise<Uint8Array> {
     return this.#session.capture({ ...this.#target, ...options });
   }
@@ -158,11 +164,12 @@ export class Locator {
     return this.#extract({ type: "text", transform: "number" }, options);
   }
 
-  /** What a field holds. */
+  /** The content of a field. */
   value(options?: RequestOptions): Promise<string | null> {
     return this.#extract({ type: "value" }, options);
   }
 
+  /** The value of an attribute, or null without it. */
   attribute(name: string, options?: RequestOptions): Promise<string | null> {
     return this.#extract({ type: "attribute", attribute: name }, options);
   }
@@ -190,6 +197,7 @@ export class PageHandle {
   async activate(options?: RequestOptions): Promise<void> {
     Object.assign(this, await this.#session.request("POST", `/pages/${e(this.id)}/activate`, options, { retryable: true }));
   }
+  /** Closes the page. The last page of a session cannot be closed. */
   close(options?: RequestOptions): Promise<void> {
     return this.#session.request("DELETE", `/pages/${e(this.id)}`, options, { retryable: true });
   }
@@ -207,9 +215,11 @@ export class DownloadHandle {
   content(options?: RequestOptions): Promise<Content> {
     return this.#session.content(`/downloads/${e(this.id)}/content`, options);
   }
+  /** Writes the content to a file, which exists only once it is complete. */
   async save(path: string, options?: RequestOptions): Promise<void> {
     await (await this.content(options)).save(path);
   }
+  /** The whole content. */
   async read(options?: RequestOptions): Promise<Uint8Array> {
     return (await this.content(options)).read();
   }
@@ -259,15 +269,19 @@ export class Session implements AsyncDisposable {
   locator(selector: string): Locator {
     return new Locator(this, { selector });
   }
+  /** The element with an ARIA role and, if given, an accessible name. */
   getByRole(role: t.ElementRole, options: { name?: string; exact?: boolean } = {}): Locator {
     return new Locator(this, { target: { role, ...options } });
   }
+  /** The element with a text; the whole text with `exact`. */
   getByText(text: string, options: { exact?: boolean } = {}): Locator {
     return new Locator(this, { target: { text, ...options } });
   }
+  /** The field with a label. */
   getByLabel(label: string, options: { exact?: boolean } = {}): Locator {
     return new Locator(this, { target: { label, ...options } });
   }
+  /** The field with a placeholder. */
   getByPlaceholder(placeholder: string, options: { exact?: boolean } = {}): Locator {
     return new Locator(this, { target: { placeholder, ...options } });
   }
@@ -282,22 +296,27 @@ export class Session implements AsyncDisposable {
 
   // Navigating and acting
 
+  /** Loads an address in the active page, and waits for `wait_until`. */
   navigate(url: string, options: Omit<t.Navigate, "url" | "timeout_ms" | "on_timeout"> & OperationOptions = {}): Promise<t.Navigated> {
     const { rest, operation, request } = split(options);
     return this.request("POST", "/navigate", request, { body: { url, ...rest, ...operation } });
   }
 
+  /** Performs an action. The methods of locators are shorter. */
   interact(action: t.Action, options: OperationOptions = {}): Promise<t.Interacted> {
     const { operation, request } = split(options);
     return this.request("POST", "/interact", request, { body: { action, ...operation } });
   }
 
+  /** Goes back in the history of the page. */
   back(options?: OperationOptions): Promise<t.Interacted> {
     return this.interact({ kind: "back" }, options);
   }
+  /** Goes forward in the history of the page. */
   forward(options?: OperationOptions): Promise<t.Interacted> {
     return this.interact({ kind: "forward" }, options);
   }
+  /** Loads the page again. */
   reload(options?: OperationOptions): Promise<t.Interacted> {
     return this.interact({ kind: "reload" }, options);
   }
@@ -309,9 +328,11 @@ export class Session implements AsyncDisposable {
   tapAt(x: number, y: number, options?: OperationOptions): Promise<t.Interacted> {
     return this.interact({ kind: "tap", at: { x, y } }, options);
   }
+  /** Swipes with a finger in the viewport. */
   swipe(direction: t.SwipeDirection, options: Fields<t.SwipeAction, "direction"> & OperationOptions = {}): Promise<t.Interacted> {
     return this.interact({ kind: "swipe", direction, ...split(options).rest }, options);
   }
+  /** Scrolls the page by CSS pixels. */
   scroll(deltaX: number, deltaY: number, options?: OperationOptions): Promise<t.Interacted> {
     return this.interact({ kind: "scroll", delta_x: deltaX, delta_y: deltaY }, options);
   }
@@ -319,16 +340,20 @@ export class Session implements AsyncDisposable {
   async upload(files: FileToUpload | FileToUpload[], options?: OperationOptions): Promise<t.Interacted> {
     return this.interact({ kind: "upload", files: await filesToUpload(files) }, options);
   }
+  /** Accepts the open dialog; `text` answers a prompt. */
   acceptDialog(text?: string, options?: OperationOptions): Promise<t.Interacted> {
     return this.interact({ kind: "dialog", accept: true, ...(text !== undefined && { text }) }, options);
   }
+  /** Dismisses the open dialog. */
   dismissDialog(options?: OperationOptions): Promise<t.Interacted> {
     return this.interact({ kind: "dialog", accept: false }, options);
   }
+  /** Enters a query in the search field of the page, and submits it. */
   search(query: string, options: Omit<t.SessionSearch, "query"> & RequestOptions = {}): Promise<t.SearchResult> {
     const { rest, request } = split(options);
     return this.request("POST", "/search", request, { body: { query, ...rest } });
   }
+  /** Enters user name and password in the form of the page, and submits it. */
   login(username: string, password: string, options: Omit<t.SessionLogin, "username" | "password"> & RequestOptions = {}): Promise<t.LoginResult> {
     const { rest, request } = split(options);
     return this.request("POST", "/login", request, { body: { username, password, ...rest } });
@@ -336,10 +361,12 @@ export class Session implements AsyncDisposable {
 
   // Waiting
 
+  /** Waits for a condition. The methods below are shorter. */
   wait(condition: t.Condition, options: OperationOptions = {}, also: RequestOptions = {}): Promise<t.Waited> {
     const { operation, request } = split(options);
     return this.request("POST", "/wait", { ...also, ...definedOf(request) }, { body: { condition, ...operation }, retryable: true });
   }
+  /** Waits until an element matches a CSS selector and is visible. */
   waitForSelector(selector: string, options?: OperationOptions): Promise<t.Waited> {
     return this.wait({ kind: "selector", selector }, options);
   }
@@ -347,6 +374,7 @@ export class Session implements AsyncDisposable {
   waitForUrl(pattern: string, options?: OperationOptions): Promise<t.Waited> {
     return this.wait({ kind: "url_matches", pattern }, options);
   }
+  /** Waits until the page shows a text. */
   waitForText(text: string, options?: OperationOptions): Promise<t.Waited> {
     return this.wait({ kind: "text", text }, options);
   }
@@ -354,12 +382,15 @@ export class Session implements AsyncDisposable {
   waitForFunction(script: string, options?: OperationOptions): Promise<t.Waited> {
     return this.wait({ kind: "function", script }, options);
   }
+  /** Waits for the response to a request whose address matches a regular expression. */
   waitForResponse(urlPattern: string, options: { status?: number } & OperationOptions = {}): Promise<t.Waited> {
     return this.wait({ kind: "response", url_pattern: urlPattern, ...(options.status !== undefined && { status: options.status }) }, options);
   }
+  /** Waits until the page has reached a state of loading. */
   waitForLoadState(state: t.WaitUntil = "load", options?: OperationOptions): Promise<t.Waited> {
     return this.wait({ kind: "load_state", state }, options);
   }
+  /** Waits for a time. */
   waitForTime(milliseconds: number, options?: OperationOptions): Promise<t.Waited> {
     return this.wait({ kind: "time", ms: milliseconds }, options);
   }
@@ -397,12 +428,15 @@ export class Session implements AsyncDisposable {
   snapshot(fields: t.PageSnapshotRequest = {}, options?: RequestOptions): Promise<t.PageSnapshot> {
     return this.request("POST", "/snapshot", options, { body: fields, retryable: true });
   }
+  /** Address, title and load state of the active page. */
   state(options?: RequestOptions): Promise<t.SessionState> {
     return this.request("GET", "/state", options, { retryable: true });
   }
+  /** A picture of the viewport or the whole page, which is also written to `path`. */
   screenshot(options: ScreenshotOptions = {}): Promise<Uint8Array> {
     return this.capture(options);
   }
+  /** The page as PDF, which is also written to `path`. */
   pdf(options: Pick<t.Capture, "paper" | "landscape" | "margins" | "background"> & { path?: string } & RequestOptions = {}): Promise<Uint8Array> {
     return this.capture({ kind: "pdf", ...options });
   }
@@ -410,6 +444,7 @@ export class Session implements AsyncDisposable {
   async html(options?: RequestOptions): Promise<string> {
     return new TextDecoder().decode(await this.capture({ kind: "dom_snapshot", ...options }));
   }
+  /** A picture, a PDF or the HTML of the page. `screenshot`, `pdf` and `html` are shorter. */
   async capture(options: Partial<t.Capture> & { path?: string } & RequestOptions): Promise<Uint8Array> {
     const { rest, request } = split(options as Partial<t.Capture> & { path?: string } & OperationOptions);
     const { path, ...body } = rest;
@@ -421,20 +456,25 @@ export class Session implements AsyncDisposable {
 
   // Pages, downloads, cookies, emulation
 
+  /** The pages of the session. */
   async pages(options?: RequestOptions): Promise<PageHandle[]> {
     const { data } = await this.request<t.SessionPages>("GET", "/pages", options, { retryable: true });
     return data.map((page) => new PageHandle(this, page));
   }
+  /** Opens a page, and makes it the active one. */
   async openPage(url?: string, options?: RequestOptions): Promise<PageHandle> {
     return new PageHandle(this, await this.request<t.SessionPage>("POST", "/pages", options, { body: url === undefined ? {} : { url } }));
   }
+  /** The downloads of the session. */
   async downloads(options?: RequestOptions): Promise<DownloadHandle[]> {
     const { data } = await this.request<t.DownloadList>("GET", "/downloads", options, { retryable: true });
     return data.map((download) => new DownloadHandle(this, download));
   }
+  /** The cookies of the session. */
   async cookies(options?: RequestOptions): Promise<t.SessionCookies["data"]> {
     return (await this.request<t.SessionCookies>("GET", "/cookies", options, { retryable: true })).data;
   }
+  /** Adds cookies, or replaces those of the same name, domain and path. */
   setCookies(cookies: t.SessionCookieSet[], options?: RequestOptions): Promise<void> {
     return this.request("PUT", "/cookies", options, { body: { cookies }, retryable: true });
   }
@@ -446,6 +486,7 @@ export class Session implements AsyncDisposable {
   emulate(changes: t.SessionEmulationUpdate, options?: RequestOptions): Promise<t.SessionEmulation> {
     return this.request("PATCH", "/emulation", options, { body: changes, retryable: true });
   }
+  /** Marks a challenge as solved, so that the operation that waits for it continues. */
   resolveChallenge(id: string, options?: RequestOptions): Promise<t.ResolvedChallenge> {
     return this.request("POST", `/challenges/${e(id)}/resolve`, options, { retryable: true });
   }
@@ -464,27 +505,30 @@ export class Session implements AsyncDisposable {
   // The record of the session
 
   /** Operations of the session, newest first. */
-  operations(options?: RequestOptions): Pager<Record<string, unknown>> {
+  operations(options?: RequestOptions): Pager<t.SessionOperation> {
     return this.#list("/operations", options);
   }
   /** Events of the session, oldest first. */
-  timeline(options?: RequestOptions): Pager<Record<string, unknown>> {
+  timeline(options?: RequestOptions): Pager<t.TimelineEvent> {
     return this.#list("/timeline", options);
   }
   /** Events of the session as they happen, until it ends. */
   timelineStream(query: { last_event_id?: string } = {}, options?: RequestOptions): EventStream {
     return this.#core.events(`/v1/sessions/${e(this.id)}/timeline`, options, { query });
   }
-  console(options?: RequestOptions): Pager<Record<string, unknown>> {
+  /** Lines of the console, oldest first. */
+  console(options?: RequestOptions): Pager<t.ConsoleEntry> {
     return this.#list("/console", options);
   }
-  requests(options?: RequestOptions): Pager<Record<string, unknown>> {
+  /** Requests of the pages, oldest first. */
+  requests(options?: RequestOptions): Pager<t.RequestEntry> {
     return this.#list("/requests", options);
   }
   /** The picture (JPEG) of an event of the type `frame`. */
   async frame(seq: number, options?: RequestOptions): Promise<Uint8Array> {
     return (await this.content(`/frames/${seq}`, options)).read();
   }
+  /** The requests as HAR 1.2, without bodies. */
   har(options?: RequestOptions): Promise<Record<string, unknown>> {
     return this.content("/har", options).then((content) => content.json());
   }
@@ -493,15 +537,17 @@ export class Session implements AsyncDisposable {
     const { format, ...request } = options;
     await (await this.content("/trace", request, { format })).save(path);
   }
-  traceLink(fields: { expires_in?: number } = {}, options?: RequestOptions): Promise<{ id: string; url: string; expires_at: string; created_at: string }> {
+  /** A link to the trace that needs no credential. */
+  traceLink(fields: { expires_in?: number } = {}, options?: RequestOptions): Promise<t.NewTraceLinkBody> {
     return this.request("POST", "/trace-links", options, { body: fields });
   }
+  /** Deletes the recording, and ends the links to its trace. */
   deleteRecording(options?: RequestOptions): Promise<void> {
     return this.request("DELETE", "/recording", options, { retryable: true });
   }
 
-  #list(path: string, options?: RequestOptions): Pager<Record<string, unknown>> {
-    return this.#core.page(`/v1/sessions/${e(this.id)}${path}`, options, { retryable: true });
+  #list<T>(path: string, options?: RequestOptions): Pager<T> {
+    return this.#core.page<T>(`/v1/sessions/${e(this.id)}${path}`, options, { retryable: true });
   }
 }
 export interface Session extends t.Session {}
@@ -549,6 +595,7 @@ export class AgentSession implements AsyncDisposable {
     return this.#core.call<T>(method, `/v1/agent-sessions/${e(this.id)}${path}`, options, call);
   }
 
+  /** Reads the agent session's status again. */
   async refresh(options?: RequestOptions): Promise<this> {
     return Object.assign(this, await this.#request("GET", "", options, { retryable: true }));
   }
@@ -577,6 +624,7 @@ export class AgentSession implements AsyncDisposable {
     return this.#core.call("GET", `/v1/sessions/${e(this.session_id)}`, options, { retryable: true, handle: "Session" });
   }
 
+  /** Messages and turns, oldest first. */
   transcript(options?: RequestOptions): Pager<t.AgentTranscriptEntry> {
     return this.#core.page(`/v1/agent-sessions/${e(this.id)}/transcript`, options, { retryable: true });
   }
@@ -586,6 +634,7 @@ export class AgentSession implements AsyncDisposable {
     return this.#request("POST", "/files", options, { body: await fileToUpload(file) });
   }
 
+  /** Chooses who drives: `ai`, `pair` or `manual`. */
   async setMode(mode: t.AgentSessionMode, options?: RequestOptions): Promise<this> {
     return Object.assign(this, await this.#request("POST", "/mode", options, { body: { mode } }));
   }
@@ -595,17 +644,19 @@ export class AgentSession implements AsyncDisposable {
     return Object.assign(this, await this.#request("POST", "/takeover", options, { body: { client_id: clientId } }));
   }
 
+  /** Ends the control by a person. */
   async handBack(clientId: string, options?: RequestOptions): Promise<this> {
     return Object.assign(this, await this.#request("POST", "/handback", options, { body: { client_id: clientId } }));
   }
 
+  /** Keeps the control of a person alive. */
   async heartbeat(clientId: string, options?: RequestOptions): Promise<this> {
     return Object.assign(this, await this.#request("POST", "/heartbeat", options, { body: { client_id: clientId } }));
   }
 
   /** Ends the running turn after its current step. */
-  cancel(options?: RequestOptions): Promise<unknown> {
-    return this.#request("POST", "/cancel", options);
+  async cancel(options?: RequestOptions): Promise<this> {
+    return Object.assign(this, await this.#request("POST", "/cancel", options));
   }
 
   /** Saves the steps that were carried out as a recipe. */

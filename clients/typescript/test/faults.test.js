@@ -25,6 +25,46 @@ test("slow answer is a deadline error and is not repeated", async () => {
   });
 });
 
+test("slow operation is a deadline error and is not repeated", async () => {
+  await withFake([() => undefined], async (service) => {
+    await assert.rejects(new Kitfleet({ url: service.url }).sessions.interact("ses_1", { action: { kind: "back" } }, { timeout: 200 }), kitfleet.DeadlineExceededError);
+    assert.equal(service.received.length, 1);
+  });
+});
+
+test("header that HTTP cannot carry is an error before the request", async () => {
+  await withFake([answer(200, SESSION)], async (service) => {
+    for (const options of [{ idempotencyKey: "schlüssel" }, { headers: { "X-Test": "a\nb" } }]) {
+      await assert.rejects(get(new Kitfleet({ url: service.url }), options), (error) => error instanceof TypeError && /header/.test(error.message));
+    }
+    assert.equal(service.received.length, 0);
+  });
+});
+
+test("thousand sessions at once are opened, used and closed", async () => {
+  const SESSIONS = 1000;
+  let made = 0;
+  const serve = (request, response) => {
+    if (request.method === "DELETE") return answer(204)(request, response);
+    if (request.url === "/v1/sessions") return answer(201, { ...SESSION, id: `ses_${made++}` })(request, response);
+    answer(200, { url: request.url })(request, response);
+  };
+  await withFake([serve], async (service) => {
+    const client = new Kitfleet({ url: service.url });
+    const use = async (number) => {
+      const session = await client.sessions.create({ label: `Sitzung ${number}` });
+      const { url } = await session.navigate("https://example.com/straße");
+      await session.close();
+      return url;
+    };
+    const urls = await Promise.all(Array.from({ length: SESSIONS }, (_, number) => use(number)));
+    const expected = Array.from({ length: SESSIONS }, (_, number) => `/v1/sessions/ses_${number}/navigate`).sort();
+    assert.deepEqual(urls.sort(), expected);
+    assert.deepEqual(service.received.map(({ path }) => path).filter((path) => path.endsWith("/navigate")).sort(), expected);
+    assert.equal(service.received.filter(({ method }) => method === "POST").length, 2 * SESSIONS);
+  });
+});
+
 test("trickling body is a deadline error", async () => {
   const trickle = (_, response) => {
     response.writeHead(200, { "content-type": "application/json" });
@@ -109,6 +149,13 @@ test("problem is the class of its code", async () => {
   });
   await withFake([answer(401, { error: "invalid_client", error_description: "no such client" })], async (service) => {
     await assert.rejects(new Kitfleet({ url: service.url }).oauth.createToken({ grant_type: "client_credentials" }), { code: "invalid_client", detail: "no such client" });
+  });
+});
+
+test("missing key is named", async () => {
+  await withFake([problem(401, "unauthorized")], async (service) => {
+    await assert.rejects(get(new Kitfleet({ url: service.url })), /401 unauthorized.*\(request req-9\).*KITFLEET_API_KEY/);
+    await assert.rejects(get(new Kitfleet({ url: service.url, apiKey: "svc_x" })), (error) => !error.message.includes("KITFLEET_API_KEY"));
   });
 });
 

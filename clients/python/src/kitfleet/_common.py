@@ -148,7 +148,7 @@ def decode(content: bytes, status: int, headers: Mapping[str, str], url: str) ->
         raise unexpected(status, headers, content.decode(errors="replace"), url) from None
 
 
-def raise_failure(content: bytes, status: int, headers: Mapping[str, str], url: str) -> NoReturn:
+def raise_failure(content: bytes, status: int, headers: Mapping[str, str], url: str, has_key: bool) -> NoReturn:
     try:
         parsed: Any = json.loads(content)
     except ValueError:
@@ -163,7 +163,10 @@ def raise_failure(content: bytes, status: int, headers: Mapping[str, str], url: 
 
     kind = text("type")
     code = text("code") or (kind and kind.rsplit("/", 1)[-1]) or text("error") or "unknown"
-    raise PROBLEMS.get(code, ProblemError)(code, body, status, headers)
+    error = PROBLEMS.get(code, ProblemError)(code, body, status, headers)
+    if status == 401 and not has_key:
+        error.args = (f"{error}. The client has no API key: set KITFLEET_API_KEY, or pass api_key",)
+    raise error
 
 
 def repeat_after(error: Exception) -> Optional[float]:
@@ -187,6 +190,12 @@ def credential(api_key: Optional[str]) -> Optional[str]:
     if key is not None and not re.fullmatch(r"[\x21-\x7e]+", key):
         raise ValueError("The API key has characters that no key has, such as a space or a line break")
     return key
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    for name, value in headers.items():
+        if not re.fullmatch(r"[\t\x20-\x7e]*", value):
+            raise ValueError(f"The header {name} has characters that HTTP cannot carry")
 
 
 def file_name(headers: Mapping[str, str]) -> Optional[str]:

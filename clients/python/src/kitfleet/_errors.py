@@ -1,7 +1,7 @@
 """Errors. The classes of problems are in `_problems`."""
 
 import time
-from typing import Any, Dict, List, Mapping, Optional, cast
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Type, cast
 
 
 class KitfleetError(Exception):
@@ -28,6 +28,9 @@ class UnexpectedResponseError(KitfleetError):
         self.excerpt = excerpt
         """The beginning of the answer's body."""
 
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return type(self), (str(self), self.status, dict(self.headers), self.excerpt)
+
 
 class RedirectError(UnexpectedResponseError):
     """The answer is a redirect that is not followed: to another origin, or of a request that is not a GET."""
@@ -42,6 +45,9 @@ class ScriptError(KitfleetError):
         self.message = message
         self.line = line
 
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return type(self), (self.name, self.message, self.line)
+
 
 class WebhookVerificationError(KitfleetError):
     """A webhook that is not to be trusted. `reason` is `malformed`, `time` or `signature`."""
@@ -49,6 +55,9 @@ class WebhookVerificationError(KitfleetError):
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return type(self), (self.reason, str(self))
 
 
 class FieldError:
@@ -82,13 +91,29 @@ class ProblemError(KitfleetError):
             entries = cast("List[Dict[str, Any]]", errors)
             self.errors = [FieldError(str(entry["field"]), str(entry["message"])) for entry in entries if "field" in entry and "message" in entry]
         self.request_id: Optional[str] = text("request_id") or headers.get("x-request-id")
+        """ID of the request, which the log of the service has, too."""
         self.retry_after: Optional[float] = retry_after(headers)
         """Seconds after which the request may be repeated, if the answer says so."""
         self.body = body
         """The whole document, with members that only some problems have."""
         self.headers = headers
         fields = "; ".join(f"{error.field}: {error.message}" for error in self.errors)
-        super().__init__(": ".join(filter(None, [f"{status} {code}", self.detail, fields])))
+        request = f" (request {self.request_id})" if self.request_id else ""
+        super().__init__(": ".join(filter(None, [f"{status} {code}", self.detail, fields])) + request)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return type(self), (self.code, self.body, self.status, dict(self.headers))
+
+
+def public(*kinds: Type[KitfleetError]) -> None:
+    """Has error messages and pickles name the classes as programs import them."""
+    for kind in kinds:
+        kind.__module__ = "kitfleet.errors"
+
+
+public(
+    KitfleetError, ConnectionFailedError, DeadlineExceededError, UnexpectedResponseError, RedirectError, ScriptError, WebhookVerificationError, ProblemError
+)
 
 
 def retry_after(headers: Mapping[str, str]) -> Optional[float]:

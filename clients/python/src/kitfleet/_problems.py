@@ -2,7 +2,7 @@
 
 from typing import Dict, Type
 
-from ._errors import ProblemError
+from ._errors import ProblemError, public
 
 
 class BadRequestError(ProblemError):
@@ -113,6 +113,7 @@ PROBLEMS: Dict[str, Type[ProblemError]] = {
     'validation-failed': ValidationFailedError,
 }
 """Classes of problems by their code."""
+public(*PROBLEMS.values())
 
 __all__ = [
     "PROBLEMS",

@@ -633,7 +633,7 @@ export class SessionsTimelineResource {
    * event. After the last event of an ended session comes `event: end`, and the stream closes. Without a recording the list is
    * empty.
    */
-  streamList(sessionId: string, query: {
+  stream(sessionId: string, query: {
       /** ID of the last event that was received */
       last_event_id?: string;
     } = {}, options?: RequestOptions): EventStream {

@@ -45,15 +45,18 @@ class AsyncContent:
             await self.close()
 
     async def read(self) -> bytes:
+        """The whole content."""
         parts: List[bytes] = []
         async for part in self:
             parts.append(part)
         return b"".join(parts)
 
     async def text(self) -> str:
+        """The whole content as text."""
         return (await self.read()).decode()
 
     async def json(self) -> Any:
+        """The content as JSON."""
         return json.loads(await self.read())
 
     async def save(self, path: Union[str, os.PathLike[str]]) -> None:

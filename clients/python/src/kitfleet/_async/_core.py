@@ -19,6 +19,7 @@ from .._common import (
     ResponseInfo,
     backoff,
     base_url,
+    check_headers,
     credential,
     decode,
     default_timeout,
@@ -38,7 +39,7 @@ from ._stream import AsyncEventStream
 H = TypeVar("H")
 
 _MOST_REDIRECTS = 5
-_CONNECT = 10.0
+_CONNECT = 30.0
 
 
 # async only
@@ -274,6 +275,7 @@ class AsyncCore:
             headers.update({name.lower(): value for name, value in options.get("headers", {}).items()})
         if more:
             headers.update(more)
+        check_headers(headers)
         url = self.url + path + search(query)
         phases = httpx.Timeout(timeout, connect=min(timeout, _CONNECT))
         followed = 0
@@ -293,7 +295,7 @@ class AsyncCore:
             if 200 <= status < 300 or (redirects and status in REDIRECTS):
                 return response
             if status not in REDIRECTS:
-                raise_failure(await self._read(response, time.monotonic() + timeout), status, response.headers, self.url)
+                raise_failure(await self._read(response, time.monotonic() + timeout), status, response.headers, self.url, "authorization" in headers)
             await response.aclose()
             to = response.headers.get("location")
             target = urllib.parse.urljoin(url, to) if to else ""

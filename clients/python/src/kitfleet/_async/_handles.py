@@ -55,6 +55,7 @@ class AsyncLocator:
         on_timeout: Optional[params.OnTimeout] = None,
         options: Optional[RequestOptions] = None,
     ) -> models.Interacted:
+        """Taps the element: `count` times, or for `hold_ms`, at its center or `at` a point of it."""
         return await self._act("tap", given({"at": at, "count": count, "hold_ms": hold_ms}, {}), timeout_ms, on_timeout, options)
 
     async def type(
@@ -79,16 +80,19 @@ class AsyncLocator:
     async def clear(
         self, *, timeout_ms: Optional[int] = None, on_timeout: Optional[params.OnTimeout] = None, options: Optional[RequestOptions] = None
     ) -> models.Interacted:
+        """Empties a field."""
         return await self._act("clear", {}, timeout_ms, on_timeout, options)
 
     async def check(
         self, *, timeout_ms: Optional[int] = None, on_timeout: Optional[params.OnTimeout] = None, options: Optional[RequestOptions] = None
     ) -> models.Interacted:
+        """Checks a checkbox, a switch or a radio button."""
         return await self._act("check", {"checked": True}, timeout_ms, on_timeout, options)
 
     async def uncheck(
         self, *, timeout_ms: Optional[int] = None, on_timeout: Optional[params.OnTimeout] = None, options: Optional[RequestOptions] = None
     ) -> models.Interacted:
+        """Unchecks a checkbox or a switch."""
         return await self._act("check", {"checked": False}, timeout_ms, on_timeout, options)
 
     async def select(
@@ -143,6 +147,7 @@ class AsyncLocator:
         on_timeout: Optional[params.OnTimeout] = None,
         options: Optional[RequestOptions] = None,
     ) -> models.Interacted:
+        """Swipes with a finger, beginning on the element."""
         fields = given({"distance": distance, "duration_ms": duration_ms}, {"direction": direction})
         return await self._act("swipe", fields, timeout_ms, on_timeout, options)
 
@@ -177,6 +182,7 @@ class AsyncLocator:
         path: Optional[Path] = None,
         options: Optional[RequestOptions] = None,
     ) -> bytes:
+        """A picture of the element, which is also written to `path`."""
         fields = given({"format": format, "quality": quality, "scale": scale}, self.element)
         return await self._session.capture("screenshot", fields, path=path, options=options)
 
@@ -205,10 +211,11 @@ class AsyncLocator:
         return cast("Optional[float]", await self._extract({"type": "text", "transform": "number"}, options))
 
     async def value(self, *, options: Optional[RequestOptions] = None) -> Optional[str]:
-        """What a field holds."""
+        """The content of a field."""
         return cast("Optional[str]", await self._extract({"type": "value"}, options))
 
     async def attribute(self, name: str, *, options: Optional[RequestOptions] = None) -> Optional[str]:
+        """The value of an attribute, or None without it."""
         return cast("Optional[str]", await self._extract({"type": "attribute", "attribute": name}, options))
 
     async def box(self, *, options: Optional[RequestOptions] = None) -> Optional[Dict[str, float]]:
@@ -228,6 +235,7 @@ class AsyncPageHandle(models.SessionPage):
         self._data = await self._session.request("POST", f"/pages/{quote(self.id)}/activate", options, retryable=True)
 
     async def close(self, *, options: Optional[RequestOptions] = None) -> None:
+        """Closes the page. The last page of a session cannot be closed."""
         await self._session.request("DELETE", f"/pages/{quote(self.id)}", options, retryable=True)
 
 
@@ -245,9 +253,11 @@ class AsyncDownloadHandle(models.Download):
         return await self._session.content(f"/downloads/{quote(self.id)}/content", options)
 
     async def save(self, path: Path, *, options: Optional[RequestOptions] = None) -> None:
+        """Writes the content to a file, which exists only once it is complete."""
         await (await self.content(options=options)).save(path)
 
     async def read(self, *, options: Optional[RequestOptions] = None) -> bytes:
+        """The whole content."""
         return await (await self.content(options=options)).read()
 
 
@@ -298,15 +308,19 @@ class AsyncSession(models.Session):
         return AsyncLocator(self, {"selector": selector})
 
     def get_by_role(self, role: params.ElementRole, *, name: Optional[str] = None, exact: Optional[bool] = None) -> AsyncLocator:
+        """The element with an ARIA role and, if given, an accessible name."""
         return AsyncLocator(self, {"target": given({"name": name, "exact": exact}, {"role": role})})
 
     def get_by_text(self, text: str, *, exact: Optional[bool] = None) -> AsyncLocator:
+        """The element with a text; the whole text with `exact`."""
         return AsyncLocator(self, {"target": given({"exact": exact}, {"text": text})})
 
     def get_by_label(self, label: str, *, exact: Optional[bool] = None) -> AsyncLocator:
+        """The field with a label."""
         return AsyncLocator(self, {"target": given({"exact": exact}, {"label": label})})
 
     def get_by_placeholder(self, placeholder: str, *, exact: Optional[bool] = None) -> AsyncLocator:
+        """The field with a placeholder."""
         return AsyncLocator(self, {"target": given({"exact": exact}, {"placeholder": placeholder})})
 
     def get_by_test_id(self, test_id: str) -> AsyncLocator:
@@ -329,6 +343,7 @@ class AsyncSession(models.Session):
         on_failure: Optional[params.OnTimeout] = None,
         options: Optional[RequestOptions] = None,
     ) -> models.Navigated:
+        """Loads an address in the active page, and waits for `wait_until`."""
         body = given({"wait_until": wait_until, "timeout_ms": timeout_ms, "on_timeout": on_timeout, "on_failure": on_failure}, {"url": url})
         return cast(models.Navigated, await self.request("POST", "/navigate", options, json=body, model="Navigated"))
 
@@ -340,16 +355,20 @@ class AsyncSession(models.Session):
         on_timeout: Optional[params.OnTimeout] = None,
         options: Optional[RequestOptions] = None,
     ) -> models.Interacted:
+        """Performs an action. The methods of locators are shorter."""
         body = given({"timeout_ms": timeout_ms, "on_timeout": on_timeout}, {"action": action})
         return cast(models.Interacted, await self.request("POST", "/interact", options, json=body, model="Interacted"))
 
     async def back(self, *, timeout_ms: Optional[int] = None, on_timeout: Optional[params.OnTimeout] = None, options: Optional[RequestOptions] = None) -> models.Interacted:
+        """Goes back in the history of the page."""
         return await self.interact({"kind": "back"}, timeout_ms=timeout_ms, on_timeout=on_timeout, options=options)
 
     async def forward(self, *, timeout_ms: Optional[int] = None, on_timeout: Optional[params.OnTimeout] = None, options: Optional[RequestOptions] = None) -> models.Interacted:
+        """Goes forward in the history of the page."""
         return await self.interact({"kind": "forward"}, timeout_ms=timeout_ms, on_timeout=on_timeout, options=options)
 
     async def reload(self, *, timeout_ms: Optional[int] = None, on_timeout: Optional[params.OnTimeout] = None, options: Optional[RequestOptions] = None) -> models.Interacted:
+        """Loads the page again."""
         return await self.interact({"kind": "reload"}, timeout_ms=timeout_ms, on_timeout=on_timeout, options=options)
 
     async def press(
@@ -374,6 +393,7 @@ class AsyncSession(models.Session):
         on_timeout: Optional[params.OnTimeout] = None,
         options: Optional[RequestOptions] = None,
     ) -> models.Interacted:
+        """Swipes with a finger in the viewport."""
         action = given({"distance": distance, "duration_ms": duration_ms}, {"kind": "swipe", "direction": direction})
         return await self.interact(cast("params.Action", action), timeout_ms=timeout_ms, on_timeout=on_timeout, options=options)
 
@@ -386,6 +406,7 @@ class AsyncSession(models.Session):
         on_timeout: Optional[params.OnTimeout] = None,
         options: Optional[RequestOptions] = None,
     ) -> models.Interacted:
+        """Scrolls the page by CSS pixels."""
         action: params.ScrollAction = {"kind": "scroll", "delta_x": delta_x, "delta_y": delta_y}
         return await self.interact(action, timeout_ms=timeout_ms, on_timeout=on_timeout, options=options)
 
@@ -401,10 +422,12 @@ class AsyncSession(models.Session):
         return await self.interact(action, timeout_ms=timeout_ms, on_timeout=on_timeout, options=options)
 
     async def accept_dialog(self, text: Optional[str] = None, *, timeout_ms: Optional[int] = None, options: Optional[RequestOptions] = None) -> models.Interacted:
+        """Accepts the open dialog; `text` answers a prompt."""
         action = given({"text": text}, {"kind": "dialog", "accept": True})
         return await self.interact(cast("params.Action", action), timeout_ms=timeout_ms, options=options)
 
     async def dismiss_dialog(self, *, timeout_ms: Optional[int] = None, options: Optional[RequestOptions] = None) -> models.Interacted:
+        """Dismisses the open dialog."""
         return await self.interact({"kind": "dialog", "accept": False}, timeout_ms=timeout_ms, options=options)
 
     async def search(
@@ -417,6 +440,7 @@ class AsyncSession(models.Session):
         timeout_seconds: Optional[int] = None,
         options: Optional[RequestOptions] = None,
     ) -> models.SearchResult:
+        """Enters a query in the search field of the page, and submits it."""
         fields = {"search_selector": search_selector, "submit": submit, "wait_for_results_selector": wait_for_results_selector, "timeout_seconds": timeout_seconds}
         return cast(models.SearchResult, await self.request("POST", "/search", options, json=given(fields, {"query": query}), model="SearchResult"))
 
@@ -432,6 +456,7 @@ class AsyncSession(models.Session):
         timeout_seconds: Optional[int] = None,
         options: Optional[RequestOptions] = None,
     ) -> models.LoginResult:
+        """Enters user name and password in the form of the page, and submits it."""
         fields = {
             "username_selector": username_selector,
             "password_selector": password_selector,
@@ -452,12 +477,14 @@ class AsyncSession(models.Session):
         on_timeout: Optional[params.OnTimeout] = None,
         options: Optional[RequestOptions] = None,
     ) -> models.Waited:
+        """Waits for a condition. The methods below are shorter."""
         body = given({"timeout_ms": timeout_ms, "on_timeout": on_timeout}, {"condition": condition})
         return cast(models.Waited, await self.request("POST", "/wait", options, json=body, retryable=True, model="Waited"))
 
     async def wait_for_selector(
         self, selector: str, *, timeout_ms: Optional[int] = None, on_timeout: Optional[params.OnTimeout] = None, options: Optional[RequestOptions] = None
     ) -> models.Waited:
+        """Waits until an element matches a CSS selector and is visible."""
         return await self.wait({"kind": "selector", "selector": selector}, timeout_ms=timeout_ms, on_timeout=on_timeout, options=options)
 
     async def wait_for_url(
@@ -469,6 +496,7 @@ class AsyncSession(models.Session):
     async def wait_for_text(
         self, text: str, *, timeout_ms: Optional[int] = None, on_timeout: Optional[params.OnTimeout] = None, options: Optional[RequestOptions] = None
     ) -> models.Waited:
+        """Waits until the page shows a text."""
         return await self.wait({"kind": "text", "text": text}, timeout_ms=timeout_ms, on_timeout=on_timeout, options=options)
 
     async def wait_for_function(
@@ -486,6 +514,7 @@ class AsyncSession(models.Session):
         on_timeout: Optional[params.OnTimeout] = None,
         options: Optional[RequestOptions] = None,
     ) -> models.Waited:
+        """Waits for the response to a request whose address matches a regular expression."""
         condition = cast("params.Condition", given({"status": status}, {"kind": "response", "url_pattern": url_pattern}))
         return await self.wait(condition, timeout_ms=timeout_ms, on_timeout=on_timeout, options=options)
 
@@ -497,9 +526,11 @@ class AsyncSession(models.Session):
         on_timeout: Optional[params.OnTimeout] = None,
         options: Optional[RequestOptions] = None,
     ) -> models.Waited:
+        """Waits until the page has reached a state of loading."""
         return await self.wait({"kind": "load_state", "state": state}, timeout_ms=timeout_ms, on_timeout=on_timeout, options=options)
 
     async def wait_for_time(self, milliseconds: int, *, options: Optional[RequestOptions] = None) -> models.Waited:
+        """Waits for a time."""
         return await self.wait({"kind": "time", "ms": milliseconds}, options=options)
 
     async def wait_for_page(self, *, timeout_ms: Optional[int] = None, options: Optional[RequestOptions] = None) -> AsyncPageHandle:
@@ -538,6 +569,7 @@ class AsyncSession(models.Session):
         return cast(models.PageSnapshot, await self.request("POST", "/snapshot", options, json=dict(fields or {}), retryable=True, model="PageSnapshot"))
 
     async def state(self, *, options: Optional[RequestOptions] = None) -> models.SessionState:
+        """Address, title and load state of the active page."""
         return cast(models.SessionState, await self.request("GET", "/state", options, retryable=True, model="SessionState"))
 
     async def screenshot(
@@ -565,6 +597,7 @@ class AsyncSession(models.Session):
         path: Optional[Path] = None,
         options: Optional[RequestOptions] = None,
     ) -> bytes:
+        """The page as PDF, which is also written to `path`."""
         fields = given({"paper": paper, "landscape": landscape, "margins": margins, "background": background}, {})
         return await self.capture("pdf", fields, path=path, options=options)
 
@@ -575,6 +608,7 @@ class AsyncSession(models.Session):
     async def capture(
         self, kind: params.CaptureKind, fields: Mapping[str, Any], *, path: Optional[Path] = None, options: Optional[RequestOptions] = None
     ) -> bytes:
+        """A picture, a PDF or the HTML of the page. `screenshot`, `pdf` and `html` are shorter."""
         captured = await self.request("POST", "/capture", options, json={"kind": kind, **fields}, retryable=True)
         content: str = captured["content"]
         data = base64.b64decode(content) if captured["encoding"] == "base64" else content.encode()
@@ -586,18 +620,23 @@ class AsyncSession(models.Session):
     # Pages, downloads, cookies, emulation
 
     async def pages(self, *, options: Optional[RequestOptions] = None) -> List[AsyncPageHandle]:
+        """The pages of the session."""
         return [AsyncPageHandle(self, page) for page in (await self.request("GET", "/pages", options, retryable=True))["data"]]
 
     async def open_page(self, url: Optional[str] = None, *, options: Optional[RequestOptions] = None) -> AsyncPageHandle:
+        """Opens a page, and makes it the active one."""
         return AsyncPageHandle(self, await self.request("POST", "/pages", options, json=given({"url": url}, {})))
 
     async def downloads(self, *, options: Optional[RequestOptions] = None) -> List[AsyncDownloadHandle]:
+        """The downloads of the session."""
         return [AsyncDownloadHandle(self, entry) for entry in (await self.request("GET", "/downloads", options, retryable=True))["data"]]
 
-    async def cookies(self, *, options: Optional[RequestOptions] = None) -> List[Dict[str, Any]]:
-        return cast("List[Dict[str, Any]]", (await self.request("GET", "/cookies", options, retryable=True))["data"])
+    async def cookies(self, *, options: Optional[RequestOptions] = None) -> List[models.SessionCookie]:
+        """The cookies of the session."""
+        return cast(models.SessionCookies, await self.request("GET", "/cookies", options, retryable=True, model="SessionCookies")).data
 
     async def set_cookies(self, cookies: Sequence[params.SessionCookieSet], *, options: Optional[RequestOptions] = None) -> None:
+        """Adds cookies, or replaces those of the same name, domain and path."""
         await self.request("PUT", "/cookies", options, json={"cookies": list(cookies)}, retryable=True)
 
     async def clear_cookies(
@@ -611,6 +650,7 @@ class AsyncSession(models.Session):
         return cast(models.SessionEmulation, await self.request("PATCH", "/emulation", options, json=changes, retryable=True, model="SessionEmulation"))
 
     async def resolve_challenge(self, challenge_id: str, *, options: Optional[RequestOptions] = None) -> models.ResolvedChallenge:
+        """Marks a challenge as solved, so that the operation that waits for it continues."""
         path = f"/challenges/{quote(challenge_id)}/resolve"
         return cast(models.ResolvedChallenge, await self.request("POST", path, options, retryable=True, model="ResolvedChallenge"))
 
@@ -630,43 +670,48 @@ class AsyncSession(models.Session):
 
     # The record of the session
 
-    def _list(self, path: str, options: Optional[RequestOptions]) -> AsyncPager[Dict[str, Any]]:
-        return self._core.page(f"/v1/sessions/{quote(self.id)}{path}", options, retryable=True)
+    def _list(self, path: str, model: str, options: Optional[RequestOptions]) -> AsyncPager[Any]:
+        return self._core.page(f"/v1/sessions/{quote(self.id)}{path}", options, retryable=True, model=model)
 
-    def operations(self, *, options: Optional[RequestOptions] = None) -> AsyncPager[Dict[str, Any]]:
+    def operations(self, *, options: Optional[RequestOptions] = None) -> AsyncPager[models.SessionOperation]:
         """Operations of the session, newest first."""
-        return self._list("/operations", options)
+        return self._list("/operations", "SessionOperation", options)
 
-    def timeline(self, *, options: Optional[RequestOptions] = None) -> AsyncPager[Dict[str, Any]]:
+    def timeline(self, *, options: Optional[RequestOptions] = None) -> AsyncPager[models.TimelineEvent]:
         """Events of the session, oldest first."""
-        return self._list("/timeline", options)
+        return self._list("/timeline", "TimelineEvent", options)
 
     def timeline_stream(self, *, last_event_id: Optional[str] = None, options: Optional[RequestOptions] = None) -> AsyncEventStream:
         """Events of the session as they happen, until it ends."""
         return self._core.events(f"/v1/sessions/{quote(self.id)}/timeline", options, query={"last_event_id": last_event_id})
 
-    def console(self, *, options: Optional[RequestOptions] = None) -> AsyncPager[Dict[str, Any]]:
-        return self._list("/console", options)
+    def console(self, *, options: Optional[RequestOptions] = None) -> AsyncPager[models.ConsoleEntry]:
+        """Lines of the console, oldest first."""
+        return self._list("/console", "ConsoleEntry", options)
 
-    def requests(self, *, options: Optional[RequestOptions] = None) -> AsyncPager[Dict[str, Any]]:
-        return self._list("/requests", options)
+    def requests(self, *, options: Optional[RequestOptions] = None) -> AsyncPager[models.RequestEntry]:
+        """Requests of the pages, oldest first."""
+        return self._list("/requests", "RequestEntry", options)
 
     async def frame(self, seq: int, *, options: Optional[RequestOptions] = None) -> bytes:
         """The picture (JPEG) of an event of the type `frame`."""
         return await (await self.content(f"/frames/{seq}", options)).read()
 
     async def har(self, *, options: Optional[RequestOptions] = None) -> Dict[str, Any]:
+        """The requests as HAR 1.2, without bodies."""
         return cast("Dict[str, Any]", await (await self.content("/har", options)).json())
 
     async def trace(self, path: Path, *, format: Optional[int] = None, options: Optional[RequestOptions] = None) -> None:
         """Writes the trace, which Playwright's viewer opens, to a file."""
         await (await self.content("/trace", options, {"format": format})).save(path)
 
-    async def trace_link(self, *, expires_in: Optional[int] = None, options: Optional[RequestOptions] = None) -> Dict[str, Any]:
+    async def trace_link(self, *, expires_in: Optional[int] = None, options: Optional[RequestOptions] = None) -> models.NewTraceLinkBody:
         """A link to the trace that needs no credential."""
-        return cast("Dict[str, Any]", await self.request("POST", "/trace-links", options, json=given({"expires_in": expires_in}, {})))
+        body = given({"expires_in": expires_in}, {})
+        return cast(models.NewTraceLinkBody, await self.request("POST", "/trace-links", options, json=body, model="NewTraceLinkBody"))
 
     async def delete_recording(self, *, options: Optional[RequestOptions] = None) -> None:
+        """Deletes the recording, and ends the links to its trace."""
         await self.request("DELETE", "/recording", options, retryable=True)
 
 
@@ -715,6 +760,7 @@ class AsyncAgentSession(models.AgentSession):
         return await self._core.call(method, f"/v1/agent-sessions/{quote(self.id)}{path}", options, json=json, query=query, retryable=retryable, slow=slow)
 
     async def refresh(self, *, options: Optional[RequestOptions] = None) -> AsyncAgentSession:
+        """Reads the agent session's status again."""
         self._data = await self._request("GET", "", options, retryable=True)
         return self
 
@@ -736,6 +782,7 @@ class AsyncAgentSession(models.AgentSession):
         return AsyncSession(self._core, data)
 
     def transcript(self, *, options: Optional[RequestOptions] = None) -> AsyncPager[models.AgentTranscriptEntry]:
+        """Messages and turns, oldest first."""
         return self._core.page(f"/v1/agent-sessions/{quote(self.id)}/transcript", options, retryable=True, model="AgentTranscriptEntry")
 
     async def upload(self, file: FileToUpload, *, options: Optional[RequestOptions] = None) -> models.AgentFile:
@@ -743,6 +790,7 @@ class AsyncAgentSession(models.AgentSession):
         return models.AgentFile(await self._request("POST", "/files", options, json=files_to_upload([file])[0]))
 
     async def set_mode(self, mode: params.AgentSessionMode, *, options: Optional[RequestOptions] = None) -> AsyncAgentSession:
+        """Chooses who drives: `ai`, `pair` or `manual`."""
         self._data = await self._request("POST", "/mode", options, json={"mode": mode})
         return self
 
@@ -752,16 +800,19 @@ class AsyncAgentSession(models.AgentSession):
         return self
 
     async def hand_back(self, client_id: str, *, options: Optional[RequestOptions] = None) -> AsyncAgentSession:
+        """Ends the control by a person."""
         self._data = await self._request("POST", "/handback", options, json={"client_id": client_id})
         return self
 
     async def heartbeat(self, client_id: str, *, options: Optional[RequestOptions] = None) -> AsyncAgentSession:
+        """Keeps the control of a person alive."""
         self._data = await self._request("POST", "/heartbeat", options, json={"client_id": client_id})
         return self
 
-    async def cancel(self, *, options: Optional[RequestOptions] = None) -> Any:
+    async def cancel(self, *, options: Optional[RequestOptions] = None) -> AsyncAgentSession:
         """Ends the running turn after its current step."""
-        return await self._request("POST", "/cancel", options)
+        self._data = await self._request("POST", "/cancel", options)
+        return self
 
     async def save_recipe(self, label: str, *, options: Optional[RequestOptions] = None) -> models.Recipe:
         """Saves the steps that were carried out as a recipe."""

@@ -423,7 +423,7 @@ class AsyncSessionsRecordingResource:
 
         Streams the requests of a recording as HAR 1.2, without bodies.
         """
-        return cast("Any", await self._core.call("GET", f"/v1/sessions/{quote(session_id)}/har", options, retryable=True))
+        return await self._core.call("GET", f"/v1/sessions/{quote(session_id)}/har", options, retryable=True)
 
     async def delete(self, session_id: str, *, options: Optional[RequestOptions] = None) -> None:
         """Delete the recording.
@@ -467,7 +467,7 @@ class AsyncSessionsTimelineResource:
         """
         return self._core.page(f"/v1/sessions/{quote(session_id)}/timeline", options, query={'limit': limit, 'cursor': cursor}, retryable=True, model='TimelineEvent')
 
-    def stream_list(self, session_id: str, *, last_event_id: Optional[str] = None, options: Optional[RequestOptions] = None) -> AsyncEventStream:
+    def stream(self, session_id: str, *, last_event_id: Optional[str] = None, options: Optional[RequestOptions] = None) -> AsyncEventStream:
         """Get the timeline.
 
         Returns the events of a recording, oldest first. With `Accept: text/event-stream` it sends them as server-sent events, with

@@ -47,15 +47,18 @@ class Content:
             self.close()
 
     def read(self) -> bytes:
+        """The whole content."""
         parts: List[bytes] = []
         for part in self:
             parts.append(part)
         return b"".join(parts)
 
     def text(self) -> str:
+        """The whole content as text."""
         return (self.read()).decode()
 
     def json(self) -> Any:
+        """The content as JSON."""
         return json.loads(self.read())
 
     def save(self, path: Union[str, os.PathLike[str]]) -> None:

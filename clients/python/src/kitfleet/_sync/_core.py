@@ -20,6 +20,7 @@ from .._common import (
     ResponseInfo,
     backoff,
     base_url,
+    check_headers,
     credential,
     decode,
     default_timeout,
@@ -39,7 +40,7 @@ from ._stream import EventStream
 H = TypeVar("H")
 
 _MOST_REDIRECTS = 5
-_CONNECT = 10.0
+_CONNECT = 30.0
 
 
 class Core:
@@ -248,6 +249,7 @@ class Core:
             headers.update({name.lower(): value for name, value in options.get("headers", {}).items()})
         if more:
             headers.update(more)
+        check_headers(headers)
         url = self.url + path + search(query)
         phases = httpx.Timeout(timeout, connect=min(timeout, _CONNECT))
         followed = 0
@@ -267,7 +269,7 @@ class Core:
             if 200 <= status < 300 or (redirects and status in REDIRECTS):
                 return response
             if status not in REDIRECTS:
-                raise_failure(self._read(response, time.monotonic() + timeout), status, response.headers, self.url)
+                raise_failure(self._read(response, time.monotonic() + timeout), status, response.headers, self.url, "authorization" in headers)
             response.close()
             to = response.headers.get("location")
             target = urllib.parse.urljoin(url, to) if to else ""

@@ -57,6 +57,7 @@ class Locator:
         on_timeout: Optional[params.OnTimeout] = None,
         options: Optional[RequestOptions] = None,
     ) -> models.Interacted:
+        """Taps the element: `count` times, or for `hold_ms`, at its center or `at` a point of it."""
         return self._act("tap", given({"at": at, "count": count, "hold_ms": hold_ms}, {}), timeout_ms, on_timeout, options)
 
     def type(
@@ -81,16 +82,19 @@ class Locator:
     def clear(
         self, *, timeout_ms: Optional[int] = None, on_timeout: Optional[params.OnTimeout] = None, options: Optional[RequestOptions] = None
     ) -> models.Interacted:
+        """Empties a field."""
         return self._act("clear", {}, timeout_ms, on_timeout, options)
 
     def check(
         self, *, timeout_ms: Optional[int] = None, on_timeout: Optional[params.OnTimeout] = None, options: Optional[RequestOptions] = None
     ) -> models.Interacted:
+        """Checks a checkbox, a switch or a radio button."""
         return self._act("check", {"checked": True}, timeout_ms, on_timeout, options)
 
     def uncheck(
         self, *, timeout_ms: Optional[int] = None, on_timeout: Optional[params.OnTimeout] = None, options: Optional[RequestOptions] = None
     ) -> models.Interacted:
+        """Unchecks a checkbox or a switch."""
         return self._act("check", {"checked": False}, timeout_ms, on_timeout, options)
 
     def select(
@@ -145,6 +149,7 @@ class Locator:
         on_timeout: Optional[params.OnTimeout] = None,
         options: Optional[RequestOptions] = None,
     ) -> models.Interacted:
+        """Swipes with a finger, beginning on the element."""
         fields = given({"distance": distance, "duration_ms": duration_ms}, {"direction": direction})
         return self._act("swipe", fields, timeout_ms, on_timeout, options)
 
@@ -179,6 +184,7 @@ class Locator:
         path: Optional[Path] = None,
         options: Optional[RequestOptions] = None,
     ) -> bytes:
+        """A picture of the element, which is also written to `path`."""
         fields = given({"format": format, "quality": quality, "scale": scale}, self.element)
         return self._session.capture("screenshot", fields, path=path, options=options)
 
@@ -207,10 +213,11 @@ class Locator:
         return cast("Optional[float]", self._extract({"type": "text", "transform": "number"}, options))
 
     def value(self, *, options: Optional[RequestOptions] = None) -> Optional[str]:
-        """What a field holds."""
+        """The content of a field."""
         return cast("Optional[str]", self._extract({"type": "value"}, options))
 
     def attribute(self, name: str, *, options: Optional[RequestOptions] = None) -> Optional[str]:
+        """The value of an attribute, or None without it."""
         return cast("Optional[str]", self._extract({"type": "attribute", "attribute": name}, options))
 
     def box(self, *, options: Optional[RequestOptions] = None) -> Optional[Dict[str, float]]:
@@ -230,6 +237,7 @@ class PageHandle(models.SessionPage):
         self._data = self._session.request("POST", f"/pages/{quote(self.id)}/activate", options, retryable=True)
 
     def close(self, *, options: Optional[RequestOptions] = None) -> None:
+        """Closes the page. The last page of a session cannot be closed."""
         self._session.request("DELETE", f"/pages/{quote(self.id)}", options, retryable=True)
 
 
@@ -247,9 +255,11 @@ class DownloadHandle(models.Download):
         return self._session.content(f"/downloads/{quote(self.id)}/content", options)
 
     def save(self, path: Path, *, options: Optional[RequestOptions] = None) -> None:
+        """Writes the content to a file, which exists only once it is complete."""
         (self.content(options=options)).save(path)
 
     def read(self, *, options: Optional[RequestOptions] = None) -> bytes:
+        """The whole content."""
         return (self.content(options=options)).read()
 
 
@@ -300,15 +310,19 @@ class Session(models.Session):
         return Locator(self, {"selector": selector})
 
     def get_by_role(self, role: params.ElementRole, *, name: Optional[str] = None, exact: Optional[bool] = None) -> Locator:
+        """The element with an ARIA role and, if given, an accessible name."""
         return Locator(self, {"target": given({"name": name, "exact": exact}, {"role": role})})
 
     def get_by_text(self, text: str, *, exact: Optional[bool] = None) -> Locator:
+        """The element with a text; the whole text with `exact`."""
         return Locator(self, {"target": given({"exact": exact}, {"text": text})})
 
     def get_by_label(self, label: str, *, exact: Optional[bool] = None) -> Locator:
+        """The field with a label."""
         return Locator(self, {"target": given({"exact": exact}, {"label": label})})
 
     def get_by_placeholder(self, placeholder: str, *, exact: Optional[bool] = None) -> Locator:
+        """The field with a placeholder."""
         return Locator(self, {"target": given({"exact": exact}, {"placeholder": placeholder})})
 
     def get_by_test_id(self, test_id: str) -> Locator:
@@ -331,6 +345,7 @@ class Session(models.Session):
         on_failure: Optional[params.OnTimeout] = None,
         options: Optional[RequestOptions] = None,
     ) -> models.Navigated:
+        """Loads an address in the active page, and waits for `wait_until`."""
         body = given({"wait_until": wait_until, "timeout_ms": timeout_ms, "on_timeout": on_timeout, "on_failure": on_failure}, {"url": url})
         return cast(models.Navigated, self.request("POST", "/navigate", options, json=body, model="Navigated"))
 
@@ -342,16 +357,20 @@ class Session(models.Session):
         on_timeout: Optional[params.OnTimeout] = None,
         options: Optional[RequestOptions] = None,
     ) -> models.Interacted:
+        """Performs an action. The methods of locators are shorter."""
         body = given({"timeout_ms": timeout_ms, "on_timeout": on_timeout}, {"action": action})
         return cast(models.Interacted, self.request("POST", "/interact", options, json=body, model="Interacted"))
 
     def back(self, *, timeout_ms: Optional[int] = None, on_timeout: Optional[params.OnTimeout] = None, options: Optional[RequestOptions] = None) -> models.Interacted:
+        """Goes back in the history of the page."""
         return self.interact({"kind": "back"}, timeout_ms=timeout_ms, on_timeout=on_timeout, options=options)
 
     def forward(self, *, timeout_ms: Optional[int] = None, on_timeout: Optional[params.OnTimeout] = None, options: Optional[RequestOptions] = None) -> models.Interacted:
+        """Goes forward in the history of the page."""
         return self.interact({"kind": "forward"}, timeout_ms=timeout_ms, on_timeout=on_timeout, options=options)
 
     def reload(self, *, timeout_ms: Optional[int] = None, on_timeout: Optional[params.OnTimeout] = None, options: Optional[RequestOptions] = None) -> models.Interacted:
+        """Loads the page again."""
         return self.interact({"kind": "reload"}, timeout_ms=timeout_ms, on_timeout=on_timeout, options=options)
 
     def press(
@@ -376,6 +395,7 @@ class Session(models.Session):
         on_timeout: Optional[params.OnTimeout] = None,
         options: Optional[RequestOptions] = None,
     ) -> models.Interacted:
+        """Swipes with a finger in the viewport."""
         action = given({"distance": distance, "duration_ms": duration_ms}, {"kind": "swipe", "direction": direction})
         return self.interact(cast("params.Action", action), timeout_ms=timeout_ms, on_timeout=on_timeout, options=options)
 
@@ -388,6 +408,7 @@ class Session(models.Session):
         on_timeout: Optional[params.OnTimeout] = None,
         options: Optional[RequestOptions] = None,
     ) -> models.Interacted:
+        """Scrolls the page by CSS pixels."""
         action: params.ScrollAction = {"kind": "scroll", "delta_x": delta_x, "delta_y": delta_y}
         return self.interact(action, timeout_ms=timeout_ms, on_timeout=on_timeout, options=options)
 
@@ -403,10 +424,12 @@ class Session(models.Session):
         return self.interact(action, timeout_ms=timeout_ms, on_timeout=on_timeout, options=options)
 
     def accept_dialog(self, text: Optional[str] = None, *, timeout_ms: Optional[int] = None, options: Optional[RequestOptions] = None) -> models.Interacted:
+        """Accepts the open dialog; `text` answers a prompt."""
         action = given({"text": text}, {"kind": "dialog", "accept": True})
         return self.interact(cast("params.Action", action), timeout_ms=timeout_ms, options=options)
 
     def dismiss_dialog(self, *, timeout_ms: Optional[int] = None, options: Optional[RequestOptions] = None) -> models.Interacted:
+        """Dismisses the open dialog."""
         return self.interact({"kind": "dialog", "accept": False}, timeout_ms=timeout_ms, options=options)
 
     def search(
@@ -419,6 +442,7 @@ class Session(models.Session):
         timeout_seconds: Optional[int] = None,
         options: Optional[RequestOptions] = None,
     ) -> models.SearchResult:
+        """Enters a query in the search field of the page, and submits it."""
         fields = {"search_selector": search_selector, "submit": submit, "wait_for_results_selector": wait_for_results_selector, "timeout_seconds": timeout_seconds}
         return cast(models.SearchResult, self.request("POST", "/search", options, json=given(fields, {"query": query}), model="SearchResult"))
 
@@ -434,6 +458,7 @@ class Session(models.Session):
         timeout_seconds: Optional[int] = None,
         options: Optional[RequestOptions] = None,
     ) -> models.LoginResult:
+        """Enters user name and password in the form of the page, and submits it."""
         fields = {
             "username_selector": username_selector,
             "password_selector": password_selector,
@@ -454,12 +479,14 @@ class Session(models.Session):
         on_timeout: Optional[params.OnTimeout] = None,
         options: Optional[RequestOptions] = None,
     ) -> models.Waited:
+        """Waits for a condition. The methods below are shorter."""
         body = given({"timeout_ms": timeout_ms, "on_timeout": on_timeout}, {"condition": condition})
         return cast(models.Waited, self.request("POST", "/wait", options, json=body, retryable=True, model="Waited"))
 
     def wait_for_selector(
         self, selector: str, *, timeout_ms: Optional[int] = None, on_timeout: Optional[params.OnTimeout] = None, options: Optional[RequestOptions] = None
     ) -> models.Waited:
+        """Waits until an element matches a CSS selector and is visible."""
         return self.wait({"kind": "selector", "selector": selector}, timeout_ms=timeout_ms, on_timeout=on_timeout, options=options)
 
     def wait_for_url(
@@ -471,6 +498,7 @@ class Session(models.Session):
     def wait_for_text(
         self, text: str, *, timeout_ms: Optional[int] = None, on_timeout: Optional[params.OnTimeout] = None, options: Optional[RequestOptions] = None
     ) -> models.Waited:
+        """Waits until the page shows a text."""
         return self.wait({"kind": "text", "text": text}, timeout_ms=timeout_ms, on_timeout=on_timeout, options=options)
 
     def wait_for_function(
@@ -488,6 +516,7 @@ class Session(models.Session):
         on_timeout: Optional[params.OnTimeout] = None,
         options: Optional[RequestOptions] = None,
     ) -> models.Waited:
+        """Waits for the response to a request whose address matches a regular expression."""
         condition = cast("params.Condition", given({"status": status}, {"kind": "response", "url_pattern": url_pattern}))
         return self.wait(condition, timeout_ms=timeout_ms, on_timeout=on_timeout, options=options)
 
@@ -499,9 +528,11 @@ class Session(models.Session):
         on_timeout: Optional[params.OnTimeout] = None,
         options: Optional[RequestOptions] = None,
     ) -> models.Waited:
+        """Waits until the page has reached a state of loading."""
         return self.wait({"kind": "load_state", "state": state}, timeout_ms=timeout_ms, on_timeout=on_timeout, options=options)
 
     def wait_for_time(self, milliseconds: int, *, options: Optional[RequestOptions] = None) -> models.Waited:
+        """Waits for a time."""
         return self.wait({"kind": "time", "ms": milliseconds}, options=options)
 
     def wait_for_page(self, *, timeout_ms: Optional[int] = None, options: Optional[RequestOptions] = None) -> PageHandle:
@@ -540,6 +571,7 @@ class Session(models.Session):
         return cast(models.PageSnapshot, self.request("POST", "/snapshot", options, json=dict(fields or {}), retryable=True, model="PageSnapshot"))
 
     def state(self, *, options: Optional[RequestOptions] = None) -> models.SessionState:
+        """Address, title and load state of the active page."""
         return cast(models.SessionState, self.request("GET", "/state", options, retryable=True, model="SessionState"))
 
     def screenshot(
@@ -567,6 +599,7 @@ class Session(models.Session):
         path: Optional[Path] = None,
         options: Optional[RequestOptions] = None,
     ) -> bytes:
+        """The page as PDF, which is also written to `path`."""
         fields = given({"paper": paper, "landscape": landscape, "margins": margins, "background": background}, {})
         return self.capture("pdf", fields, path=path, options=options)
 
@@ -577,6 +610,7 @@ class Session(models.Session):
     def capture(
         self, kind: params.CaptureKind, fields: Mapping[str, Any], *, path: Optional[Path] = None, options: Optional[RequestOptions] = None
     ) -> bytes:
+        """A picture, a PDF or the HTML of the page. `screenshot`, `pdf` and `html` are shorter."""
         captured = self.request("POST", "/capture", options, json={"kind": kind, **fields}, retryable=True)
         content: str = captured["content"]
         data = base64.b64decode(content) if captured["encoding"] == "base64" else content.encode()
@@ -588,18 +622,23 @@ class Session(models.Session):
     # Pages, downloads, cookies, emulation
 
     def pages(self, *, options: Optional[RequestOptions] = None) -> List[PageHandle]:
+        """The pages of the session."""
         return [PageHandle(self, page) for page in (self.request("GET", "/pages", options, retryable=True))["data"]]
 
     def open_page(self, url: Optional[str] = None, *, options: Optional[RequestOptions] = None) -> PageHandle:
+        """Opens a page, and makes it the active one."""
         return PageHandle(self, self.request("POST", "/pages", options, json=given({"url": url}, {})))
 
     def downloads(self, *, options: Optional[RequestOptions] = None) -> List[DownloadHandle]:
+        """The downloads of the session."""
         return [DownloadHandle(self, entry) for entry in (self.request("GET", "/downloads", options, retryable=True))["data"]]
 
-    def cookies(self, *, options: Optional[RequestOptions] = None) -> List[Dict[str, Any]]:
-        return cast("List[Dict[str, Any]]", (self.request("GET", "/cookies", options, retryable=True))["data"])
+    def cookies(self, *, options: Optional[RequestOptions] = None) -> List[models.SessionCookie]:
+        """The cookies of the session."""
+        return cast(models.SessionCookies, self.request("GET", "/cookies", options, retryable=True, model="SessionCookies")).data
 
     def set_cookies(self, cookies: Sequence[params.SessionCookieSet], *, options: Optional[RequestOptions] = None) -> None:
+        """Adds cookies, or replaces those of the same name, domain and path."""
         self.request("PUT", "/cookies", options, json={"cookies": list(cookies)}, retryable=True)
 
     def clear_cookies(
@@ -613,6 +652,7 @@ class Session(models.Session):
         return cast(models.SessionEmulation, self.request("PATCH", "/emulation", options, json=changes, retryable=True, model="SessionEmulation"))
 
     def resolve_challenge(self, challenge_id: str, *, options: Optional[RequestOptions] = None) -> models.ResolvedChallenge:
+        """Marks a challenge as solved, so that the operation that waits for it continues."""
         path = f"/challenges/{quote(challenge_id)}/resolve"
         return cast(models.ResolvedChallenge, self.request("POST", path, options, retryable=True, model="ResolvedChallenge"))
 
@@ -632,43 +672,48 @@ class Session(models.Session):
 
     # The record of the session
 
-    def _list(self, path: str, options: Optional[RequestOptions]) -> Page[Dict[str, Any]]:
-        return self._core.page(f"/v1/sessions/{quote(self.id)}{path}", options, retryable=True)
+    def _list(self, path: str, model: str, options: Optional[RequestOptions]) -> Page[Any]:
+        return self._core.page(f"/v1/sessions/{quote(self.id)}{path}", options, retryable=True, model=model)
 
-    def operations(self, *, options: Optional[RequestOptions] = None) -> Page[Dict[str, Any]]:
+    def operations(self, *, options: Optional[RequestOptions] = None) -> Page[models.SessionOperation]:
         """Operations of the session, newest first."""
-        return self._list("/operations", options)
+        return self._list("/operations", "SessionOperation", options)
 
-    def timeline(self, *, options: Optional[RequestOptions] = None) -> Page[Dict[str, Any]]:
+    def timeline(self, *, options: Optional[RequestOptions] = None) -> Page[models.TimelineEvent]:
         """Events of the session, oldest first."""
-        return self._list("/timeline", options)
+        return self._list("/timeline", "TimelineEvent", options)
 
     def timeline_stream(self, *, last_event_id: Optional[str] = None, options: Optional[RequestOptions] = None) -> EventStream:
         """Events of the session as they happen, until it ends."""
         return self._core.events(f"/v1/sessions/{quote(self.id)}/timeline", options, query={"last_event_id": last_event_id})
 
-    def console(self, *, options: Optional[RequestOptions] = None) -> Page[Dict[str, Any]]:
-        return self._list("/console", options)
+    def console(self, *, options: Optional[RequestOptions] = None) -> Page[models.ConsoleEntry]:
+        """Lines of the console, oldest first."""
+        return self._list("/console", "ConsoleEntry", options)
 
-    def requests(self, *, options: Optional[RequestOptions] = None) -> Page[Dict[str, Any]]:
-        return self._list("/requests", options)
+    def requests(self, *, options: Optional[RequestOptions] = None) -> Page[models.RequestEntry]:
+        """Requests of the pages, oldest first."""
+        return self._list("/requests", "RequestEntry", options)
 
     def frame(self, seq: int, *, options: Optional[RequestOptions] = None) -> bytes:
         """The picture (JPEG) of an event of the type `frame`."""
         return (self.content(f"/frames/{seq}", options)).read()
 
     def har(self, *, options: Optional[RequestOptions] = None) -> Dict[str, Any]:
+        """The requests as HAR 1.2, without bodies."""
         return cast("Dict[str, Any]", (self.content("/har", options)).json())
 
     def trace(self, path: Path, *, format: Optional[int] = None, options: Optional[RequestOptions] = None) -> None:
         """Writes the trace, which Playwright's viewer opens, to a file."""
         (self.content("/trace", options, {"format": format})).save(path)
 
-    def trace_link(self, *, expires_in: Optional[int] = None, options: Optional[RequestOptions] = None) -> Dict[str, Any]:
+    def trace_link(self, *, expires_in: Optional[int] = None, options: Optional[RequestOptions] = None) -> models.NewTraceLinkBody:
         """A link to the trace that needs no credential."""
-        return cast("Dict[str, Any]", self.request("POST", "/trace-links", options, json=given({"expires_in": expires_in}, {})))
+        body = given({"expires_in": expires_in}, {})
+        return cast(models.NewTraceLinkBody, self.request("POST", "/trace-links", options, json=body, model="NewTraceLinkBody"))
 
     def delete_recording(self, *, options: Optional[RequestOptions] = None) -> None:
+        """Deletes the recording, and ends the links to its trace."""
         self.request("DELETE", "/recording", options, retryable=True)
 
 
@@ -717,6 +762,7 @@ class AgentSession(models.AgentSession):
         return self._core.call(method, f"/v1/agent-sessions/{quote(self.id)}{path}", options, json=json, query=query, retryable=retryable, slow=slow)
 
     def refresh(self, *, options: Optional[RequestOptions] = None) -> AgentSession:
+        """Reads the agent session's status again."""
         self._data = self._request("GET", "", options, retryable=True)
         return self
 
@@ -738,6 +784,7 @@ class AgentSession(models.AgentSession):
         return Session(self._core, data)
 
     def transcript(self, *, options: Optional[RequestOptions] = None) -> Page[models.AgentTranscriptEntry]:
+        """Messages and turns, oldest first."""
         return self._core.page(f"/v1/agent-sessions/{quote(self.id)}/transcript", options, retryable=True, model="AgentTranscriptEntry")
 
     def upload(self, file: FileToUpload, *, options: Optional[RequestOptions] = None) -> models.AgentFile:
@@ -745,6 +792,7 @@ class AgentSession(models.AgentSession):
         return models.AgentFile(self._request("POST", "/files", options, json=files_to_upload([file])[0]))
 
     def set_mode(self, mode: params.AgentSessionMode, *, options: Optional[RequestOptions] = None) -> AgentSession:
+        """Chooses who drives: `ai`, `pair` or `manual`."""
         self._data = self._request("POST", "/mode", options, json={"mode": mode})
         return self
 
@@ -754,16 +802,19 @@ class AgentSession(models.AgentSession):
         return self
 
     def hand_back(self, client_id: str, *, options: Optional[RequestOptions] = None) -> AgentSession:
+        """Ends the control by a person."""
         self._data = self._request("POST", "/handback", options, json={"client_id": client_id})
         return self
 
     def heartbeat(self, client_id: str, *, options: Optional[RequestOptions] = None) -> AgentSession:
+        """Keeps the control of a person alive."""
         self._data = self._request("POST", "/heartbeat", options, json={"client_id": client_id})
         return self
 
-    def cancel(self, *, options: Optional[RequestOptions] = None) -> Any:
+    def cancel(self, *, options: Optional[RequestOptions] = None) -> AgentSession:
         """Ends the running turn after its current step."""
-        return self._request("POST", "/cancel", options)
+        self._data = self._request("POST", "/cancel", options)
+        return self
 
     def save_recipe(self, label: str, *, options: Optional[RequestOptions] = None) -> models.Recipe:
         """Saves the steps that were carried out as a recipe."""

@@ -425,7 +425,7 @@ class SessionsRecordingResource:
 
         Streams the requests of a recording as HAR 1.2, without bodies.
         """
-        return cast("Any", self._core.call("GET", f"/v1/sessions/{quote(session_id)}/har", options, retryable=True))
+        return self._core.call("GET", f"/v1/sessions/{quote(session_id)}/har", options, retryable=True)
 
     def delete(self, session_id: str, *, options: Optional[RequestOptions] = None) -> None:
         """Delete the recording.
@@ -469,7 +469,7 @@ class SessionsTimelineResource:
         """
         return self._core.page(f"/v1/sessions/{quote(session_id)}/timeline", options, query={'limit': limit, 'cursor': cursor}, retryable=True, model='TimelineEvent')
 
-    def stream_list(self, session_id: str, *, last_event_id: Optional[str] = None, options: Optional[RequestOptions] = None) -> EventStream:
+    def stream(self, session_id: str, *, last_event_id: Optional[str] = None, options: Optional[RequestOptions] = None) -> EventStream:
         """Get the timeline.
 
         Returns the events of a recording, oldest first. With `Accept: text/event-stream` it sends them as server-sent events, with
