@@ -51,7 +51,7 @@ export class Guarded {
     const context = await browser.newContext({ viewport: size, colorScheme: theme, reducedMotion: 'reduce' });
     const page = await context.newPage();
     page.setDefaultTimeout(15_000);
-    return new Guarded(page);
+    return new this(page);
   }
 
   async signIn() {

@@ -1,5 +1,7 @@
 //! The dashboard in Chromium, through a whole service (`tests/dashboard`).
 
+mod staff;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,16 +17,20 @@ fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dashboard")
 }
 
-/// Runs a script of `tests/dashboard`. Its pictures are kept.
+/// Runs a script of `tests/dashboard` as a person.
 async fn browse(app: &App, person: &Person, script: &str, variables: &[(&str, &str)]) {
+    let of_person = [("DASHBOARD_EMAIL", person.email.as_str()), ("DASHBOARD_PASSWORD", PASSWORD)];
+    run_script(app, script, &[&of_person, variables].concat()).await;
+}
+
+/// Runs a script of `tests/dashboard`. Its pictures are kept.
+async fn run_script(app: &App, script: &str, variables: &[(&str, &str)]) {
     assert!(tests().join("node_modules").exists(), "./ops/test installs Playwright");
     let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pictures/dashboard");
     let mut command = Command::new("node");
     command
         .arg(tests().join(script))
         .env("DASHBOARD_URL", &app.base_url)
-        .env("DASHBOARD_EMAIL", &person.email)
-        .env("DASHBOARD_PASSWORD", PASSWORD)
         .env("DASHBOARD_PICTURES", pictures)
         .envs(variables.iter().copied());
     run(command, "").await.code(0);

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod requeueing;
+mod samples;
 mod sessions;
 mod workers;
 
@@ -253,7 +254,7 @@ async fn staff_change_tiers_and_record_notes_and_refunds() {
 }
 
 impl App {
-    async fn dead_letters(&self, endpoint: &str, count: i32, hours: i32) {
+    pub async fn dead_letters(&self, endpoint: &str, count: i32, hours: i32) {
         sqlx::query(
             "with event as (
                  insert into events (id, account_id, type, data)

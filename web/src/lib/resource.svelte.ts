@@ -2,7 +2,7 @@
 
 import { onDestroy } from 'svelte';
 import type { Page } from './api';
-import { changes } from './notifications.svelte';
+import { changes } from './changes';
 
 export class Resource<T> {
   data = $state.raw<T | null>(null);
