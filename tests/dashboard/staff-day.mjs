@@ -56,7 +56,7 @@ await withBrowser(async (browser) => {
   await page.getByText('All sessions work again.').waitFor();
   await page.getByRole('button', { name: 'Resolve' }).click();
   await tab.because('bad day: it is over', 'Resolve');
-  await page.getByText('resolved').first().waitFor();
+  await page.getByRole('article').getByText('resolved').first().waitFor();
 
   // The other worker is drained and returned.
   await tab.goto('/');
