@@ -138,8 +138,8 @@ pub async fn read(
            from service_samples, lateral jsonb_each_text(figures) figure
            where at >= $2 and ($1::text[] is null or figure.key = any($1) or split_part(figure.key, '{', 1) = any($1))
            group by 1, 2 order by 2, 1"#,
-        names,
-        since as Timestamp,
+        names as _,
+        since.0,
         step.as_secs_f64(),
     )
     .fetch_all(conn)

@@ -278,7 +278,7 @@ impl App {
         .expect("dead letters");
     }
 
-    async fn count_of_status(&self, status: &str) -> i64 {
+    pub async fn count_of_status(&self, status: &str) -> i64 {
         sqlx::query_scalar("select count(*) from webhook_deliveries where status = $1")
             .bind(status)
             .fetch_one(&self.database.pool)

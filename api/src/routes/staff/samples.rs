@@ -1,6 +1,5 @@
 //! Figures of the service over time, and the size of its tables.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::Json as Answer;
@@ -32,7 +31,7 @@ const STEP_MAX: u32 = 86_400;
 const POINTS_MAX: i64 = 1_500;
 
 pub fn routes() -> Routes {
-    Routes::new().for_staff(routes!(samples)).for_staff(routes!(tables))
+    Routes::new().for_staff(routes!(list)).for_staff(routes!(tables))
 }
 
 /// Figure over time
@@ -79,15 +78,15 @@ impl Wanted {
     fn read(query: &Query) -> Result<Self, Invalid> {
         let now = Utc::now();
         let since = query.parsed("since", |text| {
-            let read = DateTime::parse_from_rfc3339(text).map(|since| since.to_utc());
-            read.map_err(|_| Invalid::field("since", "must be a time such as 2026-11-20T18:05:00Z"))
+            let read = DateTime::parse_from_rfc3339(text).ok().map(|since| since.to_utc());
+            read.ok_or_else(|| Invalid::field("since", "must be a time such as 2026-11-20T18:05:00Z"))
         });
         let ((names, since), step) = both(both(names(query), since), step(query))?;
         let oldest = now - TimeDelta::from_std(KEPT).unwrap_or_default();
         let since = since.unwrap_or(now - TimeDelta::hours(1)).max(oldest);
         if (now - since).num_seconds() / i64::from(step) > POINTS_MAX {
             let message = format!("is too short for this time: the answer would have more than {POINTS_MAX} intervals");
-            return Err(Invalid::field("step", Cow::from(message)));
+            return Err(Invalid::field("step", message));
         }
         Ok(Self { names, since: Timestamp(since), step: Duration::from_secs(step.into()) })
     }
@@ -98,7 +97,7 @@ fn names(query: &Query) -> Result<Option<Vec<String>>, Invalid> {
         let names: Vec<_> = text.split(',').map(|name| name.trim().to_owned()).collect();
         if names.len() > NAMES_MAX || names.iter().any(|name| name.is_empty() || name.chars().count() > NAME_CHARS) {
             let message = format!("must be 1 to {NAMES_MAX} names, separated by commas");
-            return Err(Invalid::field("names", Cow::from(message)));
+            return Err(Invalid::field("names", message));
         }
         Ok(names)
     })
@@ -107,7 +106,7 @@ fn names(query: &Query) -> Result<Option<Vec<String>>, Invalid> {
 fn step(query: &Query) -> Result<u32, Invalid> {
     let step = query.number("step", STEP_MIN, STEP_MAX)?;
     if step < STEP_MIN {
-        return Err(Invalid::field("step", Cow::from(format!("must be {STEP_MIN} to {STEP_MAX}"))));
+        return Err(Invalid::field("step", format!("must be {STEP_MIN} to {STEP_MAX}")));
     }
     Ok(step)
 }
@@ -128,7 +127,7 @@ fn step(query: &Query) -> Result<u32, Invalid> {
     ),
     responses((status = 200, description = "The figures", body = SampleSeriesList), Unauthorized, InvalidQuery, Database),
 )]
-async fn samples(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<SampleSeriesList>> {
+async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<SampleSeriesList>> {
     let Wanted { names, since, step } = Wanted::read(&query)?;
     let points = samples::read(&mut *app.db.acquire().await?, names.as_deref(), since, step).await?;
     Ok(Answer(series(points).into_iter().collect()))
