@@ -43,7 +43,7 @@ async fn staff_board_does_not_exist_for_a_customers_credential() {
     let (_, script) = page.split_once("src=\"").expect("a script");
     let script = script.split('"').next().expect("an address").to_owned();
     assert!(script.starts_with("/app/assets/staff/"), "{script}");
-    for path in ["/staff", "/staff/", "/staff/workers/wrk_unknown", "/staff/../staff/", &script] {
+    for path in ["/staff", "/staff/", "/staff/workers/wrk_unknown", &script] {
         client.get(path).await.problem(404, "not-found");
         assert_eq!(get(path, Some("svc_live_unknown")).await.status(), 401, "{path}");
         for token in [None, Some(token.as_str())] {
@@ -123,9 +123,13 @@ async fn bad_day_is_handled_on_the_board() {
     .await;
     for operation in ["session.ended", "worker.drained", "worker.undrained", "account.suspended", "account.reactivated"]
     {
-        let written =
-            format!("select count(*) from staff_log where operation = '{operation}' and reason like 'bad day%'");
-        assert_eq!(app.count(&written).await, 1, "{operation}");
+        let written: i64 =
+            sqlx::query_scalar("select count(*) from staff_log where operation = $1 and reason like 'bad day%'")
+                .bind(operation)
+                .fetch_one(&app.database.pool)
+                .await
+                .expect("a count");
+        assert_eq!(written, 1, "{operation}");
     }
     app.stop().await;
 }

@@ -42,7 +42,12 @@ async fn figures_are_sampled_once_a_minute() {
                               jsonb_build_object('service_worker_slots', $2::int, 'service_panic_total', 1))";
         sqlx::query(insert).bind(minutes).bind(value).execute(&app.database.pool).await.expect("a row");
     }
-    let since = (chrono::Utc::now() - chrono::TimeDelta::hours(3)).format("%Y-%m-%dT%H:%M:%SZ");
+    let since: String = sqlx::query_scalar(
+        r#"select to_char(now() at time zone 'utc' - interval '3 hours', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')"#,
+    )
+    .fetch_one(&app.database.pool)
+    .await
+    .expect("a time");
     let query = format!("names=service_worker_slots,service_panic_total&since={since}&step=1800");
     let listed = staff.get(&format!("/v1/admin/samples?{query}")).await.expect(200).body;
     let series = listed["data"].as_array().expect("a list");
