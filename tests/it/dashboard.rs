@@ -20,7 +20,7 @@ fn tests() -> PathBuf {
 /// Runs a script of `tests/dashboard` as a person.
 async fn browse(app: &App, person: &Person, script: &str, variables: &[(&str, &str)]) {
     let of_person = [("DASHBOARD_EMAIL", person.email.as_str()), ("DASHBOARD_PASSWORD", PASSWORD)];
-    run_script(app, script, &[&of_person, variables].concat()).await;
+    run_script(app, script, &[&of_person[..], variables].concat()).await;
 }
 
 /// Runs a script of `tests/dashboard`. Its pictures are kept.

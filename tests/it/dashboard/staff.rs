@@ -110,9 +110,9 @@ async fn bad_day_is_handled_on_the_board() {
     let (account, token) = (account.to_string(), staff_token(&app).await);
     let variables = [
         ("STAFF_TOKEN", token.as_str()),
-        ("DAY_SESSION", &session),
-        ("DAY_ENDPOINT", &endpoint),
-        ("DAY_ACCOUNT", &account),
+        ("DAY_SESSION", session.as_str()),
+        ("DAY_ENDPOINT", endpoint.as_str()),
+        ("DAY_ACCOUNT", account.as_str()),
     ];
     run_script(&app, "staff-day.mjs", &variables).await;
 
