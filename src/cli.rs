@@ -243,6 +243,16 @@ pub enum Sessions {
         #[command(flatten)]
         format: Format,
     },
+    /// Write the trace of a recorded session to a file. Requires `staff.may_watch`, and the customer sees it in the audit log.
+    Trace {
+        /// The session, ses_….
+        session: SessionId,
+        /// File to write. It must not exist yet.
+        #[arg(long)]
+        out: PathBuf,
+        #[command(flatten)]
+        format: Format,
+    },
     /// Destroy a session, as its owner can. Its slot and profile become free, even when its worker has died.
     Destroy {
         /// The session, ses_….

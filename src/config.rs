@@ -18,6 +18,7 @@ mod notifications;
 mod profiles;
 mod providers;
 mod rate_limits;
+mod recordings;
 mod status;
 mod teams;
 #[cfg(test)]
@@ -57,6 +58,7 @@ use self::mistakes::{bad_value, check_syntax, one_line, origin};
 use self::notifications::Notifications;
 use self::profiles::Profiles;
 use self::rate_limits::RateLimitsTable;
+use self::recordings::{Recordings, Staff};
 use self::status::Status;
 use self::teams::Teams;
 pub use self::traces::Traces;
@@ -108,6 +110,8 @@ pub struct Config {
     pub teams: Teams,
     pub webhooks: Webhooks,
     pub profiles: Profiles,
+    pub recordings: Recordings,
+    pub staff: Staff,
     pub agents: Agents,
     pub egress: Egress,
     pub notifications: Notifications,
@@ -141,6 +145,8 @@ impl Default for Config {
             teams: Teams::default(),
             webhooks: Webhooks::default(),
             profiles: Profiles::default(),
+            recordings: Recordings::default(),
+            staff: Staff::default(),
             agents: Agents::default(),
             egress: Egress::default(),
             notifications: Notifications::default(),
@@ -402,6 +408,8 @@ pub struct Retention {
     usage: Duration,
     #[serde(with = "duration")]
     pub notifications: Duration,
+    #[serde(with = "duration")]
+    pub recordings: Duration,
     /// OAuth clients, endpoints and invitations that no row refers to.
     #[serde(with = "duration")]
     revoked: Duration,
@@ -426,6 +434,7 @@ impl Retention {
             workers: self.stopped_workers,
             usage: self.usage,
             notifications: self.notifications,
+            recordings: self.recordings,
             revoked: self.revoked,
             deleted_account_secrets: self.deleted_account_secrets,
         }
@@ -447,6 +456,7 @@ impl Default for Retention {
             // Usage series cover up to 90 days, and a year can be compared with the previous one.
             usage: Duration::from_hours(400 * 24),
             notifications: Duration::from_hours(24),
+            recordings: Duration::from_hours(7 * 24),
             revoked: Duration::from_hours(90 * 24),
         }
     }

@@ -4,6 +4,7 @@ mod draining;
 mod requeueing;
 mod resealing;
 mod sessions;
+mod traces;
 
 use std::io::{BufRead as _, stdin};
 
@@ -23,6 +24,7 @@ use kitfleet_jobs::inspect::{self, RetryOutcome};
 use kitfleet_jobs::staff::Refused;
 use kitfleet_payments::CryptoProcessor;
 use kitfleet_profiles::{Rotated, Stores};
+use kitfleet_recording::Recordings;
 use kitfleet_worker::crypto_orders::{self, SweepCounts};
 use kitfleet_worker::maintenance::{self, Purged, ReminderCounts};
 use serde_json::{Value, json};
@@ -83,6 +85,9 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
             let returned = returned.map_err(|refused| refusal(refused, &format!("worker {id}")))?;
             format.print(&returned, |worker| format!("{} receives sessions again", worker.id))?;
         }
+        Order::Sessions(Sessions::Trace { session, out, format }) => {
+            traces::write(config, &database.pool(config).await?, session, &out, format).await?;
+        }
         Order::Sessions(order) => sessions::run(&mut conn, order).await?,
         Order::Workers(Workers::Drain(order)) => draining::drain(config, database, &mut conn, &order).await?,
         Order::Jobs(order) => job(&mut conn, order).await?,
@@ -106,7 +111,8 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
             let pool = database.pool(config).await?;
             let (stores, lazy) = (Stores::new(pool.clone(), config.stores()?).await?, async_commit_pool(&pool).await?);
             let (profiles, terms) = (config.retention.profiles(), config.retention.terms());
-            let purged = maintenance::sweep_retention(&pool, &lazy, &stores, profiles, &terms).await;
+            let recordings = Recordings::new(lazy.clone(), config.recordings()?).await?;
+            let purged = maintenance::sweep_retention(&pool, &lazy, (&stores, &recordings), profiles, &terms).await;
             format.print(&purged, |Purged { profiles, snapshots, stores, rows, .. }| {
                 let purged = rows.iter().filter(|(_, rows)| **rows > 0).map(|(arm, rows)| format!(", {rows} of {arm}"));
                 let purged: String = purged.collect();

@@ -19,7 +19,7 @@ use sqlx::{Connection as _, PgConnection};
 const EMAIL: &str = "owner@localhost";
 
 /// The owner has neither a password nor a mailbox at first.
-const LINK_GOOD_FOR: Duration = Duration::from_mins(60);
+const LINK_GOOD_FOR: Duration = Duration::from_hours(1);
 
 pub enum Owner {
     /// The key is shown only now.

@@ -327,6 +327,8 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
         card: config.billing.card.config(),
         crypto: config.billing.crypto.config(),
         stores: config.stores()?,
+        recordings: config.recordings.limits(),
+        record_by_default: config.recordings.default,
         models: config.models()?,
         redis: config.redis.url.as_ref().map(RedisUrl::client).transpose()?,
     })
@@ -371,6 +373,7 @@ pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigErr
         models: config.models()?,
         crypto: config.billing.crypto.config(),
         stores: config.stores()?,
+        recordings: config.recordings()?,
         limits: config.limits.clone(),
     })
 }

@@ -38,5 +38,5 @@ export default defineConfig({
     },
   },
   // `npm run dev` shows the application in front of a running service.
-  server: { proxy: { '/v1': { target: service, ws: true } } },
+  server: { proxy: { '/v1': { target: service, ws: true, changeOrigin: true, headers: { origin: service } } } },
 });

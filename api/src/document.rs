@@ -3,18 +3,23 @@
 //!
 //! The document is assembled as JSON in a fixed order, so that it is reproducible.
 
+mod audience;
 mod bounds;
 mod examples;
+mod intents;
 mod names;
 mod problems;
+mod requests;
 mod retries;
 mod schemas;
+mod sdk;
 mod webhooks;
 
 use std::collections::BTreeMap;
 
 use axum::http::Method;
 use kitfleet_domain::ids::AccountId;
+use kitfleet_live::PROTOCOL;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
 
@@ -25,6 +30,7 @@ use crate::http::permissions::{Access, Deprecation, Rule};
 use crate::http::routing::Rows;
 use crate::http::state::DocumentConfig;
 
+pub use audience::for_customers;
 use problems::Answers;
 
 pub fn contract(described: OpenApi, rows: &Rows, config: &DocumentConfig<'_>) -> Value {
@@ -45,6 +51,8 @@ fn assemble(described: OpenApi, rows: &Rows, base_url: &str) -> Value {
         for (method, operation) in item {
             describe(path, method, operation, rows, &mut answers);
             share_parameters(operation, &mut parameters);
+            sdk::name(operation);
+            describe_protocol(operation);
         }
     }
     paths.retain(|_, item| item.as_object().is_some_and(|item| !item.is_empty()));
@@ -52,8 +60,12 @@ fn assemble(described: OpenApi, rows: &Rows, base_url: &str) -> Value {
     let (responses, problems) = answers.components();
     let (mut events, payloads) = webhooks::section();
     schemas.extend(problems.into_iter().chain(payloads));
+    let methods = paths.values().filter_map(Value::as_object).flat_map(Map::keys).cloned();
+    let methods: Vec<_> = methods.chain(events.values().map(|_| requests::EVENT.to_owned())).collect();
     let mut operations: Vec<_> = operations(&mut paths).chain(self::operations(&mut events)).collect();
+    intents::describe(&mut schemas);
     names::give(&mut schemas, &mut operations);
+    requests::remove_nulls(&mut schemas, &operations, &methods);
     schemas::complete(&mut schemas, &mut operations);
     examples::add(&mut schemas, &mut operations);
 
@@ -88,7 +100,9 @@ fn assemble(described: OpenApi, rows: &Rows, base_url: &str) -> Value {
 const DESCRIPTION: &str = "Mobile browser sessions on real WebKit, over plain HTTP.\n\nErrors are problem documents \
     (RFC 9457). Every response has an `X-Request-Id`. Unknown fields of a body are ignored and listed in the \
     `x-service-unknown-fields` response header. If a route's 429 is `rate-limited`, its other responses have the \
-    `RateLimit-*` headers, too.\n\n`x-retryable` is true if a request can be repeated after its response was lost: its \
+    `RateLimit-*` headers, too.\n\n`x-sdk` names the method of an operation in SDKs. `x-pagination` names the members of lists \
+    that have several pages. `x-extensible-enum` lists the values that are known now; clients must accept other values.\n\n\
+    `x-retryable` is true if a request can be repeated after its response was lost: its \
     effect happens only once. The second response can differ: repeating a deletion returns 404.";
 
 const TAGS: [(&str, &str); 21] = [
@@ -217,6 +231,19 @@ fn describe_access(operation: &mut Value, rule: Rule) {
         }
     }
     operation["x-access"] = asked.into();
+}
+
+/// Lists with several pages, and sockets.
+fn describe_protocol(operation: &mut Value) {
+    let cursor = json!({"$ref": "#/components/parameters/Cursor"});
+    if operation["parameters"].as_array().is_some_and(|parameters| parameters.contains(&cursor)) {
+        operation["x-pagination"] = json!({
+            "cursor": "cursor", "limit": "limit", "items": "data", "next_cursor": "next_cursor", "has_more": "has_more",
+        });
+    }
+    if operation["responses"].get("101").is_some() {
+        operation["x-websocket"] = json!({"subprotocols": [PROTOCOL, "ticket.<ticket>"]});
+    }
 }
 
 /// Contract: versioning 4.

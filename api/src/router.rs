@@ -21,9 +21,9 @@ use crate::http::{
 };
 use crate::routes::docs::Contract;
 use crate::routes::{
-    accounts, agents, api_keys, archetypes, audit_log, billing, byok, dashboard, devices, docs, emails, health,
-    identities, metrics, mfa, notifications, oauth, pages, profiles, proxies, recipes, sessions, sign_ins, staff,
-    status, teams, usage, web_sessions, webhooks,
+    accounts, agents, api_keys, archetypes, audit_log, billing, byok, credentials, dashboard, devices, docs, emails,
+    health, identities, linked_identities, metrics, mfa, notifications, oauth, pages, profiles, proxies, recipes,
+    sessions, sign_ins, staff, status, teams, usage, web_sessions, webhooks,
 };
 
 /// The routes, without what crosses them.
@@ -35,6 +35,7 @@ pub fn routes() -> Routes {
         .merge(profiles::routes())
         .merge(proxies::routes())
         .merge(accounts::routes())
+        .merge(credentials::routes())
         .merge(web_sessions::routes())
         .merge(emails::routes())
         .merge(mfa::routes())
@@ -47,6 +48,7 @@ pub fn routes() -> Routes {
         .merge(webhooks::routes())
         .merge(sign_ins::routes())
         .merge(identities::routes())
+        .merge(linked_identities::routes())
         .merge(audit_log::routes())
         .merge(notifications::routes())
         .merge(usage::routes())
@@ -75,7 +77,11 @@ fn router(app: App) -> Router {
     let config = app.config.clone();
     let contract = Contract::new({
         let rows = rows.clone();
-        move || document::contract(described, &rows, &config.document())
+        move || {
+            let whole = document::contract(described, &rows, &config.document());
+            let for_customers = document::for_customers(whole.clone());
+            (whole, for_customers)
+        }
     });
     cross(router.layer(Extension(contract)), app, rows)
 }

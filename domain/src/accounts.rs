@@ -488,6 +488,38 @@ pub async fn verify_email(conn: &mut PgConnection, id: AccountId, origin: &Origi
     Ok(true)
 }
 
+/// Locks the row against other changes. `None` without a password, and for an account that is not active.
+pub(crate) async fn lock_password(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<String>> {
+    let hash = sqlx::query_scalar!(
+        "select password_hash from accounts where id = $1 and status = 'active' for no key update",
+        id as _,
+    );
+    Ok(hash.fetch_optional(conn).await?.flatten())
+}
+
+/// Locks the row against other changes. `None` for an account that is not active.
+pub(crate) async fn lock_email(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option<String>> {
+    sqlx::query_scalar!("select email from accounts where id = $1 and status = 'active' for no key update", id as _)
+        .fetch_optional(conn)
+        .await
+}
+
+/// The address counts as verified. Returns false when another account has it.
+pub(crate) async fn set_email(conn: &mut PgConnection, id: AccountId, email: &EmailAddress) -> sqlx::Result<bool> {
+    let changed = sqlx::query!(
+        "update accounts set email = $2, email_key = $3, email_verified_at = now(), updated_at = now() where id = $1",
+        id as _,
+        email.as_str(),
+        email.key(),
+    )
+    .execute(conn)
+    .await;
+    match changed {
+        Err(error) if error.as_database_error().and_then(|e| e.constraint()) == Some("accounts_email_key") => Ok(false),
+        changed => changed.map(|_| true),
+    }
+}
+
 pub(crate) async fn set_password(conn: &mut PgConnection, id: AccountId, password_hash: &str) -> sqlx::Result<()> {
     sqlx::query!("update accounts set password_hash = $2, updated_at = now() where id = $1", id as _, password_hash,)
         .execute(conn)

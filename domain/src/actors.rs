@@ -1,8 +1,9 @@
 //! Actors of audited changes, and the origin of a request.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::ids::{AccountId, ApiKeyId, StaffCredentialId};
+use crate::ids::{AccountId, AgentSessionId, ApiKeyId, StaffCredentialId};
 use crate::networks::Network;
 
 #[derive(Debug, Clone)]
@@ -16,6 +17,64 @@ pub enum Actor {
     },
     Staff(StaffCredentialId),
     System,
+}
+
+/// Origin of an operation (contract: recordings 4).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperationActor {
+    #[serde(rename = "type")]
+    pub kind: OperationActorKind,
+    /// Public id of the credential, agent session or account.
+    pub id: Option<String>,
+}
+
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    sqlx::Type,
+    strum::IntoStaticStr,
+    strum::EnumString,
+    strum::VariantNames,
+)]
+#[strum(serialize_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum OperationActorKind {
+    /// Also an OAuth token, whose id is that of its client.
+    ApiKey,
+    WebSession,
+    Agent,
+    /// A person who sends input from a live view.
+    Person,
+    Webdriver,
+    Mcp,
+}
+
+impl OperationActorKind {
+    pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+impl OperationActor {
+    /// Stored columns; both are null in rows of the previous version.
+    #[must_use]
+    pub fn of_columns(kind: Option<&str>, id: Option<String>) -> Option<Self> {
+        Some(Self { kind: kind?.parse().ok()?, id })
+    }
+
+    #[must_use]
+    pub fn agent(session: AgentSessionId) -> Self {
+        Self { kind: OperationActorKind::Agent, id: Some(session.to_string()) }
+    }
 }
 
 #[derive(Debug, Clone, Default)]

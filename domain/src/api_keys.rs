@@ -22,7 +22,7 @@ use crate::validation::{FieldError, Invalid, Rules};
 
 pub(crate) const AREA: Area = Area {
     kept: &[("api_keys", "the audit log refers to them")],
-    actions: &["api_key.minted", "api_key.rotated", "api_key.revoked"],
+    actions: &["api_key.minted", "api_key.updated", "api_key.rotated", "api_key.revoked"],
     losses: &[|conn, account, actor| Box::pin(revoke_all(conn, account, actor))],
     bounds: &[(
         "api_keys",
@@ -458,6 +458,37 @@ pub async fn rotate(
     let entry = Entry { action: "api_key.rotated", target: Some(id.to_string()), payload };
     audit::record(conn, account, actor, entry).await?;
     Ok((key, secret))
+}
+
+/// Changes the name, and writes `api_key.updated`.
+pub async fn rename(
+    conn: &mut PgConnection,
+    account: AccountId,
+    id: ApiKeyId,
+    name: &str,
+    actor: &Actor,
+) -> sqlx::Result<Option<ApiKey>> {
+    let previous = sqlx::query_scalar!(
+        "select name from api_keys where id = $1 and account_id = $2 for no key update",
+        id as _,
+        account as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(previous) = previous else { return Ok(None) };
+    let key = sqlx::query_as!(
+        ApiKey,
+        "update api_keys set name = $2 where id = $1
+         returning id, account_id, name, scopes, key_prefix, created_by_account_id, created_at, last_used_at, expires_at, revoked_at",
+        id as _,
+        name,
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    let payload = json!({"previous_name": previous, "name": key.name});
+    let entry = Entry { action: "api_key.updated", target: Some(id.to_string()), payload };
+    audit::record(conn, account, actor, entry).await?;
+    Ok(Some(key))
 }
 
 /// Writes `api_key.revoked` to the audit log and the events. A second call changes nothing.

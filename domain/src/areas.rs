@@ -12,14 +12,15 @@ use crate::ids::AccountId;
 use crate::metrics::MetricDeclaration;
 use crate::{
     accounts, agents, api_keys, audit, billing, byok, challenges, database, devices, emails, events, identities, live,
-    livekit, mail_links, mfa, notifications, oauth, profiles, proxies, recipes, samples, sessions, sign_ins, staff,
-    status, teams, usage, web_sessions, webhooks, workers,
+    livekit, mail_links, mfa, notifications, oauth, profiles, proxies, recipes, recordings, samples, sessions,
+    sign_ins, staff, status, teams, usage, web_sessions, webhooks, workers,
 };
 
 /// An area whose rows refer to another area's rows comes before it: a purge deletes no row that is still referenced,
 /// and an account's deletion removes dependent objects first.
 static ALL: [Area; 31] = [
     live::AREA,
+    recordings::AREA,
     audit::AREA,
     staff::AREA,
     usage::AREA,

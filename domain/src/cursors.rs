@@ -7,12 +7,29 @@ use sha2::Sha256;
 use uuid::Uuid;
 
 use crate::ids::AccountId;
+use crate::timestamp::Timestamp;
 use crate::validation::Invalid;
 
 /// All replicas use the same key.
 #[derive(Clone)]
 pub struct CursorSigner {
     key: Vec<u8>,
+}
+
+/// Maximum difference between the clock of the process that generates an id and that of the database.
+const CLOCK_SKEW_MILLISECONDS: i64 = 60_000;
+
+/// Bounds of a list by creation time and cursor: the first id to list, and the id to stop before. Ids are ordered by time, but
+/// only roughly, so the statement must check the time, too.
+#[must_use]
+pub fn id_bounds(created: (Option<Timestamp>, Option<Timestamp>), after: Option<Uuid>) -> (Uuid, Uuid) {
+    let earliest = |moment: Timestamp, skew: i64| {
+        let milliseconds = moment.0.timestamp_millis().saturating_add(skew);
+        Uuid::from_u128(u128::try_from(milliseconds).unwrap_or_default().min((1 << 48) - 1) << 80)
+    };
+    let first = created.0.map_or(Uuid::nil(), |moment| earliest(moment, -CLOCK_SKEW_MILLISECONDS));
+    let end = created.1.map_or(Uuid::max(), |moment| earliest(moment, CLOCK_SKEW_MILLISECONDS));
+    (first, after.map_or(end, |after| end.min(after)))
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -56,6 +56,9 @@ pub const SIGNUP: &str = "signup";
 /// Member of the details of a verification mail: the network of the request.
 pub const REQUESTED_FROM: &str = "requested_from";
 
+/// Member of the details: address to send to instead of the account's.
+pub const TO: &str = "to";
+
 /// Member of the details: the subject that several mails share ([`let_rest`]).
 pub const SUBJECT: &str = "incident_id";
 
@@ -87,6 +90,12 @@ pub enum Template {
     ResetPassword,
     /// Link to connect an account at an identity provider.
     ConfirmSignIn,
+    /// Link that confirms the new address of an account.
+    ChangeEmail,
+    /// To an address that was to become that of another account.
+    EmailHasAccount,
+    /// To the previous address.
+    EmailChanged,
     Welcome,
     SessionSuccessFirst,
     SessionFailedFirst,
@@ -120,6 +129,9 @@ impl Template {
             | Self::MagicLink
             | Self::ResetPassword
             | Self::ConfirmSignIn
+            | Self::ChangeEmail
+            | Self::EmailHasAccount
+            | Self::EmailChanged
             | Self::TeamInvite
             | Self::WebhookSecretReminder
             | Self::WebhookSecretGraceExpiring
@@ -146,7 +158,10 @@ impl Template {
             Self::MagicLink => Some(Purpose::MagicLink),
             Self::ResetPassword => Some(Purpose::ResetPassword),
             Self::ConfirmSignIn => Some(Purpose::ConfirmSignIn),
-            Self::Welcome
+            Self::ChangeEmail => Some(Purpose::ChangeEmail),
+            Self::EmailHasAccount
+            | Self::EmailChanged
+            | Self::Welcome
             | Self::SessionSuccessFirst
             | Self::SessionFailedFirst
             | Self::TierChanged

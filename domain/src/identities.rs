@@ -13,7 +13,7 @@ use unicode_normalization::UnicodeNormalization;
 use crate::accounts::{self, AccountName, CreateError, NewAccount, Tier};
 use crate::area::{Area, Bound, Purge};
 use crate::email_addresses::EmailAddress;
-use crate::ids::AccountId;
+use crate::ids::{AccountId, IdentityId};
 use crate::sign_ups;
 use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
@@ -160,6 +160,33 @@ pub async fn link(conn: &mut PgConnection, account: AccountId, provider: &str, s
     .execute(conn)
     .await?;
     Ok(linked.rows_affected() > 0)
+}
+
+#[derive(Debug)]
+pub struct Identity {
+    pub id: IdentityId,
+    pub provider: String,
+    pub created_at: Timestamp,
+}
+
+/// The newest first.
+pub async fn list(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Vec<Identity>> {
+    sqlx::query_as!(
+        Identity,
+        r#"select id as "id!: IdentityId", provider, created_at as "created_at: Timestamp"
+           from identities where account_id = $1 order by id desc"#,
+        account as _,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// The account owner can still sign in with a password or a link in a mail.
+pub async fn unlink(conn: &mut PgConnection, account: AccountId, id: IdentityId) -> sqlx::Result<bool> {
+    let unlinked = sqlx::query!("delete from identities where account_id = $1 and id = $2", account as _, id as _)
+        .execute(conn)
+        .await?;
+    Ok(unlinked.rows_affected() > 0)
 }
 
 async fn unlink_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {

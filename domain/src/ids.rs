@@ -158,6 +158,16 @@ id!(
     "lnk"
 );
 id!(
+    /// Id of a link with which anyone can download a session's trace.
+    TraceLinkId,
+    "trl"
+);
+id!(
+    /// Public id of an operation on a session: that of its intent.
+    OperationId,
+    "op"
+);
+id!(
     /// Id of a team.
     TeamId,
     "team"
@@ -166,6 +176,11 @@ id!(
     /// Id of a membership in a team.
     MembershipId,
     "mem"
+);
+id!(
+    /// Id of an account at an identity provider that is linked to an account.
+    IdentityId,
+    "idn"
 );
 id!(
     /// Id of an invitation to a team.
@@ -290,6 +305,18 @@ id!(
     SubscriberId,
     "sub"
 );
+
+impl From<IntentId> for OperationId {
+    fn from(intent: IntentId) -> Self {
+        Self(intent.0)
+    }
+}
+
+impl From<OperationId> for IntentId {
+    fn from(operation: OperationId) -> Self {
+        Self(operation.0)
+    }
+}
 
 impl PageId {
     /// Id of the page that has this number in the session's browser. Pages are not stored, so their ids are those that follow the

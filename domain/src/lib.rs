@@ -49,6 +49,8 @@ pub mod patterns;
 pub mod profiles;
 pub mod proxies;
 pub mod recipes;
+pub mod recordings;
+pub mod redaction;
 pub mod resealing;
 pub mod retention;
 pub mod roles;

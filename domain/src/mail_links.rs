@@ -23,6 +23,7 @@ pub enum Purpose {
     MagicLink,
     ResetPassword,
     ConfirmSignIn,
+    ChangeEmail,
 }
 
 /// The previous link stops working.

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
 use serde_json::value::RawValue;
 use sqlx::{Connection as _, PgConnection};
 
@@ -167,6 +168,19 @@ async fn record_changes(conn: &mut PgConnection, account: AccountId, retention: 
     .execute(conn)
     .await?;
     Ok(recorded.rows_affected() == 1)
+}
+
+/// Writes a notification of an event that no other table records. Nothing is written when no client follows the account.
+pub async fn record(conn: &mut PgConnection, account: AccountId, event: &str, data: Value) -> sqlx::Result<()> {
+    sqlx::query_scalar!(
+        "select write_notification($1, $2, $3::jsonb::json)::text as written",
+        account as _,
+        event,
+        data,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(())
 }
 
 /// Returns the highest number; `None` when no client has requested the account's notifications yet.

@@ -108,6 +108,37 @@ pub async fn list_clients(conn: &mut PgConnection, account: AccountId) -> sqlx::
     .await
 }
 
+/// Time the previous secret works after a rotation (contract: oauth 8).
+const SECRET_GRACE: Duration = Duration::from_hours(24);
+
+#[derive(Debug)]
+pub struct RotatedSecret {
+    pub secret: Token,
+    pub grace_expires_at: Timestamp,
+}
+
+/// The previous secret works for [`SECRET_GRACE`]. Another rotation within that time ends it. `None` for a deleted client, too.
+pub async fn rotate_secret(
+    conn: &mut PgConnection,
+    account: AccountId,
+    id: OauthClientId,
+) -> sqlx::Result<Option<RotatedSecret>> {
+    let secret = Token::generate();
+    let grace_expires_at = sqlx::query_scalar!(
+        r#"update oauth_clients
+           set secret_hash = $3, prev_secret_hash = secret_hash, prev_secret_expires_at = now() + $4
+           where id = $1 and account_id = $2 and revoked_at is null
+           returning prev_secret_expires_at as "at!: Timestamp""#,
+        id as _,
+        account as _,
+        secret.hash(),
+        SECRET_GRACE as _,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(grace_expires_at.map(|grace_expires_at| RotatedSecret { secret, grace_expires_at }))
+}
+
 /// Also revokes all tokens immediately. A second call changes nothing.
 pub async fn delete_client(conn: &mut PgConnection, account: AccountId, id: OauthClientId) -> sqlx::Result<bool> {
     let row = sqlx::query!(
@@ -159,7 +190,8 @@ pub struct Authenticated {
 pub async fn authenticate(conn: &mut PgConnection, id: &str, secret: &str) -> sqlx::Result<Option<Authenticated>> {
     let id = id.parse().unwrap_or_else(|_| OauthClientId::from(Uuid::nil()));
     let row = sqlx::query!(
-        r#"select c.secret_hash, c.scopes, a.status as "status: AccountStatus"
+        r#"select c.secret_hash, case when c.prev_secret_expires_at > now() then c.prev_secret_hash end as prev_secret_hash,
+                  c.scopes, a.status as "status: AccountStatus"
            from oauth_clients c join accounts a on a.id = c.account_id
            where c.id = $1 and c.revoked_at is null and a.status <> 'deleted'"#,
         id as _,
@@ -168,7 +200,8 @@ pub async fn authenticate(conn: &mut PgConnection, id: &str, secret: &str) -> sq
     .await?;
     let given = tokens::hash(secret);
     let stored = row.as_ref().map_or(&[0; 32][..], |row| &row.secret_hash);
-    let matches = bool::from(given.ct_eq(stored));
+    let previous = row.as_ref().and_then(|row| row.prev_secret_hash.as_deref()).unwrap_or(&[0; 32][..]);
+    let matches = bool::from(given.ct_eq(stored) | given.ct_eq(previous));
     Ok(row.filter(|_| matches).map(|row| Authenticated {
         id,
         scopes: Scopes::stored(&row.scopes),

@@ -5,6 +5,7 @@
 
 mod capture;
 mod cookies;
+mod describe;
 mod dialogs;
 mod emulate;
 mod evaluate;
@@ -34,6 +35,7 @@ pub use self::capture::{
 pub use self::cookies::{
     BrowserCookie, BrowserCookies, CookieParams, CookiesChanged, DeleteCookies, GetCookies, SameSite, SetCookies,
 };
+pub use self::describe::{OperationDescription, OperationOutcome};
 pub use self::dialogs::{AnsweredDialog, DialogPolicy, DialogType, Interruption, OpenDialog};
 pub use self::emulate::{Change, Emulate};
 pub use self::evaluate::{Evaluate, Evaluated, ScriptException, ScriptValue};

@@ -48,6 +48,8 @@ pub struct Terms {
     pub workers: Duration,
     pub usage: Duration,
     pub notifications: Duration,
+    /// After their last event.
+    pub recordings: Duration,
     /// OAuth clients, webhook endpoints and accepted invitations.
     pub revoked: Duration,
     pub deleted_account_secrets: Duration,

@@ -10,6 +10,7 @@ pub mod dialogs;
 pub mod gui_input;
 pub mod inspection;
 pub mod intents;
+pub mod operation_list;
 pub mod pauses;
 pub mod profile_lease;
 pub mod recovery;
@@ -29,11 +30,13 @@ use crate::accounts::{self, Tier};
 use crate::area::{Area, Bound, Purge, ScheduledJob};
 use crate::audit::{self, Actor, Entry};
 use crate::challenges::ChallengeState;
+use crate::cursors::id_bounds;
 use crate::emulation::{Emulation, EmulationState};
 use crate::events::EventType;
 use crate::ids::{AccountId, AgentSessionId, ApiKeyId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
 use crate::limits::ConcurrentSessions;
-use crate::operations::{DialogPolicy, OpenDialog, Outcome, Secrets};
+use crate::operations::{DialogPolicy, Failure, OpenDialog, Outcome, Secrets};
+use crate::recordings::RecordMode;
 use crate::timestamp::Timestamp;
 use crate::vault::{UnsealError, Vault};
 use crate::workers::{self, LEASE, NoSlotReason, Placement};
@@ -76,6 +79,14 @@ pub struct Session {
     pub label: Option<String>,
     /// JSON text, which preserves the order of members.
     pub metadata: Option<String>,
+    pub profile_id: Option<ProfileId>,
+    pub proxy_id: Option<ProxyId>,
+    /// Agent session that uses the session as its driver.
+    pub agent_session_id: Option<AgentSessionId>,
+    /// `None` while the session is live.
+    pub end_reason: Option<EndReason>,
+    /// `None` unless a failure ended the session.
+    pub error: Option<Json<SessionError>>,
     /// Capabilities of the session's proxy, as the worker measured them.
     pub egress_capabilities: Option<Value>,
     pub egress_capability_report: Option<Value>,
@@ -83,10 +94,65 @@ pub struct Session {
     pub dialog: Option<Json<OpenDialog>>,
     /// Emulation in force; `None` for the default.
     pub emulation: Option<Json<EmulationState>>,
+    pub record: RecordMode,
+    /// Number of recorded operations; `None` without a recording.
+    pub operation_count: Option<i32>,
+    /// Last address of the page in the recording.
+    pub last_url: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub last_state_at: Option<Timestamp>,
     pub destroyed_at: Option<Timestamp>,
+}
+
+/// Reason a session ended (contract: sessions 39). The set is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum EndReason {
+    Customer,
+    FreeTierCap,
+    Suspended,
+    Staff,
+    Idle,
+    /// The worker died or stopped, and its browsers with it.
+    WorkerLost,
+    /// An operation or the browser failed.
+    Failed,
+    MaxAge,
+}
+
+impl EndReason {
+    pub const ALL: [Self; 8] = [
+        Self::Customer,
+        Self::FreeTierCap,
+        Self::Suspended,
+        Self::Staff,
+        Self::Idle,
+        Self::WorkerLost,
+        Self::Failed,
+        Self::MaxAge,
+    ];
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// Error that ended a session, as `session.failed` reports it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SessionError {
+    pub name: String,
+    pub message: String,
+}
+
+impl SessionError {
+    #[must_use]
+    pub fn of(failure: &Failure) -> Self {
+        Self { name: failure.class.name().to_owned(), message: failure.class.message().to_owned() }
+    }
 }
 
 /// The last two are terminal.
@@ -143,6 +209,7 @@ pub struct NewSession<'a> {
     pub detect_challenges: bool,
     pub emulation: &'a Emulation,
     pub dialogs: DialogPolicy,
+    pub record: RecordMode,
     /// The vault opens the proxy's secrets, if the process has one.
     pub proxy: Option<(ProxyId, Option<&'a Vault>)>,
 }
@@ -234,6 +301,19 @@ pub async fn create(
     Ok(created)
 }
 
+fn open_request(new: &NewSession<'_>, archetype: &str, emulation: Emulation) -> OpenRequest {
+    OpenRequest {
+        archetype: archetype.to_owned(),
+        behavioral_profile: new.behavioral_profile,
+        profile_id: new.profile,
+        proxy_id: new.proxy.map(|(id, _)| id),
+        detect_challenges: new.detect_challenges,
+        emulation,
+        dialogs: new.dialogs,
+        record: new.record,
+    }
+}
+
 /// The headers of `emulation` have no values. A session with a profile emulates the profile's device, even after that
 /// has left the catalogue (contract: sessions 5).
 async fn write(
@@ -252,15 +332,7 @@ async fn write(
     let tiers: Vec<_> = Tier::NAMES.iter().map(|name| (*name).to_owned()).collect();
     let limits: Vec<_> = Tier::ALL.iter().map(|tier| i64::from(room.allowed.of(*tier))).collect();
     let state = (*new.emulation != Emulation::default()).then(|| emulation.state());
-    let open = OpenRequest {
-        archetype: archetype.to_owned(),
-        behavioral_profile: new.behavioral_profile,
-        profile_id: new.profile,
-        proxy_id: new.proxy.map(|(id, _)| id),
-        detect_challenges: new.detect_challenges,
-        emulation,
-        dialogs: new.dialogs,
-    };
+    let open = open_request(new, archetype, emulation);
     let payload = json!({"archetype": archetype, "purpose": new.purpose, "label": new.label});
     let entry = Entry { action: "session.created", target: Some(id.to_string()), payload };
     let line = audit::AuditRow::new(new.account_id, actor, entry);
@@ -273,8 +345,8 @@ async fn write(
            ), session as (
                insert into sessions
                    (id, account_id, api_key_id, worker_id, operation_id, archetype, purpose, behavioral_profile, label,
-                    metadata, profile_id, profile_generation, proxy_id, emulation)
-               select $1, $2, $3, worker_id, $4, $5, $6, $7, $8, $9::text::json, $10, $11, $20, $22
+                    metadata, profile_id, profile_generation, proxy_id, emulation, record)
+               select $1, $2, $3, worker_id, $4, $5, $6, $7, $8, $9::text::json, $10, $11, $20, $22, $23
                from slot where worker_id is not null returning id, worker_id, created_at
            ), intent as (
                insert into intents (id, session_id, worker_id, kind, request, reply_channel, request_id, trace_parent)
@@ -306,6 +378,7 @@ async fn write(
         open.proxy_id as _,
         reply.trace_parent.map(|parent| parent.to_string()),
         state.as_ref().map(|state| json!(state)),
+        new.record as _,
     )
     .fetch_optional(&mut *conn)
     .await?
@@ -330,11 +403,19 @@ async fn write(
         purpose: new.purpose.to_owned(),
         label: new.label.map(str::to_owned),
         metadata,
+        profile_id: new.profile,
+        proxy_id: open.proxy_id,
+        agent_session_id: None,
+        end_reason: None,
+        error: None,
         egress_capabilities: None,
         egress_capability_report: None,
         challenge: None,
         dialog: None,
         emulation: state.map(Json),
+        record: new.record,
+        operation_count: None,
+        last_url: None,
         created_at,
         updated_at: created_at,
         last_state_at: None,
@@ -358,10 +439,17 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: SessionId) ->
     sqlx::query_as!(
         Session,
         r#"select id, account_id, api_key_id, status as "status: _", archetype, purpose, label,
-                  metadata::text as metadata, egress_capabilities, egress_capability_report,
+                  metadata::text as metadata, profile_id as "profile_id: _", proxy_id as "proxy_id: _",
+                  (select a.id from agent_sessions a where a.session_id = sessions.id) as "agent_session_id: _",
+                  end_reason as "end_reason: _", error as "error: _", egress_capabilities, egress_capability_report,
                   case when live then challenge end as "challenge: _", case when live then dialog end as "dialog: _",
-                  emulation as "emulation: _", created_at, updated_at, last_state_at, destroyed_at
-           from sessions where id = $1 and account_id = $2"#,
+                  emulation as "emulation: _", record as "record: _", recorded.operation_count as "operation_count?",
+                  recorded.last_url, created_at, updated_at, last_state_at, destroyed_at
+           from sessions
+                left join lateral (
+                    select r.operation_count, r.last_url from recordings r where r.session_id = sessions.id and r.removable_at is null
+                ) recorded on true
+           where id = $1 and account_id = $2"#,
         id as _,
         account as _,
     )
@@ -371,15 +459,23 @@ pub async fn find(conn: &mut PgConnection, account: AccountId, id: SessionId) ->
 
 #[derive(Debug, Default)]
 pub struct Filter<'a> {
-    pub status: Option<SessionStatus>,
+    /// Empty for all.
+    pub statuses: &'a [SessionStatus],
     pub label: Option<&'a str>,
+    pub archetype: Option<&'a str>,
+    pub profile: Option<ProfileId>,
+    pub api_key: Option<ApiKeyId>,
+    /// Inclusive.
+    pub created_after: Option<Timestamp>,
+    /// Exclusive.
+    pub created_before: Option<Timestamp>,
     pub after: Option<SessionId>,
 }
 
 /// Newest first.
 ///
 /// The statement has one part for each combination of filters; the others cost nothing under any plan. Each part scans
-/// an index of only the matching rows, so the length of the account's history does not matter. Ended sessions have
+/// an index of only the rows that match one filter, so the length of the account's history does not matter. Ended sessions have
 /// their own indexes, which operations do not update.
 pub async fn list(
     conn: &mut PgConnection,
@@ -387,37 +483,85 @@ pub async fn list(
     filter: Filter<'_>,
     limit: i64,
 ) -> sqlx::Result<Vec<Session>> {
+    let created = (filter.created_after, filter.created_before);
+    let (first, end) = id_bounds(created, filter.after.map(|after| after.as_uuid()));
+    let statuses: Vec<_> = filter.statuses.iter().map(|status| status.name().to_owned()).collect();
     sqlx::query_as!(
         Session,
         r#"select id, account_id, api_key_id, status as "status: _", archetype, purpose, label,
-                  metadata::text as metadata, egress_capabilities, egress_capability_report,
+                  metadata::text as metadata, profile_id as "profile_id: _", proxy_id as "proxy_id: _",
+                  (select a.id from agent_sessions a where a.session_id = sessions.id) as "agent_session_id: _",
+                  end_reason as "end_reason: _", error as "error: _", egress_capabilities, egress_capability_report,
                   case when live then challenge end as "challenge: _", case when live then dialog end as "dialog: _",
-                  emulation as "emulation: _", created_at, updated_at, last_state_at, destroyed_at
-           from sessions where id = any(array(
+                  emulation as "emulation: _", record as "record: _", recorded.operation_count as "operation_count?",
+                  recorded.last_url, created_at, updated_at, last_state_at, destroyed_at
+           from sessions
+                left join lateral (
+                    select r.operation_count, r.last_url from recordings r where r.session_id = sessions.id and r.removable_at is null
+                ) recorded on true
+           where id = any(array(
                (select id from sessions
-                where $2::text is null and $3::text is null and account_id = $1 and id < $4 order by id desc limit $5)
+                where $2::text[] is null and $3::text is null and $7::text is null and $8::uuid is null and $9::uuid is null
+                  and account_id = $1 and id < $4 and id >= $6
+                  and created_at >= coalesce($10::timestamptz, '-infinity') and created_at < coalesce($11::timestamptz, 'infinity')
+                order by id desc limit $5)
                union all
                select id from sessions
-               where ($2 is not null or $3 is not null) and account_id = $1 and live
-                 and ($2 is null or status = $2) and ($3 is null or label = $3) and id < $4
-               union all
-               (select id from sessions
-                where $2 is not null and $3 is null and account_id = $1 and not live and ended = $2
-                  and id < $4 order by id desc limit $5)
+               where num_nonnulls($2, $3, $7, $8, $9) > 0 and account_id = $1 and live
+                 and ($2 is null or status = any($2)) and ($3 is null or label = $3) and ($7 is null or archetype = $7)
+                 and ($8 is null or profile_id = $8) and ($9 is null or api_key_id = $9) and id < $4 and id >= $6
+                 and created_at >= coalesce($10, '-infinity') and created_at < coalesce($11, 'infinity')
                union all
                select ended.id from unnest(array['destroyed', 'errored']) wanted (status)
                cross join lateral (
                    select id from sessions
-                   where account_id = $1 and label = $3 and not live and ended = wanted.status and id < $4
+                   where account_id = $1 and not live and ended = wanted.status and id < $4 and id >= $6
+                     and created_at >= coalesce($10, '-infinity') and created_at < coalesce($11, 'infinity')
                    order by id desc limit $5
                ) ended
-               where $3 is not null and ($2 is null or wanted.status = $2)
+               where $2 is not null and num_nonnulls($3, $7, $8, $9) = 0 and wanted.status = any($2)
+               union all
+               select ended.id from unnest(array['destroyed', 'errored']) wanted (status)
+               cross join lateral (
+                   select id from sessions
+                   where account_id = $1 and label = $3 and not live and ended = wanted.status
+                     and ($7 is null or archetype = $7) and id < $4 and id >= $6
+                     and created_at >= coalesce($10, '-infinity') and created_at < coalesce($11, 'infinity')
+                   order by id desc limit $5
+               ) ended
+               where $3 is not null and num_nonnulls($8, $9) = 0 and ($2 is null or wanted.status = any($2))
+               union all
+               (select id from sessions
+                where $7 is not null and num_nonnulls($3, $8, $9) = 0 and account_id = $1 and archetype = $7 and not live
+                  and ($2 is null or ended = any($2)) and id < $4 and id >= $6
+                  and created_at >= coalesce($10, '-infinity') and created_at < coalesce($11, 'infinity')
+                order by id desc limit $5)
+               union all
+               (select id from sessions
+                where $8 is not null and account_id = $1 and profile_id = $8 and not live
+                  and ($2 is null or ended = any($2)) and ($3 is null or label = $3) and ($7 is null or archetype = $7)
+                  and ($9 is null or api_key_id = $9) and id < $4 and id >= $6
+                  and created_at >= coalesce($10, '-infinity') and created_at < coalesce($11, 'infinity')
+                order by id desc limit $5)
+               union all
+               (select id from sessions
+                where $9 is not null and $8 is null and account_id = $1 and api_key_id = $9 and not live
+                  and ($2 is null or ended = any($2)) and ($3 is null or label = $3) and ($7 is null or archetype = $7)
+                  and id < $4 and id >= $6
+                  and created_at >= coalesce($10, '-infinity') and created_at < coalesce($11, 'infinity')
+                order by id desc limit $5)
            )) order by id desc limit $5"#,
         account as _,
-        filter.status.map(SessionStatus::name),
+        Some(statuses).filter(|statuses| !statuses.is_empty()) as _,
         filter.label,
-        filter.after.map_or(Uuid::max(), |after| after.as_uuid()),
+        end,
         limit,
+        first,
+        filter.archetype,
+        filter.profile as _,
+        filter.api_key as _,
+        filter.created_after as _,
+        filter.created_before as _,
     )
     .fetch_all(conn)
     .await
@@ -437,6 +581,16 @@ impl Cause {
         match self {
             Self::Customer(actor) => actor,
             Self::FreeTierCap | Self::MaxAge | Self::AccountSuspended | Self::Staff => &Actor::System,
+        }
+    }
+
+    fn end_reason(&self) -> EndReason {
+        match self {
+            Self::Customer(_) => EndReason::Customer,
+            Self::FreeTierCap => EndReason::FreeTierCap,
+            Self::MaxAge => EndReason::MaxAge,
+            Self::AccountSuspended => EndReason::Suspended,
+            Self::Staff => EndReason::Staff,
         }
     }
 
@@ -481,7 +635,7 @@ pub async fn destroy(
            ), ended as (
                update sessions s
                set status = 'destroyed', operation_id = null, dialog = null, updated_at = clock_timestamp(),
-                   destroyed_at = clock_timestamp()
+                   destroyed_at = clock_timestamp(), end_reason = $8::text
                from live where s.id = live.id
                returning s.worker_id, live.operation_id,
                          (extract(epoch from s.destroyed_at - s.created_at) * 1000)::bigint as duration_ms
@@ -498,6 +652,7 @@ pub async fn destroy(
         EventType::SessionCompleted.name(),
         event,
         line.columns,
+        cause.end_reason().name(),
     )
     .fetch_optional(&mut *conn)
     .await?;

@@ -9,7 +9,7 @@ use crate::accounts::{self, AccountStatus, LockedAccount};
 use crate::area::{Area, Bound, Purge};
 use crate::audit::{self, Actor, Entry, Origin};
 use crate::email_addresses::EmailAddress;
-use crate::ids::AccountId;
+use crate::ids::{AccountId, WebSessionId};
 use crate::mail_links;
 use crate::mfa::{Via, challenges};
 use crate::networks::Network;
@@ -18,8 +18,16 @@ use crate::tokens::Token;
 use crate::web_sessions::{self, NewWebSession};
 
 pub(crate) const AREA: Area = Area {
-    actions: &["account.login", "account.password_changed"],
-    mails: &["verify_email", "magic_link", "reset_password", "welcome"],
+    actions: &["account.login", "account.password_changed", "account.email_changed"],
+    mails: &[
+        "verify_email",
+        "magic_link",
+        "reset_password",
+        "welcome",
+        "change_email",
+        "email_has_account",
+        "email_changed",
+    ],
     bounds: &[("sign_in_networks", Bound::Account("32, each for 180 days after its last sign-in"))],
     purges: &[Purge::new("tokens", "sign_in_networks", |conn, _, limit| Box::pin(purge_networks(conn, limit)))],
     losses: &[
@@ -212,6 +220,65 @@ pub async fn reset_password(
 pub async fn forget_password(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     accounts::remove_password(&mut *conn, account).await?;
     end_all(conn, account).await
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct PasswordChange<'a> {
+    /// The hash that was checked. The password may have been changed since.
+    pub from: &'a str,
+    pub to: &'a str,
+    /// Web session of the change, which does not end.
+    pub keep: WebSessionId,
+}
+
+/// Ends the other web sessions, and writes `account.password_changed`. Returns false when the password was changed in the meantime.
+pub async fn change_password(
+    conn: &mut PgConnection,
+    account: AccountId,
+    change: PasswordChange<'_>,
+    origin: &Origin,
+) -> Result<bool, SignInError> {
+    if accounts::lock_password(&mut *conn, account).await?.as_deref() != Some(change.from) {
+        return Ok(false);
+    }
+    accounts::set_password(&mut *conn, account, change.to).await?;
+    web_sessions::end_all(&mut *conn, account, Some(change.keep)).await?;
+    challenges::revoke_all(&mut *conn, account).await?;
+    mail_links::revoke_all(&mut *conn, account).await?;
+    let payload = origin.issued(json!({"via": "password_change"}));
+    let entry = Entry { action: "account.password_changed", target: Some(account.to_string()), payload };
+    audit::record(conn, account, &Actor::person(account, origin), entry).await?;
+    Ok(true)
+}
+
+#[derive(Debug)]
+pub enum EmailChange {
+    /// The previous address.
+    Changed(EmailAddress),
+    /// Another account has the address now.
+    Taken,
+    /// The account is suspended or deleted.
+    Inactive,
+}
+
+/// The new address counts as verified, and links in mails to the previous one stop working. Writes `account.email_changed`. `conn`
+/// is in a transaction that the caller does not commit unless the address was changed.
+pub async fn change_email(
+    conn: &mut PgConnection,
+    account: AccountId,
+    email: &EmailAddress,
+    origin: &Origin,
+) -> Result<EmailChange, SignInError> {
+    let Some(previous) = accounts::lock_email(&mut *conn, account).await? else { return Ok(EmailChange::Inactive) };
+    if !accounts::set_email(&mut *conn, account, email).await? {
+        return Ok(EmailChange::Taken);
+    }
+    mail_links::revoke_all(&mut *conn, account).await?;
+    let payload = json!({"previous_email": previous, "email": email.as_str()});
+    let entry = Entry { action: "account.email_changed", target: Some(account.to_string()), payload };
+    audit::record(conn, account, &Actor::person(account, origin), entry).await?;
+    let previous = EmailAddress::parse(&previous).map_err(|error| sqlx::Error::Decode(error.into()))?;
+    Ok(EmailChange::Changed(previous))
 }
 
 async fn end_all(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {

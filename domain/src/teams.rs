@@ -25,7 +25,14 @@ pub(crate) const AREA: Area = Area {
             Box::pin(invites::purge(conn, terms.revoked, limit))
         }),
     ],
-    actions: &["team.member_invited", "team.invite_accepted", "team.member_removed", "team.updated"],
+    actions: &[
+        "team.member_invited",
+        "team.invite_accepted",
+        "team.invite_revoked",
+        "team.member_role_changed",
+        "team.member_removed",
+        "team.updated",
+    ],
     mails: &["team_invite"],
     losses: &[|conn, account, actor| Box::pin(members::end_all(conn, account, actor))],
     bounds: &[

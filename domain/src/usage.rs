@@ -18,8 +18,19 @@ use crate::operations::UsageKind;
 use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
-    purges: &[Purge::new("usage", "usage_counts", |conn, terms, limit| Box::pin(purge(conn, terms.usage, limit)))],
-    bounds: &[("usage_counts", Bound::Term("`retention.usage` (400 days); 6 rows a day"))],
+    purges: &[
+        Purge::new("usage", "usage_counts", |conn, terms, limit| Box::pin(purge(conn, terms.usage, limit))),
+        Purge::new("usage", "usage_breakdown", |conn, terms, limit| {
+            Box::pin(purge_breakdown(conn, terms.usage, limit))
+        }),
+    ],
+    bounds: &[
+        ("usage_counts", Bound::Term("`retention.usage` (400 days); 6 rows a day")),
+        (
+            "usage_breakdown",
+            Bound::Term("`retention.usage` (400 days); 6 rows a day for each key, archetype and label in use"),
+        ),
+    ],
     ..Area::named("usage")
 };
 
@@ -171,6 +182,114 @@ pub async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::
     .execute(conn)
     .await?;
     Ok(purged.rows_affected())
+}
+
+async fn purge_breakdown(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {
+    let purged = sqlx::query!(
+        "delete from usage_breakdown where ctid = any(array(
+             select ctid from usage_breakdown
+             where day < ((now() - make_interval(secs => $1)) at time zone 'utc')::date
+             order by day limit $2 for update skip locked))",
+        age.as_secs_f64(),
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(purged.rows_affected())
+}
+
+/// Property of sessions that usage is broken down by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum Dimension {
+    ApiKey,
+    Archetype,
+    Label,
+}
+
+impl Dimension {
+    pub const ALL: [Self; 3] = [Self::ApiKey, Self::Archetype, Self::Label];
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+#[derive(Debug)]
+pub struct Breakdown {
+    pub from: NaiveDate,
+    pub to: NaiveDate,
+    pub parts: Vec<BreakdownPart>,
+}
+
+#[derive(Debug)]
+pub struct BreakdownPart {
+    /// Id of the key or the archetype, or the label; `None` for sessions without one.
+    pub key: Option<String>,
+    /// Name of the API key, which may have been deleted since.
+    pub key_name: Option<String>,
+    pub totals: Totals,
+}
+
+/// Most parts of a breakdown. Labels are free texts, so there can be any number of them.
+const MOST_PARTS: i64 = 1_000;
+
+/// Of the last complete UTC days, with the most session minutes first (contract: usage 8).
+pub async fn breakdown(
+    conn: &mut PgConnection,
+    account: AccountId,
+    by: Dimension,
+    days: u32,
+) -> sqlx::Result<Breakdown> {
+    let today = today(&mut *conn).await?;
+    let first = today - Days::new(u64::from(days));
+    let rows = sqlx::query!(
+        r#"with used as (
+               select key, record::text as record, count from usage_breakdown
+               where account_id = $1 and dimension = $2 and day >= $3 and day < $4
+               union all
+               select coalesce(case $2 when 'api_key' then s.api_key_id::text when 'archetype' then s.archetype else s.label end, ''),
+                      uses.record, uses.count
+               from sessions s, session_uses(s.used, s.created_at, s.status in ('ready', 'busy')) uses
+               where s.account_id = $1 and s.live and uses.day >= $3 and uses.day < $4
+           ), totals as (
+               select key,
+                      coalesce(sum(count) filter (where record = 'session_minute'), 0)::bigint as session_minute,
+                      coalesce(sum(count) filter (where record = 'navigate'), 0)::bigint as navigate,
+                      coalesce(sum(count) filter (where record = 'interact'), 0)::bigint as interact,
+                      coalesce(sum(count) filter (where record = 'wait'), 0)::bigint as wait,
+                      coalesce(sum(count) filter (where record = 'state_capture'), 0)::bigint as state_capture,
+                      coalesce(sum(count) filter (where record = 'screenshot_capture'), 0)::bigint as screenshot_capture
+               from used group by key order by 2 desc, sum(count) desc, key limit $5
+           )
+           select t.key as "key!", k.name as "name?", session_minute as "session_minute!", navigate as "navigate!",
+                  interact as "interact!", wait as "wait!", state_capture as "state_capture!",
+                  screenshot_capture as "screenshot_capture!"
+           from totals t left join api_keys k on $2 = 'api_key' and k.account_id = $1 and k.id::text = t.key
+           order by session_minute desc, t.key"#,
+        account as _,
+        by.name(),
+        first,
+        today,
+        MOST_PARTS,
+    )
+    .fetch_all(conn)
+    .await?;
+    let parts = rows.into_iter().map(|row| BreakdownPart {
+        key: Some(row.key).filter(|key| !key.is_empty()),
+        key_name: row.name,
+        totals: Totals {
+            session_minute: row.session_minute,
+            navigate: row.navigate,
+            interact: row.interact,
+            wait: row.wait,
+            state_capture: row.state_capture,
+            screenshot_capture: row.screenshot_capture,
+        },
+    });
+    Ok(Breakdown { from: first, to: today - Days::new(1), parts: parts.collect() })
 }
 
 async fn today(conn: &mut PgConnection) -> sqlx::Result<NaiveDate> {

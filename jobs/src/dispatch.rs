@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kitfleet_domain::account_semaphore::AcquireTimeout;
+use kitfleet_domain::actors::OperationActor;
 use kitfleet_domain::answer_budget::{AnswerBudget, Reservation};
 use kitfleet_domain::challenges::ChallengeState;
 use kitfleet_domain::database::persist;
@@ -55,20 +56,21 @@ pub enum DispatchError {
 }
 
 impl Dispatcher<'_> {
-    /// Runs `operation` on the account's session as `intent`, for the HTTP request with this id.
+    /// Runs `operation` on the account's session as `intent`, for the actor of the HTTP request with this id.
     pub async fn run(
         self,
         whose: (AccountId, SessionId),
         intent: IntentId,
         mut operation: Operation,
-        request_id: &str,
+        (actor, request_id): (&OperationActor, &str),
     ) -> Result<DispatchOutcome, DispatchError> {
         let budget = operation.budget();
         let mut conn = self.db.acquire().await?;
         let Some(sealed) = seal(&mut conn, whose, &mut operation).await? else { return Ok(DispatchOutcome::NoSession) };
         let waiter = self.replies.expect(intent);
         let reply_to = self.replies.address(request_id);
-        let followed = match intents::claim(&mut conn, whose, intent, &operation, sealed.as_deref(), reply_to).await? {
+        let claimed = intents::claim(&mut conn, whose, intent, &operation, sealed.as_deref(), actor, reply_to);
+        let followed = match claimed.await? {
             Claim::Won { worker, followed } => {
                 wake(self.wakeups, worker);
                 followed

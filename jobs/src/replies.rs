@@ -131,7 +131,7 @@ impl Replies {
         match serde_json::from_str::<Notice>(payload) {
             Ok(notice) => {
                 let browser_time = notice.browser_us.map(Duration::from_micros);
-                let result = notice.result.map(|json| StoredResult { json, content: None });
+                let result = notice.result.map(|json| StoredResult { json, content: None, page_url: None });
                 let found = notice.outcome.map_or(ReplySource::InRow, |outcome| {
                     let done_at = notice.done_at;
                     let ending = IntentEnding { result, browser_time, done_at, ..IntentEnding::from(outcome) };

@@ -322,6 +322,8 @@ async def first_picture(address, key, session):
 def try_compose(engine, compose):
     fleet = Fleet(engine, compose)
     try:
+        # An interrupted trial leaves containers and volumes, whose database has another password.
+        fleet.compose("down", "-v", "-t", "5", ok=False)
         started = time.monotonic()
         fleet.compose("up", "-d", "--no-build")
         fleet.ready(workers=1)

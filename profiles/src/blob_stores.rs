@@ -138,6 +138,28 @@ impl Objects {
         self.prefix.clone().join(store.to_string())
     }
 
+    fn named(&self, name: &str) -> Path {
+        name.split('/').fold(self.prefix.clone(), Path::join)
+    }
+
+    /// Objects other than stores have names with a folder, such as `recordings/…`.
+    pub async fn put_named(&self, name: &str, bytes: Bytes) -> io::Result<()> {
+        self.store.put(&self.named(name), bytes.into()).await?;
+        Ok(())
+    }
+
+    pub async fn get_named(&self, name: &str) -> io::Result<Bytes> {
+        Ok(self.store.get(&self.named(name)).await?.bytes().await?)
+    }
+
+    /// It may be absent.
+    pub async fn delete_named(&self, name: &str) -> io::Result<()> {
+        match self.store.delete(&self.named(name)).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     pub async fn check(&self) -> io::Result<()> {
         let probe = self.path(StoreId::generate());
         self.store.put(&probe, "kitfleet".into()).await?;

@@ -10,6 +10,7 @@ use kitfleet_domain::limits::MOST_RESULT_BYTES;
 use kitfleet_domain::workers::MOST_SESSIONS;
 use tracing_subscriber::EnvFilter;
 
+use super::recordings::Recordings;
 use super::{Config, Variable};
 use crate::descriptors;
 
@@ -56,6 +57,26 @@ impl Config {
             Some((key, _)) => Err(ConfigError(format!("`{key}` must be longer than 0"))),
             None => Ok(()),
         }
+    }
+
+    fn rules_of_recordings(&self) -> [(bool, &'static str, &'static str); 3] {
+        [
+            (
+                self.recordings.session_bytes <= Recordings::MOST_SESSION_BYTES,
+                "recordings.session_bytes",
+                "must be at most 2147483648",
+            ),
+            (
+                self.recordings.account_bytes >= self.recordings.session_bytes,
+                "recordings.account_bytes",
+                "must be at least `recordings.session_bytes`",
+            ),
+            (
+                self.retention.recordings <= self.retention.ended_sessions,
+                "retention.recordings",
+                "must be at most `retention.ended_sessions`",
+            ),
+        ]
     }
 
     fn rules_of_agents(&self) -> [(bool, &'static str, &'static str); 7] {
@@ -161,7 +182,7 @@ impl Config {
             ),
             (limits.usage_days_max <= 3_650, "limits.usage_days_max", "must be at most 3650"),
         ];
-        let mut rules = rules.into_iter().chain(self.rules_of_agents());
+        let mut rules = rules.into_iter().chain(self.rules_of_recordings()).chain(self.rules_of_agents());
         if let Some((_, key, rule)) = rules.find(|(holds, ..)| !holds) {
             return Err(ConfigError(format!("`{key}` {rule}")));
         }

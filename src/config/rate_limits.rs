@@ -27,5 +27,6 @@ pub(super) struct RateLimitsTable {
     proxy_check_per_minute: NonZeroU32,
     webhook_sends_per_minute: NonZeroU32,
     billing_per_minute: NonZeroU32,
+    trace_download_per_minute: NonZeroU32,
     credential_per_minute: NonZeroU32,
 }

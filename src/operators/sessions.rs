@@ -30,6 +30,7 @@ pub async fn run(conn: &mut PgConnection, order: Sessions) -> Result<()> {
             let found = inspection::find(conn, session).await?;
             format.describe_deep(&found.with_context(|| format!("there is no session {session}"))?)
         }
+        Sessions::Trace { .. } => unreachable!("needs a pool, and is run by the caller"),
         Sessions::Destroy { session, format } => {
             let ended = kitfleet_jobs::sessions::destroy(conn, session).await;
             let account = ended.map_err(|refused| refusal(refused, &format!("session {session}")))?;

@@ -11,7 +11,6 @@ export const SIZES = [
   { name: 'wide', width: 1280, height: 800 },
   { name: 'phone', width: 390, height: 844 },
 ];
-export const THEMES = ['light', 'dark'];
 
 export const env = {
   url: process.env.DASHBOARD_URL,

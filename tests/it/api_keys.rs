@@ -603,3 +603,20 @@ async fn create_beyond_the_key_limit_is_409() {
     mint(&ada.client, &["read"]).await;
     app.stop().await;
 }
+
+/// Contract: api-keys 14.
+#[tokio::test]
+async fn key_can_be_renamed() {
+    let app = App::simulated().start().await;
+    let (account, owner) = app.customer(Tier::Enterprise).await;
+    let minted = Minted::of(&owner.post(KEYS, json!({"name": "CI", "scopes": ["read"]})).await);
+    let renamed = owner.patch(&minted.path(), json!({"name": " CI on main "})).await.expect(200);
+    assert_eq!((&renamed.body["id"], &renamed.body["name"]), (&json!(minted.id), &json!("CI on main")));
+    let rows = app.audited(account, "api_key.updated").await;
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0].payload, json!({"previous_name": "CI", "name": "CI on main"}));
+    owner.patch(&minted.path(), json!({"name": " "})).await.invalid("name");
+    let other = app.client().await;
+    other.patch(&minted.path(), json!({"name": "x"})).await.problem(404, "not-found");
+    app.stop().await;
+}

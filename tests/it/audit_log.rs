@@ -56,7 +56,8 @@ impl Client {
     async fn page(&self, path: &str) -> (Vec<Value>, Option<String>) {
         let page = self.get(path).await.expect(200).body;
         let names: Vec<_> = page.as_object().expect("an envelope").keys().collect();
-        assert_eq!(names, ["data", "next_cursor"], "contract: audit-log 7");
+        assert_eq!(names, ["data", "has_more", "next_cursor"], "contract: audit-log 7");
+        assert_eq!(page["has_more"], page["next_cursor"].is_string());
         let cursor = page["next_cursor"].as_str().map(ToOwned::to_owned);
         (page["data"].as_array().expect("rows").clone(), cursor)
     }
@@ -605,5 +606,29 @@ async fn log_requires_an_audit_scope() {
             client.get(path).await.expect(status);
         }
     }
+    app.stop().await;
+}
+
+/// Contract: audit-log 23.
+#[tokio::test]
+async fn log_is_filtered_by_actor_resource_and_time() {
+    let app = App::simulated().start().await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let key = client.post("/v1/api-keys", json!({"name": "CI", "scopes": ["read"]})).await.expect(201).body;
+    let id = key["id"].as_str().expect("an id");
+    client.delete(&format!("/v1/api-keys/{id}")).await.expect(204);
+    let actions = async |query: &str| {
+        let (rows, _) = client.page(&format!("{LOG}?{query}")).await;
+        rows.iter().map(|row| row["action"].as_str().expect("an action").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(actions(&format!("target_resource_id={id}")).await, ["api_key.revoked", "api_key.minted"]);
+    assert_eq!(actions(&format!("target_resource_id={id}&action=api_key.minted")).await, ["api_key.minted"]);
+    assert!(actions(&format!("actor_account_id={account}")).await.len() >= 2);
+    let other = app.account(Tier::Free).await;
+    assert_eq!(actions(&format!("actor_account_id={other}")).await, Vec::<String>::new());
+    assert_eq!(actions("created_before=2026-01-01T00:00:00Z").await, Vec::<String>::new());
+    assert!(actions("created_after=2026-01-01T00:00:00Z").await.len() >= 2);
+    client.get(&format!("{LOG}?actor_account_id=x")).await.invalid("actor_account_id");
+    client.get(&format!("{LOG}?created_after=x")).await.invalid("created_after");
     app.stop().await;
 }

@@ -96,12 +96,18 @@ fn asks(method: &Method, path: &str) -> Requirement {
         ("GET", ["v1", "sessions", _, "downloads", ..]) => {
             Needs { team: Some(("write:sessions", Admin)), ..needs("read:sessions").or_free_device() }
         }
+        // So do recordings.
+        (
+            "GET",
+            ["v1", "sessions", _, "timeline" | "frames" | "console" | "requests" | "har" | "trace" | "trace-links", ..],
+        ) => Needs { team: Some(("write:sessions", Admin)), ..needs("read:sessions").or_free_device() },
         // The ticket in the request is the credential.
-        ("GET", ["v1", "sessions", _, "live"]) | ("POST", ["v1", "live-links", "follow"]) => {
+        ("GET", ["v1", "sessions", _, "live"] | ["traces", _]) | ("POST", ["v1", "live-links", "follow"]) => {
             return Requirement::NoCredential;
         }
         // The rules of `/v1/sessions*` do not cover these routes.
         (_, ["v1", "live-links", ..]) => needs("write:sessions").for_team(Admin),
+        (_, ["v1", "trace-links", ..]) => needs("write:sessions").for_team(Admin).or_free_device(),
         ("GET", ["v1", "sessions", ..]) => needs("read:sessions").for_team(Member).or_free_device(),
         (_, ["v1", "sessions", ..]) => needs("write:sessions").for_team(Admin).or_free_device(),
         // Messages reveal as much as the browser's contents, so members may not read them.
@@ -120,7 +126,7 @@ fn asks(method: &Method, path: &str) -> Requirement {
         (_, ["v1", "api-keys", ..]) => needs("account_owner").for_team(Admin),
         ("GET", ["v1", "account", "audit-log", ..]) => needs("read:audit").for_team(Member),
         ("GET", ["v1", "account", "notifications", ..]) => needs("read").for_team(Member),
-        ("GET", ["v1", "webhooks", ..]) => needs("read:webhooks").for_team(Member),
+        ("GET", ["v1", "webhooks" | "webhook-deliveries", ..]) => needs("read:webhooks").for_team(Member),
         (_, ["v1", "webhooks" | "webhook-deliveries", ..]) => needs("account_owner").for_team(Admin),
         ("GET", ["v1", "usage", ..]) => needs("read:usage").for_team(Member).or_free_device(),
         ("GET", ["v1", "account", "email-preferences"]) => needs("account_owner").for_team(Member),
@@ -128,6 +134,12 @@ fn asks(method: &Method, path: &str) -> Requirement {
         ("GET", ["v1", "account", "me"]) => needs("read").or_free_device().or_members_key(),
         ("PATCH", ["v1", "account", "me"]) => needs("account_owner"),
         ("DELETE", ["v1", "account", "me"]) => web_session().with_step_up(),
+        // The token in the request is the credential.
+        ("POST", ["v1", "account", "email", "confirm"]) => return Requirement::NoCredential,
+        ("POST", ["v1", "account", "password" | "email"]) => web_session().with_step_up(),
+        (_, ["v1", "account", "identities", ..]) => needs("account_owner"),
+        // A step reveals as much as the transcript.
+        ("GET", ["v1", "account", "approvals"]) => needs("read:agents").for_team(Admin).or_free_device(),
         (_, ["v1", "account", "me", ..]) => needs("account_owner"),
         // The current web session is known only to a request that authenticates with one.
         ("DELETE", ["v1", "account", "web-sessions"]) => web_session(),
@@ -595,8 +607,17 @@ async fn gated_route_without_recent_proof_is_403() {
                 let refused = ada.client.call(&Route { body, ..route.clone() }).await;
                 let refused = refused.problem(403, "mfa-step-up-required");
                 let members: Vec<_> = members(&refused.body).into_iter().collect();
-                let expected =
-                    ["detail", "instance", "reason", "request_id", "requires_mfa_step_up", "status", "title", "type"];
+                let expected = [
+                    "code",
+                    "detail",
+                    "instance",
+                    "reason",
+                    "request_id",
+                    "requires_mfa_step_up",
+                    "status",
+                    "title",
+                    "type",
+                ];
                 assert_eq!(members, expected);
                 assert_eq!(refused.body["title"], "MFA step-up required");
                 assert_eq!(refused.body["requires_mfa_step_up"], true);

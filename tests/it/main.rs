@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests find their database server and their PATH in the environment")]
 #![expect(clippy::print_stderr, reason = "a failing test shows what its service logged")]
 
+mod account_settings;
 mod accounts;
 mod agent_grammar;
 mod agents;
@@ -58,6 +59,7 @@ mod proxies;
 mod purges;
 mod rate_limits;
 mod recipes;
+mod recordings;
 mod retention;
 mod sealing;
 mod session_pages;

@@ -332,6 +332,28 @@ async fn webhook_deliveries_are_counted() {
     app.stop().await;
 }
 
+/// Contract: operators 4. Totals of a recording are added after its pictures, and at its end.
+#[tokio::test]
+async fn recordings_are_counted() {
+    let app = scraped(App::simulated()).start().await;
+    let client = app.client().await;
+    for name in ["bytes_total", "pictures_total", "dropped_total{kind=\"picture\"}", "dropped_total{kind=\"event\"}"] {
+        assert!(value(&app, &format!("service_recording_{name}")).await.abs() < 0.5, "{name}");
+    }
+    let session = client.session_with(json!({"record": "steps"})).await;
+    client.navigate(&session, "https://example.com/").await;
+    eventually(Duration::from_secs(10), "a picture is counted", async || {
+        (value(&app, "service_recording_pictures_total").await >= 1.0).then_some(())
+    })
+    .await;
+    client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    eventually(Duration::from_secs(10), "stored bytes are counted", async || {
+        (value(&app, "service_recording_bytes_total").await >= 1.0).then_some(())
+    })
+    .await;
+    app.stop().await;
+}
+
 /// Contract: operators 6. The counters are on `worker.listen`, and require the token.
 #[tokio::test]
 async fn worker_serves_its_own_metrics() {

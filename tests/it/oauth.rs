@@ -277,3 +277,28 @@ async fn create_beyond_the_client_limit_is_409() {
     create_client(&owner, &["read"]).await;
     app.stop().await;
 }
+
+/// Contract: oauth 8.
+#[tokio::test]
+async fn previous_secret_works_for_a_day() {
+    let app = App::simulated().start().await;
+    let owner = app.client().await;
+    let old = create_client(&owner, &["read"]).await;
+    let path = format!("{CLIENTS}/{}/rotate-secret", old.id);
+    let rotated = owner.post(&path, json!({})).await.expect(200).body;
+    assert_eq!(members(&rotated), ["client_id", "client_secret", "grace_expires_at"].into());
+    assert_timestamp(&rotated["grace_expires_at"]);
+    let secret = rotated["client_secret"].as_str().expect("a secret").to_owned();
+    let new = Credentials { id: old.id.clone(), secret };
+    token(&app, &new).await;
+    token(&app, &old).await;
+    let over = "update oauth_clients set prev_secret_expires_at = now() where id = $1";
+    app.execute(over, uuid_of(&old.id)).await;
+    let form = [("grant_type", "client_credentials")];
+    refused(&request(&app, Some(&old), &form).await, 401, "invalid_client");
+    token(&app, &new).await;
+    app.client().await.post(&path, json!({})).await.problem(404, "not-found");
+    owner.delete(&format!("{CLIENTS}/{}", old.id)).await.expect(204);
+    owner.post(&path, json!({})).await.problem(404, "not-found");
+    app.stop().await;
+}

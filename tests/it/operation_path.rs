@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::actors::{OperationActor, OperationActorKind};
 use kitfleet_domain::ids::{AccountId, IntentId, SessionId};
 use kitfleet_domain::operations::{Condition, OnTimeout, Operation, Outcome, Wait};
 use kitfleet_domain::sessions::intents::{self, Claim, ReplyTo};
@@ -219,7 +220,8 @@ async fn claim(conn: &mut PgConnection, account: AccountId, session: &str) -> In
         ReplyTo { channel: "nobody", request_id: "", trace_parent: None },
     );
     let intent = IntentId::generate();
-    let claim = intents::claim(conn, whose, intent, &operation, None, reply).await;
+    let actor = OperationActor { kind: OperationActorKind::ApiKey, id: None };
+    let claim = intents::claim(conn, whose, intent, &operation, None, &actor, reply).await;
     assert!(matches!(claim, Ok(Claim::Won { .. })), "{claim:?}");
     intent
 }

@@ -81,7 +81,7 @@ async fn every_page_has_protective_headers() {
 }
 
 /// Outside of `/v1`; no pages.
-const FOR_PROGRAMS: [&str; 4] = ["/openapi.json", "/healthz", "/readyz", "/metrics"];
+const FOR_PROGRAMS: [&str; 5] = ["/openapi.json", "/healthz", "/readyz", "/metrics", "/traces/{secret}"];
 
 fn is_page(headers: &HeaderMap) -> bool {
     headers.get("content-type").is_some_and(|kind| kind.to_str().expect("text").starts_with("text/html"))

@@ -34,7 +34,7 @@ const OLD: &str = ENCRYPTION_KEY;
 const NEW: [u8; 32] = *b"the new key of this deployment!!";
 const OTHER: [u8; 32] = *b"no key that this deployment has!";
 
-const NOT_SEALED_BY_THE_VAULT: [&str; 25] = [
+const NOT_SEALED_BY_THE_VAULT: [&str; 27] = [
     "agent_message_receipts.fingerprint",
     "api_keys.key_hash",
     "device_authorizations.code_hash",
@@ -52,12 +52,15 @@ const NOT_SEALED_BY_THE_VAULT: [&str; 25] = [
     "oauth_tokens.token_hash",
     "profile_store_chunks.bytes",
     "proxy_checks.sealed_secrets",
+    // Sealed with the key of its recording.
+    "recording_segments.content",
     "recovery_codes.code_hash",
     "server_secrets.value",
     "session_proxies.sealed_secrets",
     "staff_credentials.key_hash",
     "status_subscribers.token_hash",
     "team_invites.token_hash",
+    "trace_links.secret_hash",
     "web_sessions.token_hash",
     "workers.live_fingerprint",
     "workers.public_key",
@@ -202,6 +205,13 @@ impl Seeds {
         let recipe =
             client.post("/v1/recipes", json!({"agent_session_id": agent, "label": "Sign in"})).await.expect(201);
         let recipe = recipe.body["id"].as_str().expect("an id").to_owned();
+        let recorded = client.session_with(json!({"record": "steps"})).await;
+        client.navigate(&recorded, "https://example.com/").await.expect(200);
+        eventually(Duration::from_secs(10), "the recording is stored", async || {
+            (app.count("select count(*) from recordings").await > 0).then_some(())
+        })
+        .await;
+        client.delete(&format!("/v1/sessions/{recorded}")).await.expect(204);
         // Set last, because with a provider key a model would read the messages.
         client.set_key("anthropic", "sk-ant-a-key-of-this-test").await.expect(204);
         // Columns that no request fills with the simulated driver.

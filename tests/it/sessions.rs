@@ -30,6 +30,11 @@ async fn session_has_the_members_of_the_contract() {
         "metadata",
         "egress_capabilities",
         "egress_capability_report",
+        "profile_id",
+        "proxy_id",
+        "agent_session_id",
+        "end_reason",
+        "error",
         "challenge",
         "dialog",
         "emulation",
@@ -52,6 +57,11 @@ async fn session_has_the_members_of_the_contract() {
         "metadata",
         "egress_capabilities",
         "egress_capability_report",
+        "profile_id",
+        "proxy_id",
+        "agent_session_id",
+        "end_reason",
+        "error",
         "challenge",
         "dialog",
         "last_state_at",
@@ -562,4 +572,73 @@ async fn assert_auto_destroyed(app: &App, session: &str, reason: &str) {
     assert_eq!(kind, "session.completed");
     assert_eq!(members(data), BTreeSet::from(["session_id", "duration_ms", "auto_destroyed", "reason"]));
     assert_eq!((&data["auto_destroyed"], &data["reason"]), (&json!(true), &json!(reason)));
+}
+
+/// Contract: sessions 39. Each path that ends a session stores its reason.
+#[tokio::test]
+async fn ended_session_says_why() {
+    let app = App::simulated().start().await;
+    let client = app.client_with(Tier::Enterprise, &["account_owner"]).await;
+    let read = async |id: &str| client.get(&format!("/v1/sessions/{id}")).await.expect(200).body;
+    let session = client.session().await;
+    let live = read(&session).await;
+    assert_eq!((&live["end_reason"], &live["error"]), (&Value::Null, &Value::Null));
+    client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    assert_eq!(read(&session).await["end_reason"], "customer");
+
+    let late = client.session().await;
+    let condition = json!({"condition": {"kind": "selector", "selector": "#never"}, "timeout_ms": 1_000});
+    client.operate(&late, "wait", condition).await.problem(504, "session-timeout");
+    let failed = read(&late).await;
+    assert_eq!((&failed["status"], &failed["end_reason"]), (&json!("errored"), &json!("failed")));
+    assert_eq!(failed["error"]["name"], "SessionTimeoutError");
+    assert!(failed["error"]["message"].is_string());
+
+    let agent = client.post("/v1/agent-sessions", json!({})).await.expect(201).body;
+    let driver = read(agent["session_id"].as_str().expect("a driver")).await;
+    assert_eq!(driver["agent_session_id"], agent["id"]);
+    app.stop().await;
+}
+
+/// Contract: sessions 10.
+#[tokio::test]
+async fn list_is_filtered_by_every_property() {
+    let app = App::simulated().start().await;
+    let client = app.client_with(Tier::Enterprise, &["account_owner"]).await;
+    let profile = client.profile().await;
+    let first = client.session_with(json!({"label": "a", "profile_id": profile})).await;
+    let second = client.session_with(json!({"label": "b"})).await;
+    let ended = client.session().await;
+    client.delete(&format!("/v1/sessions/{ended}")).await.expect(204);
+    let ids = async |query: String| {
+        let page = client.get(&format!("/v1/sessions?{query}")).await.expect(200).body;
+        let data = page["data"].as_array().expect("sessions").clone();
+        data.iter().map(|one| one["id"].as_str().expect("an id").to_owned()).collect::<Vec<_>>()
+    };
+    let all = [ended.clone(), second.clone(), first.clone()];
+    assert_eq!(ids("status=ready,busy".to_owned()).await, all[1..]);
+    assert_eq!(ids("status=ready,destroyed".to_owned()).await, all);
+    assert_eq!(ids(format!("profile_id={profile}")).await, [first.as_str()]);
+    let shown = client.get(&format!("/v1/sessions/{first}")).await.expect(200).body;
+    assert_eq!(shown["profile_id"], profile.as_str());
+    let key = shown["api_key_id"].as_str().expect("a key");
+    assert_eq!(ids(format!("api_key_id={key}")).await, all);
+    assert_eq!(ids(format!("api_key_id={}", unknown_id("key"))).await, Vec::<String>::new());
+    let archetype = shown["archetype"].as_str().expect("an archetype");
+    assert_eq!(ids(format!("archetype={archetype}")).await, all);
+    assert_eq!(ids(format!("archetype={archetype}&status=destroyed")).await, all[..1]);
+    assert_eq!(ids(format!("archetype={archetype}&label=a")).await, [first.as_str()]);
+    let since = client.get(&format!("/v1/sessions/{second}")).await.expect(200).body;
+    let since = since["created_at"].as_str().expect("a time");
+    assert_eq!(ids(format!("created_after={since}")).await, all[..2]);
+    assert_eq!(ids("created_before=2026-01-01T00:00:00Z".to_owned()).await, Vec::<String>::new());
+    for (query, field) in [
+        ("status=ready,none", "status"),
+        ("profile_id=x", "profile_id"),
+        ("api_key_id=prof_1", "api_key_id"),
+        ("created_after=yesterday", "created_after"),
+    ] {
+        client.get(&format!("/v1/sessions?{query}")).await.invalid(field);
+    }
+    app.stop().await;
 }

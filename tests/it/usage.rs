@@ -399,3 +399,38 @@ async fn member_reads_the_owners_usage() {
     }
     app.stop().await;
 }
+
+/// Contract: usage 8.
+#[tokio::test]
+async fn usage_is_broken_down() {
+    let app = App::simulated().start().await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let ended = client.session_with(json!({"label": "a"})).await;
+    let live = client.session().await;
+    for session in [&ended, &live] {
+        client.navigate(session, "https://example.com/").await.expect(200);
+    }
+    client.delete(&format!("/v1/sessions/{ended}")).await.expect(204);
+    let breakdown = async |by: &str| client.get(&format!("/v1/usage/breakdown?by={by}&days=1")).await.expect(200).body;
+    assert_eq!(breakdown("label").await["data"], json!([]), "today does not count");
+
+    // As if it were the next day.
+    app.execute("update usage_breakdown set day = day - 1 where account_id = $1", account.as_uuid()).await;
+    let shift = "update sessions set used = (select jsonb_object_agg((day::date - 1)::text, counts) from jsonb_each(used) u (day, counts))
+                 where account_id = $1 and live";
+    app.execute(shift, account.as_uuid()).await;
+    let by_label = breakdown("label").await;
+    let of = |key: Value| {
+        by_label["data"].as_array().expect("parts").iter().find(|part| part["key"] == key).expect("a part")
+    };
+    assert_eq!(of(json!("a"))["totals"]["navigate"], 1);
+    assert_eq!((&of(Value::Null)["totals"]["navigate"], &of(Value::Null)["label"]), (&json!(1), &Value::Null));
+    let by_key = breakdown("api_key").await;
+    assert_eq!(by_key["data"][0]["totals"]["navigate"], 2);
+    assert!(by_key["data"][0]["key"].as_str().is_some_and(|key| key.starts_with("key_")));
+    let by_archetype = breakdown("archetype").await;
+    assert!(by_archetype["data"][0]["label"].is_string());
+    client.get("/v1/usage/breakdown").await.invalid("by");
+    client.get("/v1/usage/breakdown?by=none").await.invalid("by");
+    app.stop().await;
+}

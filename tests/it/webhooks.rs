@@ -601,6 +601,7 @@ async fn ended_deliveries_are_purged() {
             workers: age,
             usage: age,
             notifications: age,
+            recordings: age,
             revoked: age,
             deleted_account_secrets: age,
         };
@@ -663,5 +664,48 @@ async fn paused_endpoint_keeps_its_waiting_deliveries() {
     assert_eq!(sink.received(path).len(), 1);
     patch(&client, &id, json!({"active": true})).await.expect(200);
     assert_eq!(wait_for_delivery(&client, &id, &sent, "delivered").await["attempts"], 2);
+    app.stop().await;
+}
+
+/// Contract: webhooks 31, 32.
+#[tokio::test]
+async fn delivery_shows_what_was_sent() {
+    let sink = Sink::start().await;
+    let app = App::simulated().delivering_to(&sink).start().await;
+    let client = app.client().await;
+    let endpoint = id_of(&create(&client, &sink.url("/ok"), &["session.failed"]).await);
+    let delivery = send_test_until(&client, &endpoint, "delivered").await;
+    let id = id_of(&delivery);
+    let detail = client.get(&format!("/v1/webhook-deliveries/{id}")).await.expect(200).body;
+    assert_eq!((&detail["payload"]["type"], &detail["payload"]["id"]), (&json!("test.ping"), &delivery["event_id"]));
+    assert_eq!(detail["headers"]["X-Service-Event-Id"], delivery["event_id"]);
+    let signature = detail["headers"]["X-Service-Signature"].as_str().expect("a signature");
+    assert!(signature.starts_with("t=") && signature.ends_with(",v1=•••"), "{signature}");
+    let attempts = detail["attempts_log"].as_array().expect("attempts");
+    assert_eq!(attempts.len(), 1);
+    assert_eq!((&attempts[0]["status"], &attempts[0]["error"]), (&delivery["last_response_status"], &Value::Null));
+    assert_timestamp(&attempts[0]["at"]);
+
+    let old = "update webhook_deliveries set last_signature = 't=1700000000,v1=ab' where id = $1";
+    app.execute(old, uuid_of(&id)).await;
+    let detail = client.get(&format!("/v1/webhook-deliveries/{id}")).await.expect(200).body;
+    assert_eq!(detail["headers"]["X-Service-Signature"], "t=1700000000,v1=ab");
+
+    let list = async |query: &str| {
+        let page = client.get(&format!("/v1/webhook-deliveries{query}")).await.expect(200).body;
+        page["data"].as_array().expect("a list").len()
+    };
+    assert_eq!(list("").await, 1);
+    for query in ["?status=delivered", "?event_type=test.ping", "?created_after=2026-01-01T00:00:00Z"] {
+        assert_eq!(list(query).await, 1, "{query}");
+    }
+    assert_eq!(list(&format!("?endpoint_id={endpoint}&status=delivered")).await, 1);
+    for query in ["?status=dlq", "?event_type=session.failed", "?created_before=2026-01-01T00:00:00Z"] {
+        assert_eq!(list(query).await, 0, "{query}");
+    }
+    let stranger = app.client().await;
+    stranger.get(&format!("/v1/webhook-deliveries/{id}")).await.problem(404, "not-found");
+    assert_eq!(stranger.get("/v1/webhook-deliveries").await.expect(200).body["data"], json!([]));
+    client.get("/v1/webhook-deliveries?event_type=none").await.invalid("event_type");
     app.stop().await;
 }

@@ -36,6 +36,7 @@ pub mod processes;
 mod profiles;
 mod reaching;
 mod reading;
+mod recordings;
 mod requests;
 mod resending;
 mod snapshots;

@@ -30,6 +30,7 @@ mod pages;
 mod pool;
 mod processes;
 mod reading;
+mod recording;
 mod shelf;
 mod simulated;
 mod sites;
@@ -41,7 +42,8 @@ mod webkit;
 use std::io;
 use std::path::PathBuf;
 
-use kitfleet_domain::operations::{Failure, OpenDialog, Operation, OperationResult, Refusal, StoredResult};
+use kitfleet_domain::ids::SessionId;
+use kitfleet_domain::operations::{Failure, OpenDialog, Operation, OperationResult, Point, Refusal, StoredResult};
 use kitfleet_domain::sessions::profile_lease::HeldProfile;
 use kitfleet_domain::validation::Invalid;
 use kitfleet_profiles::{SaveError, Saved, Stores};
@@ -53,6 +55,8 @@ pub(crate) use self::files::{Files, NotOpened, OpenDownload, UploadGuard};
 pub use self::host::Cause;
 use self::host::driver_failure;
 pub use self::pool::Pool;
+pub(crate) use self::recording::PageEvents;
+use self::recording::Picture;
 pub(crate) use self::shelf::BROWSERS_HOT;
 use self::shelf::CountedBrowser;
 use self::simulated::Simulated;
@@ -107,6 +111,38 @@ impl Browser {
         match &self.0 {
             Engine::Webkit(browser, _) => browser.dialog_changed(known).await,
             Engine::Simulated(browser) => browser.dialog_changed(known).await,
+        }
+    }
+
+    /// For a recording. `None` when the page looks as in the last picture, or cannot be shown. Cancellation is safe.
+    pub(crate) async fn picture(&self) -> Option<Picture> {
+        match &self.0 {
+            Engine::Webkit(browser, _) => browser.picture().await,
+            Engine::Simulated(browser) => browser.picture(),
+        }
+    }
+
+    /// Accessibility tree without values of fields. Cancellation is safe.
+    pub(crate) async fn plain_snapshot(&self) -> Option<String> {
+        match &self.0 {
+            Engine::Webkit(browser, _) => browser.plain_snapshot().await,
+            Engine::Simulated(browser) => Some(browser.plain_snapshot()),
+        }
+    }
+
+    /// Events of the pages of a recorded session.
+    pub(crate) fn page_events(&self, session: SessionId) -> PageEvents {
+        match &self.0 {
+            Engine::Webkit(browser, _) => browser.page_events(session),
+            Engine::Simulated(browser) => browser.page_events(session),
+        }
+    }
+
+    /// Point of the last touch. `None` for a simulated browser.
+    pub(crate) fn touched(&self) -> Option<Point> {
+        match &self.0 {
+            Engine::Webkit(browser, _) => Some(browser.touched()),
+            Engine::Simulated(_) => None,
         }
     }
 

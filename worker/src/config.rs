@@ -15,6 +15,7 @@ use kitfleet_domain::webhooks::deliveries::Schedule;
 use kitfleet_domain::workers::Driver;
 use kitfleet_egress::Probes;
 use kitfleet_profiles::StoresConfig;
+use kitfleet_recording::RecordingsConfig;
 use serde::{Deserialize, Serialize};
 
 pub use crate::clock::Clock;
@@ -59,6 +60,7 @@ pub struct WorkerConfig {
     /// Retention of all other ended items.
     pub retention: Terms,
     pub stores: StoresConfig,
+    pub recordings: RecordingsConfig,
     /// In the recycle bin.
     pub profile_retention: Retention,
     /// Contract: limits.

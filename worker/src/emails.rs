@@ -185,14 +185,16 @@ async fn compose(conn: &mut PgConnection, mailer: &Mailer, attempt: &Attempt) ->
     }
     let token = match attempt.template.purpose() {
         Some(purpose) => {
-            let told = matches!(attempt.template, Template::ConfirmSignIn | Template::VerifyEmail);
+            let told =
+                matches!(attempt.template, Template::ConfirmSignIn | Template::VerifyEmail | Template::ChangeEmail);
             let subject = told.then_some(&attempt.details);
             Some(mail_links::issue(conn, reader.account, purpose, subject, attempt.expires_at).await?)
         }
         None => None,
     };
     let letter = Letter::write(attempt, &mailer.base_url, token.as_ref());
-    Ok(Some(Mail::new(attempt, reader.email, &letter)))
+    let to = attempt.details[emails::TO].as_str().map_or(reader.email, str::to_owned);
+    Ok(Some(Mail::new(attempt, to, &letter)))
 }
 
 /// Retries while the database is briefly unavailable: a sent mail that is not recorded would be sent again.

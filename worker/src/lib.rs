@@ -16,6 +16,7 @@ pub mod incarnations;
 mod live;
 pub mod maintenance;
 mod proxies;
+mod recorder;
 mod sessions;
 pub mod webhooks;
 
@@ -51,6 +52,7 @@ use kitfleet_live::link::Listener;
 use kitfleet_models::{ClientError, Models};
 use kitfleet_payments::CryptoProcessor;
 use kitfleet_profiles::Stores;
+use kitfleet_recording::Recordings;
 use sqlx::PgPool;
 use tokio::sync::OnceCell;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -74,6 +76,9 @@ pub const METRICS: &[&dyn MetricDeclaration] = &[
     &sessions::WORKER_SESSIONS,
     &sessions::BROWSER_DEATHS,
     &sessions::OPERATION_TIME,
+    &recorder::RECORDED_BYTES,
+    &recorder::RECORDED_PICTURES,
+    &recorder::RECORDING_LOSSES,
     &browser::BROWSERS_HOT,
     &browser::BROWSER_MEMORY,
     &webhooks::ATTEMPTS,
@@ -141,6 +146,7 @@ pub(crate) struct Context {
     pub(crate) browsers: Pool,
     pub(crate) opener: Opener,
     pub(crate) stores: Stores,
+    pub(crate) recordings: Recordings,
     pub(crate) sessions: Sessions,
     pub(crate) live: Live,
     /// Fetched for the first transfer.
@@ -170,6 +176,16 @@ async fn tidy_outbox(context: Arc<Context>) {
     context.mailer.keep_for(context.config.outbox_retention).await;
 }
 
+/// `None` for a worker without browsers.
+async fn bind_live(config: &WorkerConfig) -> Result<Option<Listener>, RunError> {
+    match config.driver {
+        Driver::None => Ok(None),
+        Driver::Webkit | Driver::Simulated => {
+            live::bind(config.live_listen).await.map(Some).map_err(RunError::LiveListener)
+        }
+    }
+}
+
 async fn run_with(
     config: WorkerConfig,
     db: PgPool,
@@ -185,12 +201,7 @@ async fn run_with(
     woken.push(browser_queue.clone());
     let woken: Vec<_> = woken.iter().map(String::as_str).collect();
     let (_listening, mut receivers) = wakeups.serve(&woken).await.map_err(RunError::Deaf)?;
-    let listener = match config.driver {
-        Driver::None => None,
-        Driver::Webkit | Driver::Simulated => {
-            Some(live::bind(config.live_listen).await.map_err(RunError::LiveListener)?)
-        }
-    };
+    let listener = bind_live(&config).await?;
     let live_end = listener.as_ref().map(Listener::end);
     let new = NewWorker {
         id,
@@ -207,6 +218,7 @@ async fn run_with(
 
     let async_commit_pool = async_commit_pool(&db).await?;
     let stores = Stores::new(db.clone(), config.stores.clone()).await?;
+    let recordings = Recordings::new(async_commit_pool.clone(), config.recordings.clone()).await?;
     let (sessions, mailer, stopping) = (Sessions::default(), Mailer::new(&config), CancellationToken::new());
     let (replies, sealer) = (Replies::new(db.clone(), wakeups.clone()), OnceCell::new());
     let models = Models::new(config.models.clone())?;
@@ -226,6 +238,7 @@ async fn run_with(
         browsers,
         opener,
         stores,
+        recordings,
         sessions,
         live: Live::default(),
         file_tickets: OnceCell::new(),

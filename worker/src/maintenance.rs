@@ -16,6 +16,7 @@ use kitfleet_domain::emails::{self, NOTICE_GOOD_FOR, Recipient, Template};
 use kitfleet_domain::ids::ProfileId;
 use kitfleet_domain::metrics::Counter;
 use kitfleet_domain::profiles::{self, ExpiredProfile, Retention};
+use kitfleet_domain::recordings::PURGE_ARM;
 use kitfleet_domain::retention::{self, PurgeOutcome, Terms};
 use kitfleet_domain::samples;
 use kitfleet_domain::sessions::{self, Destroyed, ExpiredSession, SessionAgeLimits, recovery};
@@ -28,6 +29,7 @@ use kitfleet_jobs::inspect;
 use kitfleet_jobs::maintenance::MaintenanceJob;
 use kitfleet_jobs::status::go_on_telling;
 use kitfleet_profiles::Stores;
+use kitfleet_recording::Recordings;
 use serde::Serialize;
 use serde_json::json;
 use sqlx::PgPool;
@@ -95,8 +97,8 @@ const CHAINS: [(ScheduledJob, Run); 14] = [
     (profiles::SWEEP_RETENTION, |context| {
         Box::pin(async move {
             let WorkerConfig { profile_retention, retention, .. } = &context.config;
-            sweep_retention(&context.db, &context.async_commit_pool, &context.stores, *profile_retention, retention)
-                .await;
+            let stored = (&context.stores, &context.recordings);
+            sweep_retention(&context.db, &context.async_commit_pool, stored, *profile_retention, retention).await;
             Ok(())
         })
     }),
@@ -292,7 +294,7 @@ pub struct Purged {
 /// Contract: retention 1.
 ///
 /// - Profiles that have been in the recycle bin for long enough, with their snapshots, each in its own transaction.
-/// - Stores without references.
+/// - Stores without references, and recordings.
 /// - The rows of every [`PurgeGroup`], through `async_commit_pool`
 ///   ([`async_commit_pool`](kitfleet_jobs::backend::async_commit_pool)). Transactions that wait for these rows then do
 ///   not wait   for the disk. Rows that return after a database crash are purged again.
@@ -301,7 +303,7 @@ pub struct Purged {
 pub async fn sweep_retention(
     db: &PgPool,
     async_commit_pool: &PgPool,
-    stores: &Stores,
+    (stores, recordings): (&Stores, &Recordings),
     profiles: Retention,
     terms: &Terms,
 ) -> Purged {
@@ -320,6 +322,16 @@ pub async fn sweep_retention(
     }
     for arm in areas::arms() {
         let mut rows = 0;
+        if arm.name == PURGE_ARM {
+            match until_none(|| recordings.sweep(terms.recordings, BATCH)).await {
+                Ok(removed) => rows = removed,
+                Err(error) => {
+                    tracing::error!(%error, "cannot remove recordings past their retention");
+                    count_purge(arm.name, PurgeOutcome::Failed, 1);
+                    purged.failed += 1;
+                }
+            }
+        }
         if let Err(error) = purge_arm(async_commit_pool, &arm, terms, &mut rows).await {
             tracing::error!(%error, purge = arm.name, "cannot purge rows past their retention");
             count_purge(arm.name, PurgeOutcome::Failed, 1);

@@ -11,15 +11,20 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use kitfleet_domain::actors::OperationActor;
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_domain::ids::{IntentId, SessionId, StoreId};
 use kitfleet_domain::metrics::{Counter, Gauge, Histogram};
-use kitfleet_domain::operations::{ConditionKind, Failure, FailureClass, OpenDialog, Operation, Outcome};
+use kitfleet_domain::operations::{
+    ConditionKind, Failure, FailureClass, OpenDialog, Operation, OperationDescription, Outcome,
+};
+use kitfleet_domain::recordings::RecordMode;
 use kitfleet_domain::sealing::NotSealedForUs;
 use kitfleet_domain::sessions::dialogs::{self, DialogChange};
 use kitfleet_domain::sessions::intents::{self, IntentEnding, OpenRequest, ReplyNotice, Request, StartedIntent};
 use kitfleet_domain::sessions::profile_lease::{self, HeldProfile, Reason};
-use kitfleet_domain::sessions::recovery;
+use kitfleet_domain::sessions::{EndReason, recovery};
+use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::trace_parent::TraceParent;
 use kitfleet_domain::{archetypes, sessions as rows};
 use kitfleet_egress::EgressRoute;
@@ -38,6 +43,7 @@ use self::watch::Watch;
 use crate::Context;
 use crate::browser::{Browser, Cause, ChallengeScan, Files, NotSaved, OperationEnd, View};
 use crate::egress_routes;
+use crate::recorder::{self, EndedOperation, RecordingLog, SessionRecorder};
 
 pub(crate) const WORKER_SESSIONS: Gauge = Gauge::new("service_worker_sessions", "Live sessions of this worker.", []);
 
@@ -82,6 +88,8 @@ pub(crate) struct LiveHandle {
     pub(crate) claim: HeldClaim,
     /// Errors of a browser that fails while a person sends input.
     pub(crate) faults: mpsc::Sender<Failure>,
+    /// `None` if the session is not recorded.
+    pub(crate) recording: Option<RecordingLog>,
 }
 
 /// Exists before a person asks for it. The lock is held during each request and release of the claim, so that a browser failure
@@ -91,6 +99,7 @@ pub(crate) type HeldClaim = Arc<tokio::sync::Mutex<Option<IntentId>>>;
 struct Order {
     intent: IntentId,
     operation: Operation,
+    actor: Option<OperationActor>,
     span: tracing::Span,
 }
 
@@ -155,6 +164,11 @@ impl Sessions {
         self.actors.wait().await;
     }
 
+    /// The worker waits for the task before it ends.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.actors.spawn(task);
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, Handle>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -167,13 +181,20 @@ pub(crate) fn note_count(sessions: usize) {
 
 pub(crate) async fn carry_out(OperationJob { intent, started }: OperationJob, context: Arc<Context>) {
     match started {
-        Ok(StartedIntent { session, request: Request::Open(wanted), sealed, request_id, trace_parent }) => {
+        Ok(StartedIntent { session, request: Request::Open(wanted), sealed, request_id, trace_parent, .. }) => {
             let span = span(session, intent, "open", &request_id, trace_parent);
             open(&context, intent, session, (wanted, sealed), span);
         }
-        Ok(StartedIntent { session, request: Request::Operate(operation), sealed, request_id, trace_parent }) => {
+        Ok(StartedIntent {
+            session,
+            request: Request::Operate(operation),
+            sealed,
+            request_id,
+            trace_parent,
+            actor,
+        }) => {
             let span = span(session, intent, operation.spec().kind, &request_id, trace_parent);
-            operate(&context, session, Order { intent, operation, span }, sealed.as_deref()).await;
+            operate(&context, session, Order { intent, operation, actor, span }, sealed.as_deref()).await;
         }
         Err(error) => {
             tracing::error!(%error, %intent, "cannot start an operation");
@@ -220,6 +241,7 @@ fn open(
         measuring: None,
         watch: wanted.0.detect_challenges.then(|| Watch::new(session, context.config.challenge_confidence)),
         dialog: None,
+        recorder: None,
     };
     context.sessions.actors.spawn(async move {
         if let Some(browser) = actor.open(intent, wanted).instrument(span).await {
@@ -279,6 +301,7 @@ struct Actor {
     watch: Option<Watch>,
     /// Dialog in the session's row.
     dialog: Option<OpenDialog>,
+    recorder: Option<SessionRecorder>,
 }
 
 enum NextAction {
@@ -307,6 +330,10 @@ impl Actor {
     /// `None` when the browser did not open, or the session ended meanwhile.
     async fn open(&mut self, intent: IntentId, wanted: (OpenRequest, Option<Vec<u8>>)) -> Option<Browser> {
         let (context, close) = (Arc::clone(&self.context), self.close.clone());
+        let started_at = recorder::now();
+        let headers = &wanted.0.emulation.extra_headers;
+        let secret_headers = || -> Vec<String> { headers.iter().map(|header| header.name.clone()).collect() };
+        let recorded = (wanted.0.record == RecordMode::Steps).then(secret_headers);
         let opened = tokio::select! {
             opened = timeout(context.config.open_timeout, self.open_browser(wanted)) => opened,
             () = close.cancelled() => {
@@ -316,8 +343,11 @@ impl Actor {
         };
         let outcome = match opened {
             Ok(Ok(browser)) => {
+                self.recorder =
+                    recorded.map(|headers| SessionRecorder::start(&context, self.session, headers, &browser));
                 self.put_on_stage(&browser);
                 if finish(&context, intent, &Outcome::Done.into()).await == WriteOutcome::AsItIs {
+                    self.begin_recording(intent, started_at);
                     return Some(browser);
                 }
                 browser.close().await;
@@ -332,9 +362,21 @@ impl Actor {
         None
     }
 
+    fn begin_recording(&mut self, intent: IntentId, started_at: Timestamp) {
+        let Some(recorder) = &mut self.recorder else { return };
+        if let Some(watch) = &mut self.watch {
+            watch.record(recorder.log());
+        }
+        let (described, outcome) = (OperationDescription::of_open(), &Outcome::Done);
+        let opened = EndedOperation { intent, described, operation: None, actor: None, started_at, outcome, url: None };
+        recorder.end_operation(opened, None);
+    }
+
     fn put_on_stage(&self, browser: &Browser) {
         let (view, files) = (browser.view(), browser.files());
-        let stage = LiveHandle { view, files, claim: Arc::clone(&self.claim), faults: self.faults.clone() };
+        let (claim, faults) = (Arc::clone(&self.claim), self.faults.clone());
+        let stage =
+            LiveHandle { view, files, claim, faults, recording: self.recorder.as_ref().map(SessionRecorder::log) };
         if let Some(handle) = self.context.sessions.lock().get_mut(&self.session) {
             handle.stage = Some(stage);
         }
@@ -359,8 +401,13 @@ impl Actor {
             Some(_) => Box::pin(egress_routes::open(&self.context, self.session)).await?,
             None => EgressRoute::direct(self.context.browsers.rules()),
         });
-        let opening =
-            self.context.browsers.open(archetype, wanted.behavioral_profile, &way, (&wanted.emulation, wanted.dialogs));
+        let is_recorded = wanted.record == RecordMode::Steps;
+        let opening = self.context.browsers.open(
+            archetype,
+            wanted.behavioral_profile,
+            &way,
+            (&wanted.emulation, wanted.dialogs, is_recorded),
+        );
         let measuring = async { Ok(Box::pin(egress_routes::measure(&self.context, &way)).await?) };
         let (mut browser, measured) = tokio::try_join!(opening, measuring)?;
         if let Some(held) = &self.held {
@@ -405,6 +452,7 @@ impl Actor {
                     Some(after) => break after,
                     None => continue,
                 },
+                () = take_picture(self.recorder.as_mut(), &browser) => continue,
             };
             let Some(order) = order else { break NextAction::Close };
             // The start of an intent is committed without waiting for the disk. A database crash can lose it, and the intent is
@@ -418,6 +466,9 @@ impl Actor {
                 after => break after,
             }
         };
+        if let Some(recorder) = self.recorder.take() {
+            self.context.sessions.spawn(recorder.end().await);
+        }
         if let (NextAction::Close, Some(held)) = (after, self.held.take()) {
             self.keep(browser, &held).await;
         } else {
@@ -479,7 +530,11 @@ impl Actor {
     }
 
     async fn obey(&mut self, browser: &mut Browser, order: Order) -> NextAction {
-        let Order { intent, operation, .. } = order;
+        let Order { intent, operation, actor, .. } = order;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.begin_operation();
+        }
+        let started_at = recorder::now();
         let grace = match operation {
             Operation::Search(_) | Operation::Login(_) => self.context.config.limits.form_teardown,
             _ => GRACE,
@@ -488,7 +543,11 @@ impl Actor {
         let started = Instant::now();
         let ended = tokio::select! {
             ended = timeout(limit, browser.run(&operation)) => ended,
-            () = self.close.cancelled() => return NextAction::Close,
+            () = self.close.cancelled() => {
+                let ended = (&Outcome::Destroyed, None, started_at);
+                self.record((intent, actor), &operation, ended, None);
+                return NextAction::Close;
+            }
         };
         OPERATION_TIME.with([operation.spec().kind]).record(started.elapsed());
         let (outcome, result) = match ended {
@@ -511,11 +570,13 @@ impl Actor {
         if let Some(watch) = &mut self.watch {
             watch.after(&operation);
         }
+        let url = result.as_ref().and_then(|result| result.page_url.clone());
         let (browser_time, usage) = (Some(started.elapsed()), operation.spec().usage);
         let sets_emulation = matches!(operation, Operation::Emulate(_));
         let reads_state = matches!(operation, Operation::StateCapture(_));
         let dialog = self.dialog_change(browser).await;
         let ending = IntentEnding {
+            url,
             result,
             browser_time,
             usage,
@@ -524,11 +585,29 @@ impl Actor {
             dialog,
             ..IntentEnding::from(outcome)
         };
-        match finish(&self.context, intent, &ending).await {
+        let written = finish(&self.context, intent, &ending).await;
+        let recorded = if written == WriteOutcome::TooLate { &Outcome::Destroyed } else { &ending.outcome };
+        self.record((intent, actor), &operation, (recorded, ending.url.clone(), started_at), Some(&*browser));
+        match written {
             WriteOutcome::AsItIs if matches!(ending.outcome, Outcome::Failed { .. }) => NextAction::Fail,
             WriteOutcome::AsItIs => NextAction::GoOn,
             WriteOutcome::AsFailure => NextAction::Fail,
             WriteOutcome::TooLate => NextAction::Close,
+        }
+    }
+
+    fn record(
+        &mut self,
+        (intent, actor): (IntentId, Option<OperationActor>),
+        operation: &Operation,
+        (outcome, url, started_at): (&Outcome, Option<String>, Timestamp),
+        browser: Option<&Browser>,
+    ) {
+        if let Some(recorder) = &mut self.recorder {
+            let described = operation.describe();
+            let operation = Some(operation);
+            let ended = EndedOperation { intent, described, operation, actor, started_at, outcome, url };
+            recorder.end_operation(ended, browser);
         }
     }
 
@@ -630,7 +709,9 @@ impl Actor {
         }
         let fail = || async {
             let mut tx = begin(&self.context.db).await?;
-            let errored = recovery::fail_idle(&mut tx, self.context.id, self.session, "unknown", &failure).await?;
+            let errored =
+                recovery::fail_idle(&mut tx, self.context.id, self.session, "unknown", &failure, EndReason::Failed)
+                    .await?;
             tx.commit().await?;
             Ok::<_, sqlx::Error>(errored)
         };
@@ -652,6 +733,14 @@ impl Actor {
 async fn look_out(watch: Option<&mut Watch>, browser: &Browser) -> Option<ChallengeScan> {
     match watch {
         Some(watch) => watch.look(browser).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The picture after the last operation. Never resolves without a recorder.
+async fn take_picture(recorder: Option<&mut SessionRecorder>, browser: &Browser) {
+    match recorder {
+        Some(recorder) => recorder.take_picture(browser).await,
         None => std::future::pending().await,
     }
 }

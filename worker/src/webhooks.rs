@@ -79,7 +79,7 @@ impl Sender {
     /// an operator can requeue the delivery after the last one.
     async fn send(&self, AttemptJob { attempt, slow }: AttemptJob) -> Option<AttemptResult> {
         let Some(secrets) = opened(&self.vault, &attempt) else {
-            return Some(target::ended(&attempt, Duration::ZERO, Err(NotAnswered::unsigned())));
+            return Some(target::ended(&attempt, Duration::ZERO, Err(NotAnswered::unsigned()), None));
         };
         let target = if slow { &self.slow_target } else { &self.target };
         Some(target.send(&attempt, &secrets).await)

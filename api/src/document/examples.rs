@@ -43,7 +43,7 @@ impl Composer<'_> {
         if schema.get("$ref").is_some() {
             return self.compose(resolved(schema, self.schemas));
         }
-        if let Some(values) = schema["enum"].as_array() {
+        if let Some(values) = schema["enum"].as_array().or_else(|| schema["x-extensible-enum"].as_array()) {
             return values.first().cloned();
         }
         if let Some(parts) = schema["allOf"].as_array() {
@@ -72,13 +72,18 @@ impl Composer<'_> {
             let required = required.as_array().is_some_and(|names| names.contains(&name.as_str().into()));
             match self.compose(property) {
                 Some(example) => object.insert(name.clone(), example),
-                None if required && is(property, "null") => object.insert(name.clone(), Value::Null),
+                None if required && can_be_null(property) => object.insert(name.clone(), Value::Null),
                 None if required => return None,
                 None => continue,
             };
         }
         Some(object.into())
     }
+}
+
+fn can_be_null(schema: &Value) -> bool {
+    let variants = schema["oneOf"].as_array();
+    is(schema, "null") || variants.is_some_and(|variants| variants.iter().any(|variant| is(variant, "null")))
 }
 
 fn into_object(value: Value) -> Option<Map<String, Value>> {

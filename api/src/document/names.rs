@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::schemas::{holders, parts};
+use super::schemas::{holders, is, parts};
 use crate::http::openapi::camel_case;
 
 /// References replace them.
@@ -29,6 +29,10 @@ fn give_inside(schema: &mut Value, place: &str, schemas: &mut Map<String, Value>
         let Some(name) = name_of(part, place) else { continue };
         let mut reference = json!({"$ref": format!("#/components/schemas/{name}")});
         let mut named = part.clone();
+        if is_free_object(part) && is(part, "null") {
+            reference = json!({"oneOf": [reference, {"type": "null"}]});
+            named["type"] = "object".into();
+        }
         if let Value::Object(keywords) = &mut named {
             keywords.shift_remove("title");
             // A default belongs to the field, not to the type.
@@ -46,5 +50,11 @@ fn give_inside(schema: &mut Value, place: &str, schemas: &mut Map<String, Value>
 
 fn name_of(schema: &Value, place: String) -> Option<String> {
     let title = schema["title"].as_str().map(str::to_owned);
-    title.or_else(|| schema["enum"].as_array().is_some_and(|values| values.len() > 1).then_some(place))
+    let is_set = schema["enum"].as_array().is_some_and(|values| values.len() > 1);
+    title.or_else(|| (is_set || is_free_object(schema)).then_some(place))
+}
+
+/// Generators number the types of free objects that have no name and can be null.
+fn is_free_object(schema: &Value) -> bool {
+    is(schema, "object") && schema.get("properties").is_none()
 }

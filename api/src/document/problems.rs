@@ -37,18 +37,34 @@ impl Answers {
     }
 
     pub fn components(self) -> (Value, Map<String, Value>) {
-        let mut schemas = Map::from_iter([("Problem".to_owned(), problem())]);
+        let mut schemas = Map::from_iter([("Problem".to_owned(), problem()), ("ProblemCode".to_owned(), code())]);
         let mut answers = Map::new();
         for (name, answer) in self.0 {
-            schemas.extend(answer.kinds.iter().map(|kind| (schema_name(kind), schema(kind))));
+            schemas.extend(answer.variants().into_iter().map(|kinds| (schema_name(&kinds), schema(&kinds))));
             answers.insert(name, answer.into());
         }
         (answers.into(), schemas)
     }
 }
 
+impl Answer {
+    /// Kinds by their code, because the code tells the variants of a union apart.
+    fn variants(&self) -> Vec<Vec<&'static Kind>> {
+        let mut variants: Vec<Vec<&'static Kind>> = Vec::new();
+        for kind in &self.kinds {
+            match variants.iter_mut().find(|kinds| kinds.iter().any(|other| other.slug == kind.slug)) {
+                Some(kinds) => kinds.push(kind),
+                None => variants.push(vec![kind]),
+            }
+        }
+        variants
+    }
+}
+
 impl From<Answer> for Value {
-    fn from(Answer { kinds, mut headers }: Answer) -> Self {
+    fn from(answer: Answer) -> Self {
+        let variants = answer.variants();
+        let Answer { kinds, mut headers } = answer;
         let is = |one: &Kind| kinds.iter().any(|kind| ptr::eq(*kind, one));
         if is(&kinds::RATE_LIMITED) {
             headers.extend(RATE_LIMITS);
@@ -57,11 +73,16 @@ impl From<Answer> for Value {
             headers.insert(RETRY_AFTER);
         }
         let lines: Vec<_> = kinds.iter().map(|kind| format!("`{}`: {}", kind.slug, kind.meaning)).collect();
-        let mut schemas =
-            kinds.iter().map(|kind| json!({"$ref": format!("#/components/schemas/{}", schema_name(kind))}));
-        let schema = match (schemas.next(), schemas.collect::<Vec<_>>()) {
-            (Some(only), more) if more.is_empty() => only,
-            (first, more) => json!({"oneOf": first.into_iter().chain(more).collect::<Vec<_>>()}),
+        let reference = |kinds: &[&'static Kind]| format!("#/components/schemas/{}", schema_name(kinds));
+        let schema = if let [only] = variants.as_slice() {
+            json!({"$ref": reference(only)})
+        } else {
+            let mapping: Map<_, _> =
+                variants.iter().map(|kinds| (kinds[0].slug.to_owned(), reference(kinds).into())).collect();
+            json!({
+                "oneOf": variants.iter().map(|kinds| json!({"$ref": reference(kinds)})).collect::<Vec<_>>(),
+                "discriminator": {"propertyName": "code", "mapping": mapping},
+            })
         };
         let mut response = json!({"description": lines.join("\n\n")});
         add_headers(&mut response, &headers.into_iter().collect::<Vec<_>>());
@@ -70,8 +91,16 @@ impl From<Answer> for Value {
     }
 }
 
-fn schema_name(kind: &Kind) -> String {
-    format!("{}Problem", kind.name())
+fn schema_name(kinds: &[&Kind]) -> String {
+    format!("{}Problem", kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join("Or"))
+}
+
+fn code() -> Value {
+    let codes: BTreeSet<_> = kinds::named().map(|kind| kind.slug).collect();
+    json!({
+        "type": "string", "x-extensible-enum": codes,
+        "description": "Kind of problem: the last path segment of `type`. Clients must accept unknown values",
+    })
 }
 
 fn problem() -> Value {
@@ -79,9 +108,10 @@ fn problem() -> Value {
     json!({
         "type": "object",
         "description": "A problem document (RFC 9457)",
-        "required": ["type", "title", "status", "detail", "instance", "request_id"],
+        "required": ["type", "code", "title", "status", "detail", "instance", "request_id"],
         "properties": {
             "type": text("Kind of problem: address of a page that explains it. The last path segment identifies the kind"),
+            "code": {"$ref": "#/components/schemas/ProblemCode"},
             "title": text("Short name of the kind"),
             "status": {"type": "integer", "description": "HTTP status"},
             "detail": text("Explanation of this occurrence"),
@@ -91,23 +121,32 @@ fn problem() -> Value {
     })
 }
 
-/// The service's address is not part of the contract, so the schema matches only the end of `type`.
-fn schema(kind: &'static Kind) -> Value {
-    let own: Vec<_> = members().into_iter().filter(|member| member.of.iter().any(|of| ptr::eq(*of, kind))).collect();
+/// The service's address is not part of the contract, so the schema matches only the end of `type`. The kinds have one code and
+/// one status; a member that not all of them have is optional.
+fn schema(kinds: &[&'static Kind]) -> Value {
+    let first = kinds[0];
+    let is_of = |member: &Member, kind: &Kind| member.of.iter().any(|of| ptr::eq(*of, kind));
+    let own: Vec<_> = members().into_iter().filter(|member| kinds.iter().any(|kind| is_of(member, kind))).collect();
     let mut properties = json!({
-        "type": {"type": "string", "pattern": format!("/{}$", kind.slug)},
-        "status": {"const": kind.status.as_u16()},
+        "type": {"type": "string", "pattern": format!("/{}$", first.slug)},
+        "code": {"type": "string", "enum": [first.slug]},
+        "status": {"type": "integer", "enum": [first.status.as_u16()]},
     });
     let mut example = json!({
-        "type": format!("https://kitfleet.example/errors/{}", kind.slug), "title": kind.title,
-        "status": kind.status.as_u16(), "detail": kind.meaning, "instance": "/v1/sessions",
+        "type": format!("https://kitfleet.example/errors/{}", first.slug), "code": first.slug, "title": first.title,
+        "status": first.status.as_u16(), "detail": first.meaning, "instance": "/v1/sessions",
         "request_id": "019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e",
     });
-    let mut required = vec!["type", "status"];
-    for Member { name, schema, example: shown, always, .. } in own {
+    let mut required = vec!["type", "code", "status"];
+    for member in own {
+        let of_all = kinds.iter().all(|kind| is_of(&member, kind));
+        let of_first = is_of(&member, first);
+        let Member { name, schema, example: shown, always, .. } = member;
         properties[name] = schema;
-        if always {
+        if always && of_all {
             required.push(name);
+        }
+        if always && of_first {
             example[name] = shown;
         }
     }
@@ -143,13 +182,7 @@ fn members() -> Vec<Member> {
     });
     let candidates = json!({
         "type": "array", "description": "First elements that match an ambiguous target, at most five",
-        "items": {
-            "title": "Candidate", "type": "object", "required": ["description", "selector"],
-            "properties": {
-                "description": {"type": "string", "description": "Human-readable description, such as `button \"Sign in\"`"},
-                "selector": {"type": "string", "description": "CSS selector that matches only this element"},
-            },
-        },
+        "items": {"$ref": "#/components/schemas/Candidate"},
     });
     let options = json!({
         "type": "array", "description": "Available options if the requested one does not exist, at most 100",
@@ -210,7 +243,12 @@ fn members() -> Vec<Member> {
             number("Bytes stored by the account's agent sessions, sealed"),
             268_435_456.into(),
         ),
-        member(vec![&kinds::MFA_STEP_UP_REQUIRED], "requires_mfa_step_up", json!({"const": true}), true.into()),
+        member(
+            vec![&kinds::MFA_STEP_UP_REQUIRED],
+            "requires_mfa_step_up",
+            json!({"type": "boolean", "enum": [true]}),
+            true.into(),
+        ),
         member(vec![&kinds::MFA_STEP_UP_REQUIRED], "reason", reason, "expired".into()),
         member(
             vec![&kinds::PAYLOAD_TOO_LARGE, &kinds::PROFILE_BYTES_LIMIT, &kinds::AGENT_BYTES_LIMIT],

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 /// Free-form objects, discriminators of unions, and whether a body is required.
 pub fn complete(schemas: &mut Map<String, Value>, operations: &mut [&mut Value]) {
+    open_sets(schemas);
     let known = schemas.clone();
     let finish = |schema: &mut Value| {
         open_free_object(schema);
@@ -21,6 +22,31 @@ pub fn complete(schemas: &mut Map<String, Value>, operations: &mut [&mut Value])
             let required = contents.all(|content| asks_for_something(resolved(&content["schema"], &known)));
             body["required"] = required.into();
         }
+    }
+}
+
+/// Sets in responses that can grow. Generated types that know only the present values would fail on a new one.
+const OPEN_SETS: [&str; 11] = [
+    "AgentSessionCloseReason",
+    "AuditAction",
+    "ChallengeType",
+    "Component",
+    "DownloadError",
+    "EventType",
+    "Obstacle",
+    "ProfileSaveFailure",
+    "ReadinessEncryptionKey",
+    "ReadinessWorkers",
+    "SessionWaitsFor",
+];
+
+fn open_sets(schemas: &mut Map<String, Value>) {
+    for name in OPEN_SETS {
+        let Some(Value::Object(set)) = schemas.get_mut(name) else { continue };
+        let Some(values) = set.shift_remove("enum") else { continue };
+        set.insert("x-extensible-enum".to_owned(), values);
+        let before = set.get("description").and_then(Value::as_str).map(|text| format!("{text}. ")).unwrap_or_default();
+        set.insert("description".to_owned(), format!("{before}Clients must accept unknown values").into());
     }
 }
 

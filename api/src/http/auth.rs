@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use kitfleet_domain::accounts::AccountStatus;
+use kitfleet_domain::actors::{OperationActor, OperationActorKind};
 use kitfleet_domain::api_keys::{KeyKind, Scope, Scopes};
 use kitfleet_domain::audit::{Actor, Origin};
 use kitfleet_domain::credentials::{self, Bearer, Credential, TeamMaker};
@@ -47,6 +48,16 @@ pub struct Caller {
 impl Caller {
     pub fn api_key_id(&self) -> Option<ApiKeyId> {
         self.credential.api_key()
+    }
+
+    /// Actor of an operation that the caller requests over HTTP.
+    pub fn operation_actor(&self) -> OperationActor {
+        let (kind, id) = match self.credential {
+            Credential::Key { id, .. } => (OperationActorKind::ApiKey, id.to_string()),
+            Credential::WebSession { id, .. } => (OperationActorKind::WebSession, id.to_string()),
+            Credential::OauthToken { client, .. } => (OperationActorKind::ApiKey, client.to_string()),
+        };
+        OperationActor { kind, id: Some(id) }
     }
 
     pub fn web_session(&self) -> Result<WebSessionId> {

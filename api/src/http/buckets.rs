@@ -31,6 +31,8 @@ pub struct RateLimits {
     pub proxy_check_per_minute: NonZeroU32,
     pub webhook_sends_per_minute: NonZeroU32,
     pub billing_per_minute: NonZeroU32,
+    /// Downloads by public links to traces.
+    pub trace_download_per_minute: NonZeroU32,
     /// Per replica.
     pub credential_per_minute: NonZeroU32,
 }
@@ -56,6 +58,7 @@ impl Default for RateLimits {
             proxy_check_per_minute: const { NonZeroU32::new(10).expect("nonzero") },
             webhook_sends_per_minute: const { NonZeroU32::new(60).expect("nonzero") },
             billing_per_minute: const { NonZeroU32::new(30).expect("nonzero") },
+            trace_download_per_minute: const { NonZeroU32::new(60).expect("nonzero") },
             credential_per_minute: const { NonZeroU32::new(60_000).expect("nonzero") },
         }
     }
@@ -89,11 +92,12 @@ pub enum Bucket {
     /// Tests of webhook endpoints and replays of deliveries.
     WebhookSend,
     Billing,
+    TraceDownload,
     Credential,
 }
 
 impl Bucket {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::SendVerification,
         Self::SendMagicLink,
         Self::SendPasswordReset,
@@ -114,6 +118,7 @@ impl Bucket {
         Self::ProxyCheck,
         Self::WebhookSend,
         Self::Billing,
+        Self::TraceDownload,
         Self::Credential,
     ];
 
@@ -139,6 +144,7 @@ impl Bucket {
             Self::ProxyCheck => "proxy_check",
             Self::WebhookSend => "webhook_send",
             Self::Billing => "billing",
+            Self::TraceDownload => "trace_download",
             Self::Credential => "credential",
         }
     }
@@ -174,6 +180,7 @@ impl Bucket {
             Self::ProxyCheck => Quota::per_minute(limits.proxy_check_per_minute),
             Self::WebhookSend => Quota::per_minute(limits.webhook_sends_per_minute),
             Self::Billing => Quota::per_minute(limits.billing_per_minute),
+            Self::TraceDownload => Quota::per_minute(limits.trace_download_per_minute),
             Self::Credential => Quota::per_minute(limits.credential_per_minute),
         }
     }

@@ -2,14 +2,18 @@
 
 use std::borrow::Cow;
 use std::convert::Infallible;
+use std::str::FromStr;
 
 use axum::extract::FromRequestParts;
 use axum::http::Uri;
 use axum::http::request::Parts;
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::limits::Limits;
+use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, both};
-use serde::Serialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::{Error as MalformedTime, StrDeserializer};
+use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::schema::SchemaType;
@@ -61,6 +65,19 @@ impl Query {
         filters.map_err(|invalid| invalid.and(self.limit(limits)).and(self.text("cursor")))
     }
 
+    /// An ID of the type's prefix.
+    pub fn id<T: FromStr>(&self, name: &str) -> Result<Option<T>, Invalid> {
+        self.parsed(name, |text| text.parse().map_err(|_| Invalid::field(name, "must be an ID of this type")))
+    }
+
+    /// RFC 3339.
+    pub fn time(&self, name: &str) -> Result<Option<Timestamp>, Invalid> {
+        self.parsed(name, |text| {
+            let text: StrDeserializer<'_, MalformedTime> = text.into_deserializer();
+            Timestamp::deserialize(text).map_err(|error| Invalid::field(name, error.to_string()))
+        })
+    }
+
     pub fn limit(&self, limits: &Limits) -> Result<u32, Invalid> {
         self.number("limit", limits.page_default, limits.page_max)
     }
@@ -88,6 +105,22 @@ impl IntoParams for Paging {
                 "Cursor",
                 query("cursor", "`next_cursor` of the previous page; the filters must be the same", cursor),
             ),
+        ]
+    }
+}
+
+/// Bounds of a list by time, for the OpenAPI document.
+pub struct CreatedWithin;
+
+impl IntoParams for CreatedWithin {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let moment = || {
+            let format = Some(SchemaFormat::KnownFormat(KnownFormat::DateTime));
+            RefOr::T(Schema::Object(ObjectBuilder::new().schema_type(Type::String).format(format).build()))
+        };
+        vec![
+            shared("CreatedAfter", query("created_after", "Only entries created at this time or later", moment())),
+            shared("CreatedBefore", query("created_before", "Only entries created before this time", moment())),
         ]
     }
 }

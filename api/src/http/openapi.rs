@@ -69,6 +69,12 @@ problem_sets! {
     NoTeam: NOT_FOUND;
     /// The caller's team has no such membership.
     NoMembership: NOT_FOUND;
+    /// The caller's team has no such pending invitation.
+    NoInvite: NOT_FOUND;
+    /// Another account has the e-mail address, or the account is suspended.
+    AddressTaken: CONFLICT FORBIDDEN;
+    /// The caller has no such linked sign-in method.
+    NoIdentity: NOT_FOUND;
     /// The invitee is already a member.
     Inviting: CONFLICT;
     /// The invitation belongs to another address, or the caller is already a member.
@@ -125,6 +131,14 @@ problem_sets! {
     NoLink: NOT_FOUND;
     /// The limit of live links is reached.
     AnotherLink: CONFLICT;
+    /// The session has no recording, or the recording has no such picture.
+    NoRecording: NOT_FOUND;
+    /// The trace link is unknown or no longer valid.
+    NoTraceLink: NOT_FOUND;
+    /// The limit of trace links is reached.
+    AnotherTraceLink: CONFLICT;
+    /// The storage of recordings is not available.
+    ReadingRecording: FEATURE_UNAVAILABLE;
     /// The caller has no such crypto order.
     NoOrder: NOT_FOUND;
     /// The account has too many open orders, or an order of the same key is in progress.

@@ -7,9 +7,9 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use kitfleet_domain::ids::{
-    AccountId, AgentSessionId, ApiKeyId, ChallengeId, DeliveryId, DownloadId, IncidentId, LiveLinkId, MembershipId,
-    OauthClientId, OrderId, PageId, ProfileId, ProxyId, RecipeId, RequeueId, SessionId, SnapshotId, TeamId,
-    WebSessionId, WebhookId, WorkerId,
+    AccountId, AgentSessionId, ApiKeyId, ChallengeId, DeliveryId, DownloadId, IdentityId, IncidentId, InviteId,
+    LiveLinkId, MembershipId, OauthClientId, OrderId, PageId, ProfileId, ProxyId, RecipeId, RequeueId, SessionId,
+    SnapshotId, TeamId, TraceLinkId, WebSessionId, WebhookId, WorkerId,
 };
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
@@ -45,12 +45,15 @@ resources! {
     ProfileId: "profile";
     ProxyId: "saved proxy";
     LiveLinkId: "live link";
+    TraceLinkId: "trace link";
     SnapshotId: "profile snapshot";
     WebSessionId: "web session";
     ApiKeyId: "API key";
     OauthClientId: "OAuth client";
     TeamId: "team";
     MembershipId: "membership";
+    InviteId: "invitation";
+    IdentityId: "sign-in method";
     WebhookId: "webhook endpoint";
     DeliveryId: "webhook delivery";
     RequeueId: "requeue";

@@ -59,6 +59,7 @@ pub fn document(
 ) -> String {
     let mut document = Map::new();
     document.insert("type".to_owned(), format!("{errors_url}/{}", problem.kind.slug).into());
+    document.insert("code".to_owned(), problem.kind.slug.into());
     document.insert("title".to_owned(), problem.title.into());
     document.insert("status".to_owned(), status.as_u16().into());
     document.insert("detail".to_owned(), problem.detail.into());
@@ -81,7 +82,7 @@ mod tests {
         let document = document(problem.into(), StatusCode::BAD_REQUEST, "https://e", "/v1/sessions", Some("r1"));
         assert_eq!(
             document,
-            r#"{"type":"https://e/validation-failed","title":"ValidationFailed","status":400,"#.to_owned()
+            r#"{"type":"https://e/validation-failed","code":"validation-failed","title":"ValidationFailed","status":400,"#.to_owned()
                 + r#""detail":"action.text: must be short","instance":"/v1/sessions","request_id":"r1","#
                 + r#""errors":[{"field":"action.text","message":"must be short"}]}"#
         );

@@ -21,6 +21,7 @@ use kitfleet_domain::files::access::AccessTickets;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::notifications;
 use kitfleet_domain::patterns::Patterns;
+use kitfleet_domain::recordings::{RecordMode, RecordingLimits};
 use kitfleet_domain::sign_ins::Lifetimes;
 use kitfleet_domain::status;
 use kitfleet_domain::status::subscribers::Unsubscriber;
@@ -32,6 +33,7 @@ use kitfleet_jobs::wakeups::Wakeups;
 use kitfleet_models::Models;
 use kitfleet_payments::{CardConfig, CardProvider, CryptoConfig, CryptoProcessor};
 use kitfleet_profiles::{PlaceConfig, Stores, StoresConfig};
+use kitfleet_recording::{Recordings, RecordingsConfig};
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::{PgConnection, PgPool};
 use tokio::sync::{OnceCell, Semaphore};
@@ -101,6 +103,9 @@ pub struct ApiConfig {
     /// Time the previous secret of a webhook endpoint keeps signing.
     pub webhook_secret_grace: Duration,
     pub stores: StoresConfig,
+    pub recordings: RecordingLimits,
+    /// Recording of sessions whose create does not name it.
+    pub record_by_default: RecordMode,
     pub models: kitfleet_models::Settings,
     pub agents: agents::Settings,
     pub notifications: notifications::Settings,
@@ -155,6 +160,8 @@ impl Default for ApiConfig {
                 store_bytes: limits.profile_store_bytes,
                 document_bytes: limits.profile_document_bytes,
             },
+            recordings: RecordingLimits::default(),
+            record_by_default: RecordMode::default(),
             limits,
             destinations: Destinations::default(),
             upstreams: Destinations::default(),
@@ -291,6 +298,7 @@ pub struct Shared {
     file_tickets: OnceCell<AccessTickets>,
     agents: OnceCell<Sealer>,
     stores: OnceCell<Stores>,
+    recordings: OnceCell<Recordings>,
     unsubscriber: OnceCell<Unsubscriber>,
 }
 
@@ -349,6 +357,7 @@ impl App {
             file_tickets: OnceCell::new(),
             agents: OnceCell::new(),
             stores: OnceCell::new(),
+            recordings: OnceCell::new(),
             unsubscriber: OnceCell::new(),
         })))
     }
@@ -422,6 +431,12 @@ impl App {
     /// For a caller that only removes stores.
     pub async fn stores_to_remove(&self) -> sqlx::Result<&Stores> {
         self.stores.get_or_try_init(|| Stores::new(self.db.clone(), self.config.stores.clone())).await
+    }
+
+    pub async fn recordings(&self) -> sqlx::Result<&Recordings> {
+        let StoresConfig { vault, place, .. } = &self.config.stores;
+        let config = RecordingsConfig { vault: vault.clone(), place: place.clone(), limits: self.config.recordings };
+        self.recordings.get_or_try_init(|| Recordings::new(self.db.clone(), config)).await
     }
 }
 

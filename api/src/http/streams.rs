@@ -92,6 +92,11 @@ impl Streams {
         StreamHandle { here: Arc::clone(&self.here), account, id, highest, ended: self.ended.clone() }
     }
 
+    /// Cancelled when this process ends its streams.
+    pub fn ended(&self) -> CancellationToken {
+        self.ended.clone()
+    }
+
     /// Ends all streams, and those opened later.
     pub fn end(&self) {
         self.ended.cancel();

@@ -1,5 +1,6 @@
 //! Agent sessions (contract: agents): creating, reading and closing them, and control of their browsers.
 
+mod approvals;
 mod creating;
 mod files;
 mod lanes;
@@ -40,6 +41,7 @@ const WRITE_AGENTS: Rule = Rule::scope(Scope::WriteAgents).for_team(Role::Admin)
 
 pub fn routes() -> Routes {
     Routes::new()
+        .merge(approvals::routes())
         .merge(creating::routes())
         .merge(files::routes())
         .allow(READ_AGENTS, routes!(list))

@@ -34,6 +34,7 @@ pub fn routes() -> Routes {
         .allow(CHANGE_KEYS, routes!(create))
         .allow(READ_KEYS, routes!(list))
         .allow(READ_KEYS, routes!(get))
+        .allow(CHANGE_KEYS, routes!(rename))
         .allow(CHANGE_KEYS, routes!(revoke))
         .allow(CHANGE_KEYS, routes!(rotate))
         .never_stored()
@@ -189,6 +190,38 @@ async fn get(caller: Caller, State(app): State<App>, path: IdPath<ApiKeyId>) -> 
     app.last_used.write_now(&app.db).await?;
     let found = api_keys::find(&mut *app.db.acquire().await?, caller.account_id, path.id()?).await?;
     Ok(Answer(found.ok_or_else(not_found::<ApiKeyId>)?.into()))
+}
+
+/// Request body of an API key update
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"name": "CI on main"}))]
+struct UpdateKey {
+    /// Name of the key
+    #[schema(min_length = 1, max_length = 120)]
+    name: String,
+}
+
+/// Rename an API key
+///
+/// Revoked and expired keys can be renamed, too.
+#[utoipa::path(
+    patch, path = "/v1/api-keys/{id}", tag = "API keys", operation_id = "updateApiKey",
+    params(IdPath<ApiKeyId>), request_body = UpdateKey,
+    responses((status = 200, description = "The key, without its secret", body = ApiKey), Restricted, Body, NoKey, Database),
+)]
+async fn rename(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<ApiKeyId>,
+    body: Unchecked<UpdateKey>,
+) -> Result<Answer<ApiKey>> {
+    let name = body.check(|UpdateKey { name }| Ok(api_keys::check_name(&name)?.to_owned()))?;
+    app.last_used.write_now(&app.db).await?;
+    let mut tx = app.begin_change(caller.account_id).await?;
+    let renamed = api_keys::rename(&mut tx, caller.account_id, path.id()?, &name, &caller.actor).await?;
+    let key = renamed.ok_or_else(not_found::<ApiKeyId>)?;
+    tx.commit().await?;
+    Ok(Answer(key.into()))
 }
 
 /// Revoke an API key

@@ -21,7 +21,7 @@ use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::ids::{AccountId, ApiKeyId};
 use kitfleet_domain::teams::Role;
 use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::validation::Invalid;
+use kitfleet_domain::validation::{Invalid, both};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -31,8 +31,8 @@ use uuid::Uuid;
 
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::lists::{self, Paging, Query};
-use crate::http::openapi::{Database, InvalidQuery, Restricted, one_of};
+use crate::http::lists::{self, CreatedWithin, Paging, Query};
+use crate::http::openapi::{Database, InvalidQuery, Restricted, named, one_of};
 use crate::http::permissions::Rule;
 use crate::http::routing::Routes;
 use crate::http::state::App;
@@ -69,6 +69,7 @@ pub struct AuditEntry {
     #[schema(value_type = Option<String>, required = true)]
     actor_key_id: Option<ApiKeyId>,
     /// Action
+    #[schema(schema_with = action)]
     action: String,
     /// Resource that the action applied to
     #[schema(required = true)]
@@ -85,6 +86,11 @@ pub struct AuditEntry {
     /// Time of the action (RFC 3339)
     #[schema(value_type = String, format = DateTime)]
     timestamp: Timestamp,
+}
+
+fn action() -> RefOr<Schema> {
+    let actions: Vec<_> = areas::actions().collect();
+    named("AuditAction", one_of(&actions, None))
 }
 
 fn actor_type() -> RefOr<Schema> {
@@ -113,6 +119,8 @@ impl From<Row> for AuditEntry {
 #[derive(Serialize, ToSchema)]
 pub struct AuditPage {
     data: Vec<AuditEntry>,
+    /// True when there is another page
+    has_more: bool,
     /// Cursor of the next page; null on the last page
     #[schema(required = true)]
     next_cursor: Option<String>,
@@ -131,6 +139,11 @@ fn log_of(caller: &Caller) -> Log {
     params(
         Paging,
         ("action" = Option<String>, Query, description = "Filter by action", example = "api_key.minted"),
+        ("actor_account_id" = Option<String>, Query, description = "Filter by the account that acted",
+         example = "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1"),
+        ("target_resource_id" = Option<String>, Query, description = "Filter by the resource that was acted on",
+         example = "key_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5"),
+        CreatedWithin,
     ),
     responses((status = 200, description = "A page of the list", body = AuditPage), Restricted, InvalidQuery, Database),
 )]
@@ -143,17 +156,24 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<An
 /// # Errors
 /// A parameter is invalid, or the database fails.
 pub async fn page(app: &App, query: &Query, log: Log, list: &'static str) -> Result<Answer<AuditPage>> {
-    let action = query.filters(query.parsed("action", known_action), &app.config.limits)?;
-    let scope = CursorScope { account: log.account, list, filters: &[action] };
+    let subjects = both(query.parsed("action", known_action), query.text("target_resource_id"));
+    let created = both(query.time("created_after"), query.time("created_before"));
+    let given = both(subjects, both(query.id("actor_account_id"), created));
+    let ((action, target), (actor, created)) = query.filters(given, &app.config.limits)?;
+    let texts = ["action", "actor_account_id", "target_resource_id", "created_after", "created_before"];
+    let filters = texts.map(|name| query.text(name).ok().flatten());
+    let scope = CursorScope { account: log.account, list, filters: &filters };
     let page = lists::page(
         app,
         query,
         scope,
         |row: &Row| row.id,
-        async |conn, after, limit| log::list(conn, log, Filter { action, after }, limit).await,
+        async |conn, after, limit| log::list(conn, log, Filter { action, actor, target, created, after }, limit).await,
     );
     let page = page.await?;
-    Ok(Answer(AuditPage { data: page.data.into_iter().map(AuditEntry::from).collect(), next_cursor: page.next_cursor }))
+    let has_more = page.next_cursor.is_some();
+    let data = page.data.into_iter().map(AuditEntry::from).collect();
+    Ok(Answer(AuditPage { data, has_more, next_cursor: page.next_cursor }))
 }
 
 fn known_action(name: &str) -> Result<&'static str, Invalid> {

@@ -4,6 +4,7 @@ mod card;
 mod card_webhook;
 pub mod crypto;
 mod crypto_webhook;
+mod plans;
 
 use kitfleet_domain::accounts::Tier;
 use kitfleet_payments::PaymentError;
@@ -20,6 +21,7 @@ pub fn routes() -> Routes {
         .merge(card_webhook::routes())
         .merge(crypto::routes())
         .merge(crypto_webhook::routes())
+        .merge(plans::routes())
 }
 
 fn paid_tier() -> RefOr<Schema> {

@@ -2,7 +2,7 @@
 //! program. Every address below `/app/` that names no file answers the same page, which reads the address itself. `/staff/` is
 //! the board of staff, a second page of the same build (contract: staff 29).
 
-use axum::extract::{Path, State};
+use axum::extract::{RawPathParams, State};
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Redirect, Response};
@@ -71,14 +71,15 @@ fn show(app: &App, page: &str) -> Result<Response> {
     Ok(response)
 }
 
-async fn file(State(app): State<App>, Path(path): Path<String>, headers: HeaderMap) -> Result<Response> {
+async fn file(State(app): State<App>, params: RawPathParams, headers: HeaderMap) -> Result<Response> {
+    let path = params.iter().next().map(|(_, path)| path).unwrap_or_default();
     if path.starts_with(STAFF_FILES) {
         refuse_others(&app, &headers).await?;
     }
     if !path.starts_with(HASHED) {
         return show(&app, PAGE);
     }
-    Ok(respond(Built::get(&path).ok_or_else(missing)?, "public, max-age=31536000, immutable"))
+    Ok(respond(Built::get(path).ok_or_else(missing)?, "public, max-age=31536000, immutable"))
 }
 
 fn respond(file: EmbeddedFile, caching: &'static str) -> Response {

@@ -8,12 +8,17 @@ use axum::extract::RawPathParams;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
+use kitfleet_domain::validation::Invalid;
 use serde_json::Value;
+use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa_axum::routes;
 use utoipa_swagger_ui::Config;
 
 use crate::http::error::{Problem, Result};
 use crate::http::kinds;
+use crate::http::lists::Query;
+use crate::http::openapi::{InvalidQuery, one_of, query};
 use crate::http::routing::Routes;
 
 /// The page loads only resources of this service and connects to no other server.
@@ -30,12 +35,27 @@ static CONFIG: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
 #[derive(Clone)]
 pub struct Contract(Arc<LazyLock<Printed, Box<dyn FnOnce() -> Printed + Send>>>);
 
-type Printed = serde_json::Result<Bytes>;
+type Printed = serde_json::Result<Documents>;
+
+/// The whole document, and the part for customers.
+struct Documents {
+    whole: Bytes,
+    for_customers: Bytes,
+}
+
+impl Documents {
+    fn print((whole, for_customers): (Value, Value)) -> Printed {
+        Ok(Self {
+            whole: serde_json::to_vec(&whole)?.into(),
+            for_customers: serde_json::to_vec(&for_customers)?.into(),
+        })
+    }
+}
 
 impl Contract {
-    /// A document that `make` generates on first use.
-    pub fn new(make: impl FnOnce() -> Value + Send + 'static) -> Self {
-        Self(Arc::new(LazyLock::new(Box::new(|| serde_json::to_vec(&make()).map(Bytes::from)))))
+    /// The whole document and that for customers, which `make` generates on first use.
+    pub fn new(make: impl FnOnce() -> (Value, Value) + Send + 'static) -> Self {
+        Self(Arc::new(LazyLock::new(Box::new(|| Documents::print(make())))))
     }
 }
 
@@ -44,14 +64,41 @@ pub fn routes() -> Routes {
 }
 
 /// Get the OpenAPI document
+///
+/// The document for customers has no staff routes, no routes for payment providers and no registration of nodes.
 #[utoipa::path(
     get, path = "/openapi.json", tag = "Contract", operation_id = "getContract",
+    params(ForAudience),
     responses((status = 200, description = "An OpenAPI 3.1 document", body = Object,
-               example = json!({"openapi": "3.1.0", "info": {"title": "Kitfleet", "version": "1.0.0"}, "paths": {}}))),
+               example = json!({"openapi": "3.1.0", "info": {"title": "Kitfleet", "version": "1.0.0"}, "paths": {}})),
+              InvalidQuery),
 )]
-async fn contract(Extension(Contract(contract)): Extension<Contract>) -> Result<impl IntoResponse> {
-    let printed = LazyLock::force(&contract).as_ref().map_err(|error| Problem::internal(error))?;
+async fn contract(Extension(Contract(contract)): Extension<Contract>, query: Query) -> Result<impl IntoResponse> {
+    let audience = query.parsed("audience", |name| match name {
+        "customer" => Ok(Audience::Customer),
+        _ => Err(Invalid::field("audience", "must be customer")),
+    })?;
+    let documents = LazyLock::force(&contract).as_ref().map_err(|error| Problem::internal(error))?;
+    let printed = match audience {
+        Some(Audience::Customer) => &documents.for_customers,
+        None => &documents.whole,
+    };
     Ok(([(CONTENT_TYPE, "application/json")], printed.clone()))
+}
+
+#[derive(Clone, Copy)]
+enum Audience {
+    Customer,
+}
+
+/// Audience of the document, for the contract.
+struct ForAudience;
+
+impl IntoParams for ForAudience {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let what = "Audience; by default the document has all routes";
+        vec![query("audience", what, one_of(&["customer"], None)).build()]
+    }
 }
 
 /// Browse the API documentation

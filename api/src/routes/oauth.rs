@@ -43,6 +43,7 @@ pub fn routes() -> Routes {
     Routes::new()
         .allow(OWN_ACCOUNT, routes!(create, list))
         .allow(OWN_ACCOUNT, routes!(delete))
+        .allow(OWN_ACCOUNT, routes!(rotate_secret))
         .public(routes!(token))
         .never_stored()
 }
@@ -151,6 +152,49 @@ async fn delete(
     let mut conn = app.db.acquire().await?;
     let found = oauth::delete_client(&mut conn, caller.account_id, path.id()?).await?;
     if found { Ok(StatusCode::NO_CONTENT) } else { Err(not_found::<OauthClientId>()) }
+}
+
+/// A new secret of an OAuth client, returned only once
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "client_id": "ocl_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "client_secret": "Yk1tD0s2c1p1cGVyc2VjcmV0LXRva2VuLW9mLTMyLWI",
+    "grace_expires_at": "2026-11-21T18:05:00.123Z",
+}))]
+struct RotatedClientSecret {
+    /// Client ID
+    #[schema(value_type = String)]
+    client_id: OauthClientId,
+    /// New secret
+    client_secret: String,
+    /// Time the previous secret stops working (RFC 3339)
+    #[schema(value_type = String, format = DateTime)]
+    grace_expires_at: Timestamp,
+}
+
+/// Rotate the secret of an OAuth client
+///
+/// The previous secret works for another 24 hours, or until the next rotation. Access tokens stay valid.
+#[utoipa::path(
+    post, path = "/v1/oauth/clients/{id}/rotate-secret", tag = "Authentication", operation_id = "rotateOauthClientSecret",
+    params(IdPath<OauthClientId>),
+    responses(
+        (status = 200, description = "The new secret, returned only once", body = RotatedClientSecret),
+        Restricted, NoOauthClient, Database,
+    ),
+)]
+async fn rotate_secret(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<OauthClientId>,
+    _body: IgnoredBody,
+) -> Result<Answer<RotatedClientSecret>> {
+    let id = path.id()?;
+    let mut tx = app.begin_change(caller.account_id).await?;
+    let rotated = oauth::rotate_secret(&mut tx, caller.account_id, id).await?;
+    let rotated = rotated.ok_or_else(not_found::<OauthClientId>)?;
+    tx.commit().await?;
+    let client_secret = rotated.secret.reveal().to_owned();
+    Ok(Answer(RotatedClientSecret { client_id: id, client_secret, grace_expires_at: rotated.grace_expires_at }))
 }
 
 impl From<CreateClientError> for Problem {

@@ -7,6 +7,8 @@ pub mod file_links;
 pub mod live;
 mod live_links;
 pub mod operations;
+mod recordings;
+mod trace_links;
 mod wire;
 
 use std::time::Duration;
@@ -18,7 +20,7 @@ use axum::http::{HeaderName, StatusCode};
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::emulation::Emulation;
-use kitfleet_domain::ids::{IntentId, ProfileId, ProxyId, SessionId};
+use kitfleet_domain::ids::{ApiKeyId, IntentId, ProfileId, ProxyId, SessionId};
 use kitfleet_domain::operations::{Failure, FailureClass, Outcome};
 use kitfleet_domain::sessions::intents::{self, IntentEnding};
 use kitfleet_domain::sessions::{
@@ -37,7 +39,8 @@ use serde::de::value::{Error as UnknownStatus, StrDeserializer};
 use sqlx::PgConnection;
 use tokio::time::Instant;
 use utoipa::IntoParams;
-use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa::openapi::path::{Parameter, ParameterIn, ParameterStyle};
+use utoipa::openapi::{ArrayBuilder, RefOr, Schema};
 use utoipa_axum::routes;
 
 use crate::http::auth::Caller;
@@ -45,7 +48,7 @@ use crate::http::client_disconnect::ClientDisconnect;
 use crate::http::error::{Problem, Result};
 use crate::http::json::{IgnoredBody, Unchecked};
 use crate::http::kinds;
-use crate::http::lists::{self, Paging, Query};
+use crate::http::lists::{self, CreatedWithin, Paging, Query};
 use crate::http::metrics::{self, Refusal};
 use crate::http::openapi::{Body, Creating, Database, InvalidQuery, NoSession, Restricted, query};
 use crate::http::path::{IdPath, not_found};
@@ -71,6 +74,8 @@ pub fn routes() -> Routes {
         .merge(challenges::routes())
         .merge(live::routes())
         .merge(live_links::routes())
+        .merge(recordings::routes())
+        .merge(trace_links::routes())
 }
 
 /// Create a session
@@ -154,6 +159,7 @@ async fn open(
         detect_challenges: app.config.detect_challenges && body.detect_challenges.unwrap_or(true),
         emulation: &emulation,
         dialogs: body.dialogs.unwrap_or_default(),
+        record: body.record.unwrap_or(app.config.record_by_default),
         proxy: None,
     };
     let (created, waiter) = place(app, caller, hung_up, &new, wishes.patience()).await?;
@@ -265,7 +271,32 @@ struct ByStatus;
 
 impl IntoParams for ByStatus {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        vec![query("status", "Only sessions of this status", wire::status()).build()]
+        let statuses = RefOr::T(Schema::Array(ArrayBuilder::new().items(wire::status()).min_items(Some(1)).build()));
+        let what = "Only sessions of these statuses, separated by commas, such as `ready,busy`";
+        let statuses = query("status", what, statuses).style(Some(ParameterStyle::Form)).explode(Some(false));
+        vec![statuses.build()]
+    }
+}
+
+/// Filters of the list, as they were given.
+struct Given<'a> {
+    statuses: Vec<SessionStatus>,
+    label: Option<&'a str>,
+    archetype: Option<&'a str>,
+    profile: Option<ProfileId>,
+    api_key: Option<ApiKeyId>,
+    created: (Option<Timestamp>, Option<Timestamp>),
+}
+
+impl<'a> Given<'a> {
+    fn read(query: &'a Query) -> Result<Self, Invalid> {
+        let statuses = query.parsed("status", parse_statuses).map(Option::unwrap_or_default);
+        let texts = both(query.text("label"), query.text("archetype"));
+        let ids = both(query.id("profile_id"), query.id("api_key_id"));
+        let created = both(query.time("created_after"), query.time("created_before"));
+        let ((statuses, (label, archetype)), ((profile, api_key), created)) =
+            both(both(statuses, texts), both(ids, created))?;
+        Ok(Self { statuses, label, archetype, profile, api_key, created })
     }
 }
 
@@ -277,14 +308,20 @@ impl IntoParams for ByStatus {
     params(
         Paging, ByStatus,
         ("label" = Option<String>, Query, description = "Only sessions with exactly this label"),
+        ("archetype" = Option<String>, Query, description = "Only sessions of this archetype", example = "iphone-16-ios-18"),
+        ("profile_id" = Option<String>, Query, description = "Only sessions that started from this profile",
+         example = "prof_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5"),
+        ("api_key_id" = Option<String>, Query, description = "Only sessions that this API key created",
+         example = "key_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5"),
+        CreatedWithin,
     ),
     responses((status = 200, description = "A page", body = SessionList), Restricted, InvalidQuery, Database),
 )]
 async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<SessionList>> {
-    let filters = both(query.parsed("status", parse_status), query.text("label"));
-    let (status, label) = query.filters(filters, &app.config.limits)?;
+    let given = query.filters(Given::read(&query), &app.config.limits)?;
     let account = caller.account_id;
-    let filters = [status.map(SessionStatus::name), label];
+    let texts = ["status", "label", "archetype", "profile_id", "api_key_id", "created_after", "created_before"];
+    let filters = texts.map(|name| query.text(name).ok().flatten());
     let scope = CursorScope { account, list: "sessions", filters: &filters };
     let id_of = |session: &sessions::Session| session.id.as_uuid();
     let bytes_of = |session: &sessions::Session| {
@@ -293,9 +330,24 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<An
         session.metadata.as_ref().map_or(0, String::len) + emulation + dialog
     };
     let page = lists::weighed_page(&app, &query, scope, id_of, bytes_of, async |conn, after, limit| {
-        sessions::list(conn, account, Filter { status, label, after: after.map(SessionId::from) }, limit).await
+        let filter = Filter {
+            statuses: &given.statuses,
+            label: given.label,
+            archetype: given.archetype,
+            profile: given.profile,
+            api_key: given.api_key,
+            created_after: given.created.0,
+            created_before: given.created.1,
+            after: after.map(SessionId::from),
+        };
+        sessions::list(conn, account, filter, limit).await
     });
     Ok(Answer(page.await?.map(Session::from)))
+}
+
+/// Separated by commas.
+fn parse_statuses(text: &str) -> Result<Vec<SessionStatus>, Invalid> {
+    text.split(',').map(parse_status).collect()
 }
 
 /// Parses a session status.

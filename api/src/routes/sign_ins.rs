@@ -337,7 +337,7 @@ async fn log_in(
 }
 
 /// Counters of wrong passwords for an address (contract: rate-limits 5).
-struct LoginFailures {
+pub struct LoginFailures {
     email: String,
     /// Key of the counter for the address and the client's network.
     from_network: String,
@@ -348,7 +348,10 @@ struct LoginFailures {
 impl LoginFailures {
     /// Rejects a login after too many wrong passwords. From a network that the account owner has used, only failures from that
     /// network count. Clients on other networks therefore cannot lock the account owner out.
-    async fn before(app: &App, client: &ClientInfo, email: &EmailAddress) -> Result<Self> {
+    ///
+    /// # Errors
+    /// There were too many, or the database fails.
+    pub async fn before(app: &App, client: &ClientInfo, email: &EmailAddress) -> Result<Self> {
         let network = client.origin().network();
         let is_known = sign_ins::knows_network(&mut *app.db.acquire().await?, email, network.as_ref()).await?;
         let network = network.map(|network| network.to_string()).unwrap_or_default();
@@ -362,7 +365,7 @@ impl LoginFailures {
     }
 
     /// Counts a wrong password.
-    async fn record(&self, app: &App) {
+    pub async fn record(&self, app: &App) {
         app.rate_limits.record(Bucket::LoginFailuresOfNetwork, self.from_network.as_str()).await;
         if !self.is_known {
             app.rate_limits.record(Bucket::LoginFailures, self.email.as_str()).await;

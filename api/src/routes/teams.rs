@@ -22,7 +22,7 @@ use crate::http::kinds;
 use crate::http::links::LinkToken;
 use crate::http::lists::{List, ListItem};
 use crate::http::openapi::{
-    Accepting, Body, Database, Inviting, NoMembership, NoTeam, RateLimited, Restricted, named, one_of,
+    Accepting, Body, Database, Inviting, NoInvite, NoMembership, NoTeam, RateLimited, Restricted, named, one_of,
 };
 use crate::http::path::{IdPath, not_found};
 use crate::http::permissions::{OWN_ACCOUNT, Rule};
@@ -36,9 +36,11 @@ pub fn routes() -> Routes {
     Routes::new()
         .allow(OWN_ACCOUNT, routes!(invite))
         .allow(READ_TEAM, routes!(list_invites))
+        .allow(OWN_ACCOUNT, routes!(revoke_invite))
+        .allow(OWN_ACCOUNT, routes!(resend_invite))
         .allow(OWN_ACCOUNT, routes!(accept))
         .allow(READ_TEAM, routes!(list_members))
-        .allow(OWN_ACCOUNT, routes!(remove))
+        .allow(OWN_ACCOUNT, routes!(set_role, remove))
         .allow(READ_TEAM, routes!(list_owners))
         .allow(READ_TEAM, routes!(list))
         .allow(OWN_ACCOUNT, routes!(rename))
@@ -168,6 +170,58 @@ async fn list_invites(caller: Caller, State(app): State<App>) -> Result<Answer<I
     Ok(Answer(pending.into_iter().map(Invite::from).collect()))
 }
 
+/// Revoke an invitation
+///
+/// Its link stops working.
+#[utoipa::path(
+    delete, path = "/v1/team/invites/{id}", tag = "Teams", operation_id = "revokeTeamInvite",
+    params(IdPath<InviteId>),
+    responses((status = 204, description = "The invitation is revoked"), Restricted, NoInvite, Database),
+)]
+async fn revoke_invite(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<InviteId>,
+    _body: IgnoredBody,
+) -> Result<StatusCode> {
+    let mut tx = app.db.begin().await?;
+    let revoked = invites::revoke(&mut tx, caller.account_id, path.id()?, &caller.actor).await?;
+    tx.commit().await?;
+    if revoked { Ok(StatusCode::NO_CONTENT) } else { Err(not_found::<InviteId>()) }
+}
+
+/// Resend an invitation
+///
+/// Mails a new link that is valid for 7 days. The previous link stops working.
+#[utoipa::path(
+    post, path = "/v1/team/invites/{id}/resend", tag = "Teams", operation_id = "resendTeamInvite",
+    params(IdPath<InviteId>),
+    responses(
+        (status = 202, description = "The invitation is being mailed", body = Invited),
+        Restricted, NoInvite, RateLimited, Database,
+    ),
+)]
+async fn resend_invite(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<InviteId>,
+    _body: IgnoredBody,
+) -> Result<(StatusCode, Answer<Invited>)> {
+    let (id, owner, ttl) = (path.id()?, caller.account_id, app.config.invite_ttl);
+    let invitee = invites::address(&mut *app.db.acquire().await?, owner, id).await?;
+    let invitee = EmailAddress::parse(&invitee.ok_or_else(not_found::<InviteId>)?)?;
+    app.rate_limits.check(Bucket::TeamInvite, owner.to_string().as_str()).await?;
+    app.rate_limits.check(Bucket::TeamInvite, invitee.key()).await?;
+    let mut tx = app.db.begin().await?;
+    if !invites::renew(&mut tx, owner, id, ttl).await? {
+        return Err(not_found::<InviteId>());
+    }
+    kitfleet_jobs::emails::send(&mut tx, Template::TeamInvite, Recipient::Invitee(id), json!({}), ttl).await?;
+    tx.commit().await?;
+    let message = format!("The invitation to {invitee} is being sent.");
+    Ok((StatusCode::ACCEPTED, Answer(Invited { message })))
+}
+
 /// A membership in a team
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
@@ -259,6 +313,39 @@ impl ListItem for Membership {
 async fn list_members(caller: Caller, State(app): State<App>) -> Result<Answer<MembershipList>> {
     let members = members::list(&mut *app.db.acquire().await?, caller.account_id).await?;
     Ok(Answer(members.into_iter().map(Membership::from).collect()))
+}
+
+/// Request body of a membership update
+#[derive(Deserialize, ToSchema)]
+#[schema(as = UpdateMembership, example = json!({"role": "admin"}))]
+struct RoleChange {
+    /// Role of the member: a `member` can read, an `admin` can also change data
+    #[schema(schema_with = role)]
+    role: Role,
+}
+
+/// Change the role of a member
+///
+/// API keys that the member created on the caller's account have the rights of the new role from their next use on.
+#[utoipa::path(
+    patch, path = "/v1/team/members/{id}", tag = "Teams", operation_id = "updateTeamMember",
+    params(IdPath<MembershipId>), request_body = RoleChange,
+    responses((status = 200, description = "The membership", body = Membership), Restricted, Body, NoMembership, Database),
+)]
+async fn set_role(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<MembershipId>,
+    Json(body): Json<RoleChange>,
+) -> Result<Answer<Membership>> {
+    let mut tx = app.begin_change(caller.account_id).await?;
+    let changed = members::set_role(&mut tx, caller.account_id, path.id()?, body.role, &caller.actor).await?;
+    let (membership, is_changed) = changed.ok_or_else(not_found::<MembershipId>)?;
+    // A change without an effect does not count.
+    if is_changed {
+        tx.commit().await?;
+    }
+    Ok(Answer(membership.into()))
 }
 
 /// Remove a member

@@ -4,17 +4,23 @@ use axum::Json as Answer;
 use axum::extract::State;
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::api_keys::Scope;
+use kitfleet_domain::archetypes;
+use kitfleet_domain::ids::ApiKeyId;
 use kitfleet_domain::teams::Role;
 use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::usage;
+use kitfleet_domain::usage::{self, BreakdownPart, Dimension};
+use kitfleet_domain::validation::{Invalid, both};
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa::openapi::{RefOr, Required, Schema};
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::routes;
+use uuid::Uuid;
 
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::lists::Query;
-use crate::http::openapi::{Database, InvalidQuery, Restricted, tier};
+use crate::http::openapi::{Database, InvalidQuery, Restricted, named, one_of, query, tier};
 use crate::http::permissions::Rule;
 use crate::http::routing::Routes;
 use crate::http::state::App;
@@ -22,7 +28,10 @@ use crate::http::state::App;
 const READ_USAGE: Rule = Rule::scope(Scope::ReadUsage).for_team(Role::Member).open_to_free_devices();
 
 pub fn routes() -> Routes {
-    Routes::new().allow(READ_USAGE, routes!(summary)).allow(READ_USAGE, routes!(series))
+    Routes::new()
+        .allow(READ_USAGE, routes!(summary))
+        .allow(READ_USAGE, routes!(series))
+        .allow(READ_USAGE, routes!(breakdown))
 }
 
 /// Usage of an account in the current month
@@ -198,4 +207,92 @@ async fn series(caller: Caller, State(app): State<App>, query: Query) -> Result<
     let date = |bucket: Option<&UsageBucket>| bucket.map(|bucket| bucket.date.clone()).unwrap_or_default();
     let (from_date, to_date) = (date(buckets.first()), date(buckets.last()));
     Ok(Answer(UsageSeries { from_date, to_date, buckets }))
+}
+
+/// Usage of an account by a property of its sessions
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "from_date": "2026-11-19", "to_date": "2026-11-20", "by": "api_key",
+    "data": [{
+        "key": "key_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "label": "CI", "totals": {"session_minute": 7, "navigate": 3},
+    }],
+}))]
+struct UsageBreakdown {
+    /// First day
+    #[schema(format = Date)]
+    from_date: String,
+    /// Last day: yesterday
+    #[schema(format = Date)]
+    to_date: String,
+    /// Property of the sessions
+    #[schema(schema_with = dimension)]
+    by: Dimension,
+    /// At most 1,000 entries, those with the most session minutes first
+    data: Vec<UsagePart>,
+}
+
+/// Usage of the sessions with one value of the property
+#[derive(Serialize, ToSchema)]
+struct UsagePart {
+    /// API key ID, archetype ID or label; null for sessions without one
+    #[schema(required = true)]
+    key: Option<String>,
+    /// Name for people; null if there is none
+    #[schema(required = true)]
+    label: Option<String>,
+    totals: DayTotals,
+}
+
+fn dimension() -> RefOr<Schema> {
+    named("UsageDimension", one_of(&Dimension::ALL.map(Dimension::name), None))
+}
+
+impl UsagePart {
+    fn of(by: Dimension, part: BreakdownPart) -> Self {
+        let BreakdownPart { key, key_name, totals } = part;
+        let (key, label) = match by {
+            Dimension::ApiKey => {
+                (key.and_then(|key| Some(ApiKeyId::from(Uuid::parse_str(&key).ok()?).to_string())), key_name)
+            }
+            Dimension::Archetype => {
+                let known = key.as_deref().and_then(archetypes::find);
+                (key.clone(), known.map(|archetype| archetype.display_label.clone()))
+            }
+            Dimension::Label => (key.clone(), key),
+        };
+        Self { key, label, totals: totals.into() }
+    }
+}
+
+/// Property filter, for the contract.
+struct By;
+
+impl IntoParams for By {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![query("by", "Property of the sessions", dimension()).required(Required::True).build()]
+    }
+}
+
+/// Get usage by API key, archetype or label
+///
+/// Returns the usage of the last complete UTC days, up to yesterday, by a property of the sessions.
+#[utoipa::path(
+    get, path = "/v1/usage/breakdown", tag = "Usage", operation_id = "getUsageBreakdown",
+    params(By, ("days" = Option<u32>, Query, minimum = 1, maximum = 90, description = "Number of days, 30 by default")),
+    responses((status = 200, description = "The breakdown", body = UsageBreakdown), Restricted, InvalidQuery, Database),
+)]
+async fn breakdown(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<UsageBreakdown>> {
+    let limits = &app.config.limits;
+    let by = query.text("by").and_then(|name| {
+        let known = Dimension::ALL.into_iter().find(|by| Some(by.name()) == name);
+        known.ok_or_else(|| Invalid::field("by", "must be api_key, archetype or label"))
+    });
+    let (by, days) = both(by, query.number("days", limits.usage_days_default, limits.usage_days_max))?;
+    let found = usage::breakdown(&mut *app.db.acquire().await?, caller.account_id, by, days).await?;
+    Ok(Answer(UsageBreakdown {
+        from_date: found.from.to_string(),
+        to_date: found.to.to_string(),
+        by,
+        data: found.parts.into_iter().map(|part| UsagePart::of(by, part)).collect(),
+    }))
 }

@@ -2,6 +2,8 @@
 
 pub mod events;
 
+use std::collections::BTreeMap;
+
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::header::LOCATION;
@@ -17,6 +19,7 @@ use kitfleet_domain::webhooks::deliveries::{self, DeliveryStatus, ReplayError, R
 use kitfleet_domain::webhooks::endpoints::{self, ChangeError, Changes, CreateError, NewEndpoint};
 use kitfleet_domain::webhooks::{Subscriptions, WebhookUrl};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{IntoParams, ToSchema};
@@ -27,7 +30,7 @@ use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::json::{IgnoredBody, Unchecked, given};
 use crate::http::kinds;
-use crate::http::lists::{self, List, ListItem, Page, Paging, Query};
+use crate::http::lists::{self, CreatedWithin, List, ListItem, Page, Paging, Query};
 use crate::http::openapi::{
     Body, Database, InvalidQuery, NoWebhook, Restricted, WebhookAtRest, named, one_of, or_null, query,
 };
@@ -49,6 +52,8 @@ pub fn routes() -> Routes {
         .allow(CHANGE_WEBHOOKS, routes!(test))
         .allow(CHANGE_WEBHOOKS, routes!(rotate_secret))
         .allow(READ_WEBHOOKS, routes!(list_deliveries))
+        .allow(READ_WEBHOOKS, routes!(list_account_deliveries))
+        .allow(READ_WEBHOOKS, routes!(get_delivery))
         .allow(CHANGE_WEBHOOKS, routes!(replay))
         .never_stored()
 }
@@ -549,9 +554,140 @@ async fn list_deliveries(
     let scope = CursorScope { account, list: "webhook_deliveries", filters: &filters };
     let id_of = |delivery: &deliveries::Delivery| delivery.id.as_uuid();
     let page = lists::page(&app, &query, scope, id_of, async |conn, after, limit| {
-        deliveries::list(conn, endpoint, status, after.map(DeliveryId::from), limit).await
+        let after = after.map(DeliveryId::from);
+        let filter = deliveries::Filter { endpoint: Some(endpoint), status, after, ..deliveries::Filter::default() };
+        deliveries::list(conn, account, &filter, limit).await
     });
     Ok(Answer(page.await?.map(Delivery::from)))
+}
+
+/// Event type filter of a list, as documented in the contract.
+struct ByEventType;
+
+impl IntoParams for ByEventType {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![query("event_type", "Filter by event type", event_type()).build()]
+    }
+}
+
+/// List the deliveries of an account
+///
+/// Returns the deliveries to all endpoints, newest first, including deleted endpoints.
+#[utoipa::path(
+    get, path = "/v1/webhook-deliveries", tag = "Webhooks", operation_id = "listAccountDeliveries",
+    params(
+        Paging, ByStatus,
+        ("endpoint_id" = Option<String>, Query, description = "Filter by endpoint",
+         example = "whk_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1"),
+        ByEventType, CreatedWithin,
+    ),
+    responses((status = 200, description = "A page of the list", body = DeliveryList), Restricted, InvalidQuery, Database),
+)]
+async fn list_account_deliveries(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<DeliveryList>> {
+    let kinds = both(query.parsed("status", parse_status), query.parsed("event_type", parse_event_type));
+    let created = both(query.time("created_after"), query.time("created_before"));
+    let given = both(kinds, both(query.id("endpoint_id"), created));
+    let ((status, event_type), (endpoint, created)) = query.filters(given, &app.config.limits)?;
+    let account = caller.account_id;
+    let texts = ["status", "endpoint_id", "event_type", "created_after", "created_before"];
+    let filters = texts.map(|name| query.text(name).ok().flatten());
+    let scope = CursorScope { account, list: "account_webhook_deliveries", filters: &filters };
+    let id_of = |delivery: &deliveries::Delivery| delivery.id.as_uuid();
+    let page = lists::page(&app, &query, scope, id_of, async |conn, after, limit| {
+        let after = after.map(DeliveryId::from);
+        let filter = deliveries::Filter { endpoint, status, event_type, created, after };
+        deliveries::list(conn, account, &filter, limit).await
+    });
+    Ok(Answer(page.await?.map(Delivery::from)))
+}
+
+fn parse_event_type(text: &str) -> Result<&'static str, Invalid> {
+    let known = EventType::NAMES.iter().copied().find(|name| *name == text);
+    known.ok_or_else(|| Invalid::field("event_type", "must be the name of an event type"))
+}
+
+/// A delivery with its content and its attempts
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "id": "wdl_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "endpoint_id": "whk_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a0",
+    "event_id": "019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a2", "event_type": "session.completed", "status": "pending", "attempts": 1,
+    "next_attempt_at": "2026-11-20T18:06:00.123Z", "last_response_status": 503, "last_response_excerpt": "try later",
+    "last_error": null, "duration_ms": 41, "created_at": "2026-11-20T18:05:00.123Z", "updated_at": "2026-11-20T18:05:00.164Z",
+    "delivered_at": null,
+    "payload": {
+        "id": "019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a2", "type": "session.completed", "created_at": "2026-11-20T18:05:00.120Z",
+        "data": {"session_id": "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e", "duration_ms": 61_000},
+    },
+    "headers": {
+        "Content-Type": "application/json", "X-Service-Signature": "t=1795197900,v1=•••",
+        "X-Service-Event-Id": "019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a2", "X-Service-Event-Type": "session.completed",
+    },
+    "attempts_log": [
+        {"at": "2026-11-20T18:05:00.164Z", "status": 503, "duration_ms": 41, "error": null, "excerpt": "try later"},
+    ],
+}))]
+struct WebhookDeliveryDetail {
+    #[serde(flatten)]
+    delivery: Delivery,
+    /// Body of the requests
+    #[schema(value_type = Object)]
+    payload: Value,
+    /// Headers of the last attempt, by name; empty before it. The values of a signature are masked while receivers accept it
+    headers: BTreeMap<&'static str, String>,
+    /// Last ten attempts, oldest first
+    attempts_log: Vec<WebhookAttempt>,
+}
+
+/// An attempt to send a delivery
+#[derive(Serialize, ToSchema)]
+struct WebhookAttempt {
+    /// Time the attempt ended (RFC 3339)
+    #[schema(value_type = String, format = DateTime)]
+    at: Timestamp,
+    /// HTTP status of the response
+    #[schema(required = true)]
+    status: Option<i32>,
+    /// Duration in milliseconds
+    duration_ms: i64,
+    /// Reason the attempt got no response
+    #[schema(required = true)]
+    error: Option<String>,
+    /// Beginning of the body of the response
+    #[schema(required = true)]
+    excerpt: Option<String>,
+}
+
+impl From<deliveries::Detail> for WebhookDeliveryDetail {
+    fn from(detail: deliveries::Detail) -> Self {
+        let attempts = detail.attempts.into_iter().map(|attempt| WebhookAttempt {
+            at: attempt.at,
+            status: attempt.status,
+            duration_ms: attempt.duration_ms,
+            error: attempt.error,
+            excerpt: attempt.excerpt,
+        });
+        Self {
+            delivery: detail.delivery.into(),
+            payload: detail.payload,
+            headers: detail.headers.into_iter().collect(),
+            attempts_log: attempts.collect(),
+        }
+    }
+}
+
+/// Get a webhook delivery
+#[utoipa::path(
+    get, path = "/v1/webhook-deliveries/{id}", tag = "Webhooks", operation_id = "getWebhookDelivery",
+    params(IdPath<DeliveryId>),
+    responses((status = 200, description = "The delivery", body = WebhookDeliveryDetail), Restricted, NoWebhook, Database),
+)]
+async fn get_delivery(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<DeliveryId>,
+) -> Result<Answer<WebhookDeliveryDetail>> {
+    let found = deliveries::find(&mut *app.db.acquire().await?, caller.account_id, path.id()?).await?;
+    Ok(Answer(found.ok_or_else(not_found::<DeliveryId>)?.into()))
 }
 
 fn parse_status(text: &str) -> Result<DeliveryStatus, Invalid> {

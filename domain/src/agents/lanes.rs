@@ -60,6 +60,8 @@ pub enum LaneError {
     NotDriving,
     #[error("a human controls the agent session; hand it back first")]
     HumanDrives,
+    #[error("no turn is in progress")]
+    NoTurn,
     #[error(transparent)]
     TooManyChanges(#[from] TooManyChanges),
     #[error(transparent)]
@@ -296,6 +298,22 @@ pub async fn hear_of(
 async fn hear(conn: &mut PgConnection, id: AgentSessionId) -> sqlx::Result<()> {
     sqlx::query!("update agent_sessions set heard_at = clock_timestamp() where id = $1", id as _).execute(conn).await?;
     Ok(())
+}
+
+/// The turn in progress starts no further step. A second call while it ends changes nothing.
+pub async fn cancel_turn(
+    conn: &mut PgConnection,
+    (account, id): (AccountId, AgentSessionId),
+    patience: Duration,
+) -> Result<(), LaneError> {
+    lock(&mut *conn, account, id, patience).await?;
+    let cancelled = sqlx::query!(
+        "update agent_sessions set interrupted = turn_id, updated_at = clock_timestamp() where id = $1 and turn_id is not null",
+        id as _,
+    )
+    .execute(conn)
+    .await?;
+    if cancelled.rows_affected() == 0 { Err(LaneError::NoTurn) } else { Ok(()) }
 }
 
 pub async fn set_mode(

@@ -361,7 +361,7 @@ impl Intent {
     pub(super) fn put_content(&mut self, content: Option<Vec<u8>>) -> sqlx::Result<()> {
         let Some(content) = content else { return Ok(()) };
         let Some(json) = self.result.take() else { return Ok(()) };
-        let whole = StoredResult { json, content: Some(content) }.into_body().map_err(unreadable)?;
+        let whole = StoredResult { json, content: Some(content), page_url: None }.into_body().map_err(unreadable)?;
         let whole = String::from_utf8(whole).map_err(unreadable)?;
         self.result = Some(RawValue::from_string(whole).map_err(unreadable)?);
         Ok(())
@@ -588,7 +588,7 @@ impl StepColumns {
 #[derive(Debug)]
 pub(super) struct SealedStep {
     pub(super) turn: TurnId,
-    id: StepId,
+    pub(super) id: StepId,
     status: StepStatus,
     needs_approval: bool,
     operation: IntentId,

@@ -136,7 +136,7 @@ impl StopReason {
     pub fn reason(self) -> &'static str {
         match self {
             Self::Closed => "the agent session was closed",
-            Self::Driven => "a human has taken over",
+            Self::Driven => "a human has taken over or cancelled it",
             Self::Revoked => "the credential that sent the message is no longer valid",
         }
     }

@@ -1,6 +1,8 @@
 //! Turns: the messages of an agent session and the replies (contract: agents 15 to 26). The module [`super::turn_lifecycle`] runs
 //! a turn.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::iter::from_fn;
 
 use serde::{Deserialize, Serialize};
@@ -15,11 +17,11 @@ use super::{CloseReason, Mode, Sealer, Settings, TooManyBytes, close_if_ended, l
 use crate::accounts;
 use crate::credentials::{Credential, CredentialColumns};
 use crate::files::DownloadStatus;
-use crate::ids::{AccountId, AgentSessionId, DownloadId, SessionId, TurnId, WorkerId};
+use crate::ids::{AccountId, AgentSessionId, DownloadId, SessionId, StepId, TurnId, WorkerId};
 use crate::limits::Limits;
 use crate::operations::{AnsweredDialog, Candidate, OpenDialog};
 use crate::sessions::intents::ReplyTo;
-use crate::sessions::{SessionStatus, recovery};
+use crate::sessions::{EndReason, SessionStatus, recovery};
 use crate::timestamp::Timestamp;
 use crate::workers::LEASE;
 
@@ -244,7 +246,9 @@ pub async fn accept(
     }
     if !found.stands {
         // Fail with the same outcome as the next operation would.
-        if !recovery::fail_idle(&mut *conn, worker, driver, "unknown", &recovery::worker_gone()).await? {
+        if !recovery::fail_idle(&mut *conn, worker, driver, "unknown", &recovery::worker_gone(), EndReason::WorkerLost)
+            .await?
+        {
             return Ok(MessageOutcome::DriverLost);
         }
         close_if_ended(conn, new.account, new.session).await?;
@@ -325,7 +329,7 @@ pub struct TurnAnswer {
     pub intents: Vec<Intent>,
     /// Elements the message may refer to if it is ambiguous, at most five
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Vec<Object>, required = false)]
+    #[schema(nullable = false)]
     pub candidates: Option<Vec<Candidate>>,
     /// Downloads that began during the turn, at most 20; absent if there was none
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -432,6 +436,82 @@ fn open(steps: impl IntoIterator<Item = SealedStep>, sealer: &Sealer, typed: &Ty
         Ok(intent)
     });
     intents.collect()
+}
+
+#[derive(Debug)]
+pub struct WaitingStep {
+    pub id: StepId,
+    pub turn: TurnId,
+    pub agent_session: AgentSessionId,
+    pub session: SessionId,
+    pub requested_at: Timestamp,
+}
+
+/// Steps that wait for an approval, of all active agent sessions of an account, newest first.
+pub async fn waiting(
+    conn: &mut PgConnection,
+    account: AccountId,
+    after: Option<StepId>,
+    limit: i64,
+) -> sqlx::Result<Vec<WaitingStep>> {
+    sqlx::query_as!(
+        WaitingStep,
+        r#"select s.id as "id: StepId", s.turn_id as "turn: TurnId", a.id as "agent_session: AgentSessionId",
+                  a.session_id as "session: SessionId", t.done_at as "requested_at!: Timestamp"
+           from agent_sessions a
+           join agent_steps s on s.agent_session_id = a.id and s.status = 'needs_approval'
+           join agent_turns t on t.id = s.turn_id and t.status = 'done'
+           where a.account_id = $1 and a.status = 'active' and s.id < $2
+             and exists (select from sessions d where d.id = a.session_id and d.live)
+           order by s.id desc limit $3"#,
+        account as _,
+        after.map_or(Uuid::max(), |after| after.as_uuid()),
+        limit,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+#[derive(Debug)]
+pub struct SealedWaitingSteps {
+    waiting: Vec<WaitingStep>,
+    steps: Vec<SealedStep>,
+    typed: HashMap<AgentSessionId, SealedTexts>,
+}
+
+pub async fn sealed_waiting(conn: &mut PgConnection, waiting: Vec<WaitingStep>) -> sqlx::Result<SealedWaitingSteps> {
+    let turns: Vec<_> = waiting.iter().map(|step| step.turn).collect();
+    let steps = steps::of_turns(&mut *conn, &turns, false).await?;
+    let mut typed = HashMap::new();
+    for step in &waiting {
+        if let Entry::Vacant(vacant) = typed.entry(step.agent_session) {
+            vacant.insert(steps::typed(&mut *conn, step.agent_session).await?);
+        }
+    }
+    Ok(SealedWaitingSteps { waiting, steps, typed })
+}
+
+impl SealedWaitingSteps {
+    /// Approximate number of bytes to process.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        weight(&self.steps) + self.typed.values().map(SealedTexts::weight).sum::<usize>()
+    }
+
+    /// Unseals the steps for customers. Slow for large inputs: run it off the async runtime.
+    pub fn open(self, sealer: &Sealer) -> sqlx::Result<Vec<(WaitingStep, Intent)>> {
+        let mut steps: HashMap<_, _> = self.steps.into_iter().map(|step| (step.id, step)).collect();
+        let mut opened = Vec::new();
+        for waiting in self.waiting {
+            let Some(step) = steps.remove(&waiting.id) else { continue };
+            let typed = match self.typed.get(&waiting.agent_session) {
+                Some(typed) => typed.open(sealer)?,
+                None => continue,
+            };
+            opened.extend(open([step], sealer, &typed)?.pop().map(|intent| (waiting, intent)));
+        }
+        Ok(opened)
+    }
 }
 
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use sqlx::PgConnection;
 
 use crate::ids::AccountId;
 
-pub const COUNTED: [&str; 22] = [
+pub const COUNTED: [&str; 25] = [
     "account.bundled_llm_consent_changed",
     "account.byok_provider_key_set",
     "account.byok_provider_key_tested",
@@ -21,6 +21,7 @@ pub const COUNTED: [&str; 22] = [
     "agent_session.pair_mode.takeover",
     "api_key.minted",
     "api_key.rotated",
+    "api_key.updated",
     "profile.created",
     "profile.exported",
     "profile.imported",
@@ -29,7 +30,9 @@ pub const COUNTED: [&str; 22] = [
     "proxy.updated",
     "recipe.created",
     "team.member_invited",
+    "team.member_role_changed",
     "team.updated",
+    "trace_link.created",
     "webhook_delivery.replayed",
     "webhook_endpoint.created",
     "webhook_endpoint.secret_rotated",
@@ -37,8 +40,9 @@ pub const COUNTED: [&str; 22] = [
 ];
 
 /// Each with the reason.
-pub const NOT_COUNTED: [(&str, &str); 28] = [
+pub const NOT_COUNTED: [(&str, &str); 32] = [
     ("account.byok_provider_key_cleared", "a deletion"),
+    ("account.email_changed", "its link is mailed"),
     ("account.email_verified", "a sign-in"),
     ("account.limits_changed", "an action of the system"),
     ("account.login", "a sign-in"),
@@ -64,8 +68,11 @@ pub const NOT_COUNTED: [(&str, &str); 28] = [
     ("session.destroyed", "a session"),
     ("subscription.tier_changed", "an action of the system"),
     ("team.invite_accepted", "one for each invitation, which is counted"),
+    ("team.invite_revoked", "a revocation"),
     ("team.member_removed", "a revocation"),
     ("webhook_endpoint.deleted", "a deletion"),
+    ("session.recording_deleted", "a deletion"),
+    ("trace_link.revoked", "a revocation"),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

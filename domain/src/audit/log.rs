@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::cursors::id_bounds;
 use crate::ids::{AccountId, ApiKeyId};
 use crate::timestamp::Timestamp;
 
@@ -37,45 +38,62 @@ pub struct Row {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Filter {
+pub struct Filter<'a> {
     /// One of [`crate::areas::actions`].
     pub action: Option<&'static str>,
+    pub actor: Option<AccountId>,
+    pub target: Option<&'a str>,
+    /// Inclusive, and exclusive.
+    pub created: (Option<Timestamp>, Option<Timestamp>),
     pub after: Option<Uuid>,
 }
 
-/// A statement for each filter, so that each walks one index from a point on, whatever the size of the log. An optional
-/// condition would leave the choice of index to the planner.
-pub async fn list(conn: &mut PgConnection, log: Log, filter: Filter, limit: i64) -> sqlx::Result<Vec<Row>> {
-    let before = filter.after.unwrap_or(Uuid::max());
-    let stored = match filter.action {
-        None => {
-            sqlx::query_as!(
-                Stored,
-                r#"select id, account_id, actor_type, actor_account_id, actor_key_id, action, target_resource_id,
-                          payload::text as "payload!", ip_address, user_agent, created_at
-                   from audit_log where account_id = $1 and id < $2 order by id desc limit $3"#,
-                log.account as _,
-                before,
-                limit,
-            )
-            .fetch_all(conn)
-            .await?
-        }
-        Some(action) => {
-            sqlx::query_as!(
-                Stored,
-                r#"select id, account_id, actor_type, actor_account_id, actor_key_id, action, target_resource_id,
-                          payload::text as "payload!", ip_address, user_agent, created_at
-                   from audit_log where account_id = $1 and action = $2 and id < $3 order by id desc limit $4"#,
-                log.account as _,
-                action,
-                before,
-                limit,
-            )
-            .fetch_all(conn)
-            .await?
-        }
-    };
+/// There is a part for each filter, so that each walks one index from a point on, whatever the size of the log and the plan that
+/// the database selects. Of several filters, the most selective one determines the index. Rows of the account's own actions are
+/// most of the log, so that they need no index of their own.
+pub async fn list(conn: &mut PgConnection, log: Log, filter: Filter<'_>, limit: i64) -> sqlx::Result<Vec<Row>> {
+    let (first, end) = id_bounds(filter.created, filter.after);
+    let stored = sqlx::query_as!(
+        Stored,
+        r#"select id, account_id, actor_type, actor_account_id, actor_key_id, action, target_resource_id,
+                  payload::text as "payload!", ip_address, user_agent, created_at
+           from audit_log where id = any(array(
+               (select id from audit_log
+                where $7::text is null and $6::text is null and ($8::uuid is null or $8 = $1) and account_id = $1
+                  and ($8 is null or actor_account_id = $8) and id < $2 and id >= $4
+                  and created_at >= coalesce($5::timestamptz, '-infinity') and created_at < coalesce($9::timestamptz, 'infinity')
+                order by id desc limit $3)
+               union all
+               (select id from audit_log
+                where $7 is null and $6 is null and $8 <> $1 and account_id = $1 and actor_account_id = $8
+                  and actor_account_id <> account_id and id < $2 and id >= $4
+                  and created_at >= coalesce($5, '-infinity') and created_at < coalesce($9, 'infinity')
+                order by id desc limit $3)
+               union all
+               (select id from audit_log
+                where $7 is null and account_id = $1 and action = $6 and ($8 is null or actor_account_id = $8)
+                  and id < $2 and id >= $4
+                  and created_at >= coalesce($5, '-infinity') and created_at < coalesce($9, 'infinity')
+                order by id desc limit $3)
+               union all
+               (select id from audit_log
+                where account_id = $1 and target_resource_id = $7 and ($6 is null or action = $6)
+                  and ($8 is null or actor_account_id = $8) and id < $2 and id >= $4
+                  and created_at >= coalesce($5, '-infinity') and created_at < coalesce($9, 'infinity')
+                order by id desc limit $3)
+           )) order by id desc limit $3"#,
+        log.account as _,
+        end,
+        limit,
+        first,
+        filter.created.0 as _,
+        filter.action,
+        filter.target,
+        filter.actor as _,
+        filter.created.1 as _,
+    )
+    .fetch_all(conn)
+    .await?;
     Ok(stored.into_iter().map(|row| row.shown_to(log.reader)).collect())
 }
 

@@ -1,6 +1,7 @@
 //! Element queries: by CSS selector, or by the properties that a person sees (contract: operations 29 to 33).
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::require_selector;
 use crate::limits::Limits;
@@ -143,12 +144,12 @@ impl From<String> for Element {
     }
 }
 
-/// One of several elements that match an ambiguous target.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Element that matches an ambiguous target
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Candidate {
-    /// Readable description such as `button "Sign in"`.
+    /// Human-readable description, such as `button "Sign in"`
     pub description: String,
-    /// Matches only this element.
+    /// CSS selector that matches only this element
     pub selector: String,
 }
 

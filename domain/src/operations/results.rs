@@ -16,9 +16,27 @@ use super::{Captured, Interruption, OperationOutput, OperationResult};
 use crate::blocking::run_blocking;
 
 impl OperationResult {
+    /// Address of the page after the operation, if the result has it.
+    #[must_use]
+    pub fn page_url(&self) -> Option<&str> {
+        match self {
+            Self::Navigate(result) => Some(&result.final_url),
+            Self::Interact(result) => Some(&result.url),
+            Self::Wait(result) => Some(&result.url),
+            Self::StateCapture(result) => Some(&result.url),
+            Self::Capture(result) => Some(&result.captured.url),
+            Self::Snapshot(result) => Some(&result.url),
+            Self::Evaluate(result) => Some(&result.url),
+            Self::OpenPage(page) | Self::ActivatePage(page) => Some(&page.url),
+            Self::Login(result) => result.post_login_url.as_deref(),
+            _ => None,
+        }
+    }
+
     pub fn store(self) -> serde_json::Result<StoredResult> {
         let json = run_blocking(self.weight(), || to_raw_value(&self))?;
-        Ok(StoredResult { json, content: self.into_content() })
+        let page_url = self.page_url().map(str::to_owned);
+        Ok(StoredResult { json, content: self.into_content(), page_url })
     }
 }
 
@@ -28,6 +46,8 @@ pub struct StoredResult {
     /// Response body, without the content of a capture.
     pub json: Box<RawValue>,
     pub content: Option<Vec<u8>>,
+    /// Address of the page after the operation. Only the worker that ran the operation knows it.
+    pub page_url: Option<String>,
 }
 
 impl StoredResult {
@@ -37,7 +57,7 @@ impl StoredResult {
     }
 
     pub fn into_body(self) -> serde_json::Result<Vec<u8>> {
-        let Self { json, content } = self;
+        let Self { json, content, .. } = self;
         let Some(bytes) = content else { return Ok(Box::<str>::from(json).into_boxed_bytes().into_vec()) };
         run_blocking(bytes.len(), || {
             let captured: Captured = serde_json::from_str(json.get())?;

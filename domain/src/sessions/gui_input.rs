@@ -47,8 +47,9 @@ pub async fn claim(
                from found f where s.id = f.id and s.status = 'ready' and f.status = 'ready' and f.may
                returning s.id, s.worker_id
            ), intent as (
-               insert into intents (id, session_id, worker_id, kind, status, request, reply_channel, request_id, started_at)
-               select $3, id, worker_id, 'gui_input', 'running', '{}', $6, $7, now() from claimed
+               insert into intents (id, session_id, worker_id, kind, status, request, reply_channel, request_id, started_at,
+                                    actor_type, actor_id)
+               select $3, id, worker_id, 'gui_input', 'running', '{}', $6, $7, now(), 'person', $4 from claimed
            )
            select has or exists (select from claimed) as "won!", may as "may!" from found"#,
         session as _,

@@ -14,7 +14,8 @@ use sqlx::{Connection as _, PgConnection};
 
 use super::dialogs::DialogChange;
 use super::recovery::{self, worker_gone};
-use super::{BehavioralProfile, SessionStatus};
+use super::{BehavioralProfile, EndReason, SessionError, SessionStatus};
+use crate::actors::OperationActor;
 use crate::blocking::run_blocking;
 use crate::challenges::ChallengeState;
 use crate::emails::{self, Template};
@@ -22,6 +23,8 @@ use crate::emulation::Emulation;
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
 use crate::operations::{DialogPolicy, Failure, OpenDialog, Operation, Outcome, Secrets, StoredResult, UsageKind};
+use crate::recordings::RecordMode;
+use crate::redaction::mask_addresses;
 use crate::sealing;
 use crate::timestamp::Timestamp;
 use crate::trace_parent::TraceParent;
@@ -82,6 +85,7 @@ pub async fn claim(
     intent: IntentId,
     operation: &Operation,
     sealed: Option<&[u8]>,
+    actor: &OperationActor,
     reply: ReplyTo<'_>,
 ) -> sqlx::Result<Claim> {
     let spec = operation.spec();
@@ -94,6 +98,7 @@ pub async fn claim(
         goes_on: spec.allowed_while_paused,
         goes_on_with_dialog: spec.allowed_with_dialog,
         sealed,
+        actor,
         reply,
     };
     let Some(found) = take_session(&mut *conn, &claim).await? else { return Ok(Claim::NoSession) };
@@ -112,7 +117,7 @@ pub async fn claim(
         SessionRow { status, .. } => return Ok(Claim::Lost(status)),
     };
     let mut tx = conn.begin().await?;
-    if recovery::fail_idle(&mut tx, found.worker, session, claim.kind, &gone).await? {
+    if recovery::fail_idle(&mut tx, found.worker, session, claim.kind, &gone, EndReason::WorkerLost).await? {
         tx.commit().await?;
         Ok(Claim::WorkerGone(gone))
     } else {
@@ -137,6 +142,7 @@ struct ClaimRequest<'a> {
     /// Allowed while the page shows a dialog.
     goes_on_with_dialog: bool,
     sealed: Option<&'a [u8]>,
+    actor: &'a OperationActor,
     reply: ReplyTo<'a>,
 }
 
@@ -170,8 +176,9 @@ async fn take_session(conn: &mut PgConnection, claim: &ClaimRequest<'_>) -> sqlx
                  and (s.challenge is null or $10) and (s.dialog is null or $12)
                returning s.id, s.worker_id
            ), intent as (
-               insert into intents (id, session_id, worker_id, kind, request, sealed, reply_channel, request_id, trace_parent)
-               select $3, id, worker_id, $4, $5, $6, $7, $8, $11 from claimed
+               insert into intents (id, session_id, worker_id, kind, request, sealed, reply_channel, request_id, trace_parent,
+                                    actor_type, actor_id)
+               select $3, id, worker_id, $4, $5, $6, $7, $8, $11, $13, $14 from claimed
            )
            select status as "status: SessionStatus", worker_id as worker, stands as "stands!", heard as "heard!",
                   challenge as "challenge: Json<ChallengeState>", dialog as "dialog: Json<OpenDialog>",
@@ -189,6 +196,8 @@ async fn take_session(conn: &mut PgConnection, claim: &ClaimRequest<'_>) -> sqlx
         claim.goes_on,
         claim.reply.trace_parent.map(|parent| parent.to_string()),
         claim.goes_on_with_dialog,
+        claim.actor.kind.name(),
+        claim.actor.id,
     )
     .fetch_optional(conn)
     .await
@@ -209,6 +218,8 @@ pub struct StartedIntent {
     pub sealed: Option<Vec<u8>>,
     pub request_id: String,
     pub trace_parent: Option<TraceParent>,
+    /// `None` for the opening of a browser.
+    pub actor: Option<OperationActor>,
 }
 
 #[derive(Debug)]
@@ -232,6 +243,8 @@ pub struct OpenRequest {
     pub emulation: Emulation,
     #[serde(default)]
     pub dialogs: DialogPolicy,
+    #[serde(default)]
+    pub record: RecordMode,
 }
 
 impl OpenRequest {
@@ -266,7 +279,7 @@ pub async fn take(
                select id from intents where worker_id = $1 and status = 'queued' and ($2::uuid is null or id = $2)
                order by id limit $3 for update skip locked
            )
-           returning id, session_id, kind, request, sealed, request_id, trace_parent, started_at as at"#,
+           returning id, session_id, kind, request, sealed, request_id, trace_parent, actor_type, actor_id, started_at as at"#,
         worker as _,
         only as _,
         limit,
@@ -285,6 +298,7 @@ pub async fn take(
             sealed: row.sealed,
             request_id: row.request_id,
             trace_parent: row.trace_parent.and_then(|parent| parent.parse().ok()),
+            actor: OperationActor::of_columns(row.actor_type.as_deref(), row.actor_id),
         });
         TakenIntent { intent: row.id, at: row.at, started: started.map_err(|error| sqlx::Error::Decode(error.into())) }
     });
@@ -335,6 +349,8 @@ pub struct IntentEnding {
     pub reads_state: bool,
     /// Stored with the outcome.
     pub dialog: DialogChange,
+    /// Address of the page after the operation, if it is known.
+    pub url: Option<String>,
     /// Time the outcome was stored and the session released.
     pub done_at: Option<Timestamp>,
 }
@@ -349,6 +365,7 @@ impl From<Outcome> for IntentEnding {
             sets_emulation: false,
             reads_state: false,
             dialog: DialogChange::Keep,
+            url: None,
             done_at: None,
         }
     }
@@ -439,12 +456,14 @@ pub(super) struct SessionInfo {
 
 /// The part of [`finish`] common to all endings.
 async fn end(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sqlx::Result<Option<EndedIntent>> {
-    let IntentEnding { outcome, result, browser_time, usage, reads_state, dialog, .. } = ending;
+    let IntentEnding { outcome, result, browser_time, usage, reads_state, dialog, url, .. } = ending;
     let released = match outcome {
         Outcome::Done | Outcome::Invalid { .. } | Outcome::Withheld { .. } => Some("ready"),
         Outcome::Failed { .. } => Some("errored"),
         Outcome::Unknown | Outcome::Destroyed => None,
     };
+    let url = url.as_deref().map(mask_addresses);
+    let url = url.as_deref();
     let stored = serde_json::to_value(outcome).map_err(|e| sqlx::Error::Encode(e.into()))?;
     let (json, content) = result.as_ref().map(|result| (result.json.get(), result.content.as_deref())).unzip();
     let ended = sqlx::query!(
@@ -457,13 +476,16 @@ async fn end(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sq
            ), ended as (
                update intents i
                set status = 'done', outcome = $2, result = $3::text::json, content = $4, browser_us = $5, sealed = null,
-                   done_at = now()
+                   url = $14, done_at = now()
                from held where i.id = held.intent_id
            ), released as (
                update sessions s
                set status = $6::text, operation_id = null, updated_at = now(), is_followed = held.asked,
                    last_state_at = case when $6::text = 'ready' and $7 and $11 then now() else s.last_state_at end,
-                   dialog = case when $12 or $6::text = 'errored' then $13::jsonb else s.dialog end
+                   dialog = case when $12 or $6::text = 'errored' then $13::jsonb else s.dialog end,
+                   end_reason = case when $6::text = 'errored' then coalesce(s.end_reason, 'failed') end, error = $15::jsonb,
+                   used = case when $7 and $10::text is not null
+                               then add_use(s.used, (now() at time zone 'utc')::date, $10::text) else s.used end
                from held where s.id = held.session_id and $6::text is not null
            ), usage as (
                insert into usage_counts as u (account_id, day, record, slot, count)
@@ -491,6 +513,11 @@ async fn end(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sq
         *dialog != DialogChange::Keep,
         // A page's text does not outlast its session.
         dialog.dialog().filter(|_| released != Some("errored")).map(|dialog| json!(dialog)),
+        url,
+        match outcome {
+            Outcome::Failed { failure } => Some(json!(SessionError::of(failure))),
+            _ => None,
+        },
     )
     .fetch_optional(conn)
     .await?;
@@ -611,7 +638,7 @@ pub async fn ending_within(
         let outcome: Outcome = serde_json::from_value(row.outcome).map_err(|e| sqlx::Error::Decode(e.into()))?;
         let json = row.result.map(|text| run_blocking(text.len(), || RawValue::from_string(text))).transpose();
         let json = json.map_err(|e| sqlx::Error::Decode(e.into()))?;
-        let result = json.map(|json| StoredResult { json, content: row.content });
+        let result = json.map(|json| StoredResult { json, content: row.content, page_url: None });
         let browser_time = row.browser_us.and_then(|us| u64::try_from(us).ok()).map(Duration::from_micros);
         let done_at = row.done_at;
         let ending = IntentEnding { result, browser_time, done_at, ..IntentEnding::from(outcome) };

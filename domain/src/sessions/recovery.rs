@@ -4,10 +4,11 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use serde_json::json;
 use sqlx::{Connection as _, PgConnection, PgTransaction};
 
 use super::intents::{SessionInfo, finish, finish_and_notify, record_failure};
-use super::profile_lease;
+use super::{EndReason, SessionError, profile_lease};
 use crate::database::is_transient;
 use crate::ids::{IntentId, SessionId, WorkerId};
 use crate::operations::{Failure, FailureClass, Outcome};
@@ -46,6 +47,9 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
     for intent in &stranded {
         let outcome = if intent.under_way { Outcome::Unknown } else { Outcome::Failed { failure: worker_gone() } };
         let mut alone = conn.begin().await?;
+        if !intent.under_way {
+            mark_worker_lost(&mut alone, intent.id).await?;
+        }
         let finished = finish_and_notify(&mut alone, intent.id, &outcome.into()).await;
         ended += usize::from(settle(alone, finished, &intent.id).await?);
     }
@@ -60,6 +64,14 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
     }
     profile_lease::forsake(conn, None, limit).await?;
     Ok(ended)
+}
+
+/// The end of the operation keeps a reason that is set.
+async fn mark_worker_lost(conn: &mut PgConnection, operation: IntentId) -> sqlx::Result<()> {
+    sqlx::query!("update sessions set end_reason = 'worker_lost' where operation_id = $1", operation as _)
+        .execute(conn)
+        .await?;
+    Ok(())
 }
 
 /// Rolls back if the database rejected the nested transaction. `id` is its intent or worker, for the log.
@@ -111,7 +123,7 @@ async fn fail_sessions(
     // in [`rescue`], avoids a deadlock between two workers that stop, because an account's first failure also writes
     // its mail.
     let live = sqlx::query!(
-        r#"select id, account_id, operation_id as "operation_id?: IntentId",
+        r#"select id as "id: SessionId", account_id, operation_id as "operation_id?: IntentId",
                   (extract(epoch from clock_timestamp() - created_at) * 1000)::bigint as "duration_ms!"
            from sessions where worker_id = $1 and live and status = any($2)
            order by account_id, id for update"#,
@@ -120,6 +132,10 @@ async fn fail_sessions(
     )
     .fetch_all(&mut *conn)
     .await?;
+    let ids: Vec<_> = live.iter().map(|session| session.id.as_uuid()).collect();
+    // The end of an operation keeps a reason that is set.
+    sqlx::query!("update sessions set end_reason = 'worker_lost' where id = any($1)", &ids).execute(&mut *conn).await?;
+    let error = json!(SessionError::of(failure));
     for session in &live {
         let ending = Outcome::Failed { failure: failure.clone() }.into();
         if let Some(operation) = session.operation_id
@@ -128,8 +144,10 @@ async fn fail_sessions(
             continue;
         }
         sqlx::query!(
-            "update sessions set status = 'errored', operation_id = null, dialog = null, updated_at = now() where id = $1",
+            "update sessions set status = 'errored', operation_id = null, dialog = null, error = $2, updated_at = now()
+             where id = $1",
             session.id as _,
+            error,
         )
         .execute(&mut *conn)
         .await?;
@@ -147,13 +165,16 @@ pub async fn fail_idle(
     session: SessionId,
     operation: &str,
     failure: &Failure,
+    reason: EndReason,
 ) -> sqlx::Result<bool> {
     let idle = sqlx::query!(
-        r#"update sessions set status = 'errored', dialog = null, updated_at = now()
+        r#"update sessions set status = 'errored', dialog = null, updated_at = now(), end_reason = $3::text, error = $4
            where id = $1 and worker_id = $2 and status = 'ready'
            returning account_id, (extract(epoch from clock_timestamp() - created_at) * 1000)::bigint as "duration_ms!""#,
         session as _,
         worker as _,
+        reason.name(),
+        json!(SessionError::of(failure)),
     )
     .fetch_optional(&mut *conn)
     .await?;

@@ -113,6 +113,49 @@ pub async fn list_pending(conn: &mut PgConnection, owner: AccountId) -> sqlx::Re
     .await
 }
 
+/// Ends a pending invite and writes `team.invite_revoked`. Its link stops working.
+pub async fn revoke(conn: &mut PgConnection, owner: AccountId, id: InviteId, actor: &Actor) -> sqlx::Result<bool> {
+    let revoked = sqlx::query!(
+        r#"delete from team_invites where id = $1 and owner_account_id = $2 and accepted_at is null and expires_at > now()
+           returning invitee_email, role as "role: Role""#,
+        id as _,
+        owner as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(revoked) = revoked else { return Ok(false) };
+    let payload = json!({"invitee_email": revoked.invitee_email, "role": revoked.role});
+    let entry = Entry { action: "team.invite_revoked", target: Some(id.to_string()), payload };
+    audit::record(conn, owner, actor, entry).await?;
+    Ok(true)
+}
+
+/// Returns the address of a pending invite.
+pub async fn address(conn: &mut PgConnection, owner: AccountId, id: InviteId) -> sqlx::Result<Option<String>> {
+    sqlx::query_scalar!(
+        "select invitee_email from team_invites
+         where id = $1 and owner_account_id = $2 and accepted_at is null and expires_at > now()",
+        id as _,
+        owner as _,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// Makes the link of a pending invite void and its lifetime start again. The caller must queue the mail.
+pub async fn renew(conn: &mut PgConnection, owner: AccountId, id: InviteId, ttl: Duration) -> sqlx::Result<bool> {
+    let renewed = sqlx::query!(
+        "update team_invites set token_hash = null, expires_at = now() + $3
+         where id = $1 and owner_account_id = $2 and accepted_at is null and expires_at > now()",
+        id as _,
+        owner as _,
+        ttl as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(renewed.rows_affected() > 0)
+}
+
 #[derive(Debug)]
 pub struct Link {
     pub invitee_email: String,

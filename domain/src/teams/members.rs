@@ -62,6 +62,41 @@ pub async fn owners(conn: &mut PgConnection, member: AccountId) -> sqlx::Result<
     .await
 }
 
+/// Changes the role and writes `team.member_role_changed`; false if the member has the role already. Keys that the member created
+/// have the rights of the new role from their next use on.
+pub async fn set_role(
+    conn: &mut PgConnection,
+    owner: AccountId,
+    id: MembershipId,
+    role: Role,
+    actor: &Actor,
+) -> sqlx::Result<Option<(Membership, bool)>> {
+    let previous = sqlx::query_scalar!(
+        r#"select role as "role: Role" from team_members where id = $1 and owner_account_id = $2 for no key update"#,
+        id as _,
+        owner as _,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(previous) = previous else { return Ok(None) };
+    let membership = sqlx::query_as!(
+        Membership,
+        r#"update team_members m set role = $2 from accounts a where m.id = $1 and a.id = m.member_account_id
+           returning m.id, m.owner_account_id, m.member_account_id, a.email as member_email, m.role as "role: _",
+                     m.invited_at, m.accepted_at, m.invited_by_account_id"#,
+        id as _,
+        role as _,
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    if previous != role {
+        let payload = json!({"previous_role": previous, "role": role});
+        let entry = Entry { action: "team.member_role_changed", target: Some(id.to_string()), payload };
+        audit::record(conn, owner, actor, entry).await?;
+    }
+    Ok(Some((membership, previous != role)))
+}
+
 /// Revokes all active keys that the member created on the owner's account, and writes `team.member_removed`.
 pub async fn remove(conn: &mut PgConnection, owner: AccountId, id: MembershipId, actor: &Actor) -> sqlx::Result<bool> {
     let member = sqlx::query_scalar!(

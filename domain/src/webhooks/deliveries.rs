@@ -5,13 +5,16 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
+use sqlx::types::Json;
 use strum::VariantArray as _;
 use uuid::Uuid;
 
 use super::endpoints::{self, ChangeError};
 use crate::audit::{self, Actor, Entry};
+use crate::cursors::id_bounds;
 use crate::events::{self, EventType};
 use crate::ids::{AccountId, DeliveryId, WebhookId};
 use crate::timestamp::Timestamp;
@@ -73,15 +76,26 @@ pub struct Delivery {
     pub delivered_at: Option<Timestamp>,
 }
 
-/// The newest first. Both with and without a status, one index contains exactly these rows, whatever plan the database
-/// selects.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    pub endpoint: Option<WebhookId>,
+    pub status: Option<DeliveryStatus>,
+    /// One of [`EventType::NAMES`].
+    pub event_type: Option<&'static str>,
+    /// Inclusive, and exclusive.
+    pub created: (Option<Timestamp>, Option<Timestamp>),
+    pub after: Option<DeliveryId>,
+}
+
+/// The newest first. There is a part for each combination of an endpoint and a status, which scans one index, whatever plan the
+/// database selects.
 pub async fn list(
     conn: &mut PgConnection,
-    endpoint: WebhookId,
-    status: Option<DeliveryStatus>,
-    after: Option<DeliveryId>,
+    account: AccountId,
+    filter: &Filter,
     limit: i64,
 ) -> sqlx::Result<Vec<Delivery>> {
+    let (first, end) = id_bounds(filter.created, filter.after.map(|after| after.as_uuid()));
     sqlx::query_as!(
         Delivery,
         r#"select id, endpoint_id, event_id, event_type, status as "status: _", attempts,
@@ -89,18 +103,132 @@ pub async fn list(
                   last_response_excerpt, last_error, duration_ms, created_at, updated_at, delivered_at
            from webhook_deliveries where id = any(array(
                (select id from webhook_deliveries
-                where $2::text is null and endpoint_id = $1 and id < $3 order by id desc limit $4)
+                where $2::uuid is null and ($3::text is null or $3 = 'delivered') and account_id = $1
+                  and ($3 is null or status = $3) and ($7::text is null or event_type = $7) and id < $4 and id >= $6
+                  and created_at >= coalesce($8::timestamptz, '-infinity') and created_at < coalesce($9::timestamptz, 'infinity')
+                order by id desc limit $5)
                union all
                (select id from webhook_deliveries
-                where status = $2 and endpoint_id = $1 and id < $3 order by id desc limit $4)
-           )) order by id desc limit $4"#,
-        endpoint as _,
-        status.map(DeliveryStatus::name),
-        after.map_or(Uuid::max(), |after| after.as_uuid()),
+                where $2 is null and $3 <> 'delivered' and account_id = $1 and status = $3 and status <> 'delivered'
+                  and ($7 is null or event_type = $7) and id < $4 and id >= $6
+                  and created_at >= coalesce($8, '-infinity') and created_at < coalesce($9, 'infinity')
+                order by id desc limit $5)
+               union all
+               (select id from webhook_deliveries
+                where $3 is null and endpoint_id = $2 and account_id = $1
+                  and ($7 is null or event_type = $7) and id < $4 and id >= $6
+                  and created_at >= coalesce($8, '-infinity') and created_at < coalesce($9, 'infinity')
+                order by id desc limit $5)
+               union all
+               (select id from webhook_deliveries
+                where status = $3 and endpoint_id = $2 and account_id = $1
+                  and ($7 is null or event_type = $7) and id < $4 and id >= $6
+                  and created_at >= coalesce($8, '-infinity') and created_at < coalesce($9, 'infinity')
+                order by id desc limit $5)
+           )) order by id desc limit $5"#,
+        account as _,
+        filter.endpoint as _,
+        filter.status.map(DeliveryStatus::name),
+        end,
         limit,
+        first,
+        filter.event_type,
+        filter.created.0 as _,
+        filter.created.1 as _,
     )
     .fetch_all(conn)
     .await
+}
+
+#[derive(Debug)]
+pub struct Detail {
+    pub delivery: Delivery,
+    /// Body of the requests.
+    pub payload: Value,
+    /// Headers of the last attempt; empty before it.
+    pub headers: Vec<(&'static str, String)>,
+    /// Oldest first.
+    pub attempts: Vec<LoggedAttempt>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct LoggedAttempt {
+    pub at: Timestamp,
+    pub status: Option<i32>,
+    pub duration_ms: i64,
+    pub error: Option<String>,
+    pub excerpt: Option<String>,
+}
+
+pub async fn find(conn: &mut PgConnection, account: AccountId, id: DeliveryId) -> sqlx::Result<Option<Detail>> {
+    let row = sqlx::query!(
+        r#"select d.id as "id: DeliveryId", d.endpoint_id as "endpoint_id: WebhookId", d.event_id, d.event_type,
+                  d.status as "status: DeliveryStatus", d.attempts,
+                  case when d.status = 'pending' then d.next_attempt_at end as "next_attempt_at: Timestamp",
+                  d.last_response_status, d.last_response_excerpt, d.last_error, d.duration_ms,
+                  d.created_at as "created_at: Timestamp", d.updated_at as "updated_at: Timestamp",
+                  d.delivered_at as "delivered_at: Timestamp", d.attempts_log as "attempts_log: Json<Vec<LoggedAttempt>>",
+                  d.last_signature, v.created_at as "event_created_at: Timestamp", v.data,
+                  extract(epoch from now())::bigint as "now!"
+           from webhook_deliveries d join events v on v.id = d.event_id where d.id = $1 and d.account_id = $2"#,
+        id as _,
+        account as _,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| {
+        let signature = row.last_signature.map(|signature| mask_recent(&signature, row.now));
+        let headers = signature.map(|signature| headers(row.event_id, &row.event_type, signature).into());
+        Detail {
+            payload: body(row.event_id, &row.event_type, row.event_created_at, &row.data),
+            headers: headers.unwrap_or_default(),
+            attempts: row.attempts_log.map(|Json(log)| log).unwrap_or_default(),
+            delivery: Delivery {
+                id: row.id,
+                endpoint_id: row.endpoint_id,
+                event_id: row.event_id,
+                event_type: row.event_type,
+                status: row.status,
+                attempts: row.attempts,
+                next_attempt_at: row.next_attempt_at,
+                last_response_status: row.last_response_status,
+                last_response_excerpt: row.last_response_excerpt,
+                last_error: row.last_error,
+                duration_ms: row.duration_ms,
+                created_at: row.created_at,
+                updated_at: row.updated_at,
+                delivered_at: row.delivered_at,
+            },
+        }
+    }))
+}
+
+fn body(event: Uuid, event_type: &str, created_at: Timestamp, data: &Value) -> Value {
+    json!({"id": event, "type": event_type, "created_at": created_at, "data": data})
+}
+
+/// Headers of an attempt that are specific to a delivery, in the order of the contract (webhooks 16).
+#[must_use]
+pub fn headers(event: Uuid, event_type: &str, signature: String) -> [(&'static str, String); 4] {
+    [
+        ("Content-Type", "application/json".to_owned()),
+        ("X-Service-Signature", signature),
+        ("X-Service-Event-Id", event.to_string()),
+        ("X-Service-Event-Type", event_type.to_owned()),
+    ]
+}
+
+/// Receivers accept a signature for this long, so that a reader of the delivery could send it again.
+const SIGNATURE_SECONDS: i64 = 300;
+
+/// Masks the values of a signature that receivers still accept.
+fn mask_recent(signature: &str, now: i64) -> String {
+    let time = signature.strip_prefix("t=").and_then(|rest| rest.split(',').next()?.parse::<i64>().ok());
+    if time.is_some_and(|time| now - time > SIGNATURE_SECONDS) {
+        return signature.to_owned();
+    }
+    let masked = signature.split(',').map(|part| if part.starts_with("v1=") { "v1=•••" } else { part });
+    masked.collect::<Vec<_>>().join(",")
 }
 
 #[derive(Debug, Clone)]
@@ -245,9 +373,7 @@ impl Attempt {
     #[must_use]
     pub fn body(&self) -> Vec<u8> {
         let Self { event_id, event_type, event_created_at, data, .. } = self;
-        json!({"id": event_id, "type": event_type, "created_at": event_created_at, "data": data})
-            .to_string()
-            .into_bytes()
+        body(*event_id, event_type, *event_created_at, data).to_string().into_bytes()
     }
 }
 
@@ -449,13 +575,15 @@ pub struct AttemptResult {
     pub response_excerpt: Option<String>,
     pub error: Option<String>,
     pub duration_ms: i64,
+    /// Signature that was sent; `None` if the attempt was not signed.
+    pub signature: Option<String>,
 }
 
 impl AttemptResult {
     /// Returns the result without the texts of the endpoint.
     #[must_use]
     pub fn without_words(&self) -> Self {
-        Self { response_excerpt: None, error: None, ..*self }
+        Self { response_excerpt: None, error: None, signature: self.signature.clone(), ..*self }
     }
 }
 
@@ -490,6 +618,7 @@ pub async fn finish(
     let excerpts: Vec<_> = ended.iter().map(|one| one.response_excerpt.clone()).collect();
     let errors: Vec<_> = ended.iter().map(|one| one.error.clone()).collect();
     let durations: Vec<_> = ended.iter().map(|one| one.duration_ms).collect();
+    let signatures: Vec<_> = ended.iter().map(|one| one.signature.clone()).collect();
     let pauses: Vec<_> = schedule.pauses.iter().map(Duration::as_secs_f64).collect();
     sqlx::query_as!(
         AttemptCounts,
@@ -498,13 +627,17 @@ pub async fn finish(
                from webhook_endpoints where id = $1 for no key update
            ), attempt as (
                select * from unnest($2::uuid[], $3::timestamptz[], $4::boolean[], $5::int[], $6::text[], $7::text[], $8::bigint[],
-                                    $11::boolean[])
+                                    $11::boolean[], $12::text[])
                    with ordinality as a (id, claimed_until, success, response_status, response_excerpt, error, duration_ms,
-                                         unsigned, place)
+                                         unsigned, signature, place)
            ), ended as (
                update webhook_deliveries d
                set attempts = d.attempts + 1, due = false, updated_at = now(), last_response_status = a.response_status,
                    last_response_excerpt = a.response_excerpt, last_error = a.error, duration_ms = a.duration_ms,
+                   last_signature = a.signature,
+                   attempts_log = append_attempt(d.attempts_log, jsonb_build_object(
+                       'at', to_char(now() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), 'status', a.response_status,
+                       'duration_ms', a.duration_ms, 'error', a.error, 'excerpt', a.response_excerpt)),
                    delivered_at = case when a.success then now() end,
                    status = case when a.success then 'delivered'
                                  when endpoint.disabled then 'failed'
@@ -551,6 +684,7 @@ pub async fn finish(
         &pauses,
         schedule.disable_after,
         &unsigned,
+        &signatures as _,
     )
     .fetch_one(conn)
     .await
@@ -610,4 +744,17 @@ pub async fn give_up(conn: &mut PgConnection) -> sqlx::Result<i64> {
     )
     .fetch_one(conn)
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recent_signature_is_masked() {
+        let signature = "t=1700000000,v1=35495024,v1=b4";
+        assert_eq!(mask_recent(signature, 1_700_000_300), "t=1700000000,v1=•••,v1=•••");
+        assert_eq!(mask_recent(signature, 1_700_000_301), signature);
+        assert_eq!(mask_recent("t=x,v1=35", 1_700_000_301), "t=x,v1=•••");
+    }
 }

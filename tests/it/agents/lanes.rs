@@ -197,3 +197,26 @@ async fn mode_change_during_human_control_is_409() {
     }
     app.stop().await;
 }
+
+/// Contract: agents 54, 55.
+#[tokio::test]
+async fn turn_is_cancelled_after_its_step() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let agent = client.agent().await;
+    client.tell(&agent, "cancel", json!({})).await.problem(409, "conflict");
+    let turn = tokio::spawn({
+        let (client, agent) = (client.clone(), agent.clone());
+        let message = json!({"message": "wait 3 seconds, then open https://example.com"});
+        async move { client.tell(&agent, "message", message).await }
+    });
+    eventually(Duration::from_secs(10), "the turn is cancelled", async || {
+        (client.tell(&agent, "cancel", json!({})).await.status == 200).then_some(())
+    })
+    .await;
+    let turn = turn.await.expect("an answer").expect(200).body;
+    let statuses: Vec<_> = turn["intents"].as_array().expect("steps").iter().map(|step| &step["status"]).collect();
+    assert_eq!(statuses.last(), Some(&&json!("skipped")), "{turn}");
+    assert_eq!(client.get("/v1/account/approvals").await.expect(200).body["data"], json!([]));
+    app.stop().await;
+}

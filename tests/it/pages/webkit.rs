@@ -36,8 +36,9 @@ async fn verification_link_signs_in_and_connects_a_device() {
     person.sees_step("arrived").await;
     assert_eq!(person.text_of("#who").await, format!("Signed in as {EMAIL}"));
 
+    assert_eq!(person.text_of("#next").await, "Open the dashboard");
     let device = person.device(Some("Ada’s desk")).await;
-    person.press("#next").await;
+    person.open(&format!("{}/activate", person.app.base_url)).await;
     person.sees_step("enter-code").await;
     person.fill("#user-code", "0000-0000").await;
     person.press("#code-form button").await;

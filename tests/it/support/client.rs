@@ -111,7 +111,7 @@ impl Answer {
         assert_eq!(self.headers["content-type"], "application/problem+json");
         let kind = self.body["type"].as_str().expect("a type");
         assert!(kind.ends_with(&format!("/errors/{slug}")), "{kind} is not {slug}: {}", self.body);
-        assert_eq!(self.body["status"], status);
+        assert_eq!((&self.body["status"], &self.body["code"]), (&status.into(), &slug.into()));
         assert_eq!(self.body["request_id"], self.headers["x-request-id"].to_str().expect("text"));
         for member in ["title", "detail", "instance"] {
             assert!(self.body[member].is_string(), "{member} of {}", self.body);

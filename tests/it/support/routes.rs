@@ -52,6 +52,13 @@ pub fn sample(method: &Method, template: &str) -> Route {
         }
         ["v1", "sessions", _, "live"] => with(of("ses"), json!({})),
         ["v1", "sessions", _, "live-links"] => with(of("ses"), json!({"expires_in": 60})),
+        ["v1", "sessions", _, "trace-links"] => with(of("ses"), json!({"expires_in": 60})),
+        ["v1", "trace-links", ..] => with(of("trl"), json!({})),
+        ["traces", ..] => with(of("").replace("{secret}", "none"), json!({})),
+        ["v1", "sessions", _, "frames", ..] => with(of("ses").replace("{seq}", "1"), json!({})),
+        ["v1", "sessions", _, "operations" | "timeline" | "console" | "requests" | "har" | "trace" | "recording"] => {
+            with(of("ses"), json!({}))
+        }
         ["v1", "live-links", "follow"] => with(of(""), json!({"link": "x"})),
         ["v1", "live-links", ..] => with(of("lnk"), json!({})),
         ["live", ..] => with(of("ses"), json!({})),
@@ -80,7 +87,9 @@ pub fn sample(method: &Method, template: &str) -> Route {
         ["v1", "account", "notifications", "stream"] => {
             with(format!("{template}?last_event_id=1&last_event_id=2"), json!({}))
         }
-        ["v1", "account", "notifications"] => with(of(""), json!({})),
+        ["v1", "account", "notifications" | "approvals" | "email" | "password"] => with(of(""), json!({})),
+        ["v1", "account", "email", "confirm"] => with(of(""), json!({"token": "none"})),
+        ["v1", "account", "identities", ..] => with(of("idn"), json!({})),
         ["v1", "account", "mfa", "verify"] | ["v1", "auth", "mfa", "step-up"] => with(of(""), json!({"code": "no"})),
         ["v1", "account", "me" | "mfa"] if *method == Method::DELETE => with(of(""), json!({"confirm": "no"})),
         ["v1", "account", "mfa", "disable"] => with(of(""), json!({"confirm": "no"})),
@@ -107,7 +116,9 @@ pub fn sample(method: &Method, template: &str) -> Route {
         ["v1", "auth", ..] | ["v1", "oauth", "token"] | ["v1", "archetypes"] => with(of(""), json!({})),
         ["errors", "{slug}"] => with("/errors/forbidden".to_owned(), json!({})),
         ["openapi.json" | "errors" | "healthz" | "readyz" | "metrics"] | ["docs", ..] => with(of(""), json!({})),
-        ["activate" | "verify-email" | "magic-link" | "reset-password" | "confirm-sign-in"] => with(of(""), json!({})),
+        ["activate" | "verify-email" | "magic-link" | "reset-password" | "confirm-sign-in" | "confirm-email"] => {
+            with(of(""), json!({}))
+        }
         _ => panic!("no sample of {method} {template}: add one"),
     }
 }

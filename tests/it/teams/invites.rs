@@ -328,3 +328,26 @@ async fn expired_invite_is_purged_after_a_day() {
     assert_eq!(app.count("select count(*) from team_invites where accepted_at is not null").await, 1);
     app.stop().await;
 }
+
+/// Contract: teams 12. The previous link is void at once.
+#[tokio::test]
+async fn invite_is_resent_and_revoked() {
+    let app = App::simulated().start().await;
+    let (owner, member) = (app.person(Tier::Free).await, app.person(Tier::Free).await);
+    let first = app.invited(&owner, &member.email, "member").await;
+    let id = owner.client.list(INVITES).await[0]["id"].as_str().expect("an id").to_owned();
+    let path = format!("{INVITES}/{id}");
+    member.client.post(&format!("{path}/resend"), json!({})).await.problem(404, "not-found");
+    owner.client.post(&format!("{path}/resend"), json!({})).await.expect(202);
+    let second = app.mail_number(2, &member.email, Template::TeamInvite).await.token;
+    member.client.accept(&first).await.invalid("token");
+    member.client.delete(&path).await.problem(404, "not-found");
+    owner.client.delete(&path).await.expect(204);
+    member.client.accept(&second).await.invalid("token");
+    owner.client.delete(&path).await.problem(404, "not-found");
+    owner.client.post(&format!("{path}/resend"), json!({})).await.problem(404, "not-found");
+    let rows = app.audited(owner.account, "team.invite_revoked").await;
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0].payload, json!({"invitee_email": member.email, "role": "member"}));
+    app.stop().await;
+}

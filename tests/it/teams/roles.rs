@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{INVITES, ME, MEMBERS, OWNERS, PREFERENCES, TEAMS};
-use crate::api_keys::{KEYS, mint};
+use crate::api_keys::{KEYS, Minted, mint};
 use crate::support::{Answer, App, Client, unknown_id};
 
 /// Contract: authorization 9, 11, 12.
@@ -203,5 +203,27 @@ async fn suspension_blocks_team_access() {
         app.reactivate(suspended).await;
         on_ada.get(KEYS).await.expect(200);
     }
+    app.stop().await;
+}
+
+/// Contract: teams 13. Keys that the member created lose their rights at their next use.
+#[tokio::test]
+async fn demoted_members_key_cannot_write() {
+    let app = App::simulated().start().await;
+    let (owner, member) = (app.person(Tier::Enterprise).await, app.person(Tier::Enterprise).await);
+    let membership = app.join(&owner, &member, "admin").await;
+    let key = Minted::of(&member.client.on(owner.account).mint(&["read", "write"]).await).client(&app.base_url);
+    let session = key.session().await;
+    let path = format!("{MEMBERS}/{membership}");
+    let changed = owner.client.patch(&path, json!({"role": "member"})).await.expect(200);
+    assert_eq!((&changed.body["id"], &changed.body["role"]), (&json!(membership), &json!("member")));
+    key.delete(&format!("/v1/sessions/{session}")).await.problem(403, "forbidden");
+    key.get(&format!("/v1/sessions/{session}")).await.expect(200);
+    owner.client.patch(&path, json!({"role": "member"})).await.expect(200);
+    let rows = app.audited(owner.account, "team.member_role_changed").await;
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0].payload, json!({"previous_role": "admin", "role": "member"}));
+    owner.client.patch(&path, json!({"role": "owner"})).await.invalid("role");
+    member.client.patch(&path, json!({"role": "admin"})).await.problem(404, "not-found");
     app.stop().await;
 }

@@ -172,6 +172,42 @@ async fn drag_moves_elements() {
     scene.app.stop().await;
 }
 
+/// Contract: operations 41. The element that a finger touches receives the pointer until the finger is lifted, unless the page
+/// releases it.
+#[tokio::test]
+async fn touched_element_captures_the_pointer() {
+    let scene = Scene::start().await;
+    let path = json!([{"x": 20, "y": 20}, {"x": 100, "y": 120}, {"x": 150, "y": 200}]);
+    let element = |down: &str| {
+        format!(
+            "<div id=b style='width:40px;height:40px;background:red;touch-action:none'></div>
+             <div id=c style='width:300px;height:300px'></div><script>
+             b.addEventListener('pointerdown', (event) => {{ {down} }});
+             for (const type of ['gotpointercapture', 'lostpointercapture']) b.addEventListener(type, (event) => say(type));
+             let moves = [0, 0];
+             b.addEventListener('pointermove', () => moves[0]++);
+             c.addEventListener('pointermove', () => moves[1]++);
+             addEventListener('pointerup', (event) => say(event.target.id + (moves[0] > 3) + (moves[1] > 3)));
+             </script>"
+        )
+    };
+    for (down, said) in [
+        ("", "gotpointercapture btruefalse lostpointercapture"),
+        ("b.setPointerCapture(event.pointerId)", "gotpointercapture btruefalse lostpointercapture"),
+        ("b.releasePointerCapture(event.pointerId)", "cfalsetrue"),
+        ("c.setPointerCapture(event.pointerId)", "cfalsetrue"),
+    ] {
+        let page = element(down);
+        // The second finger finds the page as the first one did.
+        scene.show_saying(&page).await;
+        scene.gesture(json!({"kind": "drag", "selector": "#b", "path": path})).await;
+        scene.assert_said(said, &page).await;
+        scene.gesture(json!({"kind": "drag", "selector": "#b", "path": path})).await;
+        scene.assert_said(&format!("{said} {said}"), &page).await;
+    }
+    scene.app.stop().await;
+}
+
 /// Contract: operations 42. The control is tapped only if it has another state.
 #[tokio::test]
 async fn check_sets_the_state_of_a_control() {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kitfleet_domain::actors::{OperationActor, OperationActorKind};
 use kitfleet_domain::ids::{IntentId, SessionId};
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::operations::{
@@ -41,7 +42,8 @@ impl AgentScene {
         let (intent, reply) = (IntentId::generate(), ReplyTo { channel: "nobody", request_id: "", trace_parent: None });
         let (whose, mut conn) =
             ((account.into(), SessionId::from(session)), database.acquire().await.expect("a connection"));
-        let claim = intents::claim(&mut conn, whose, intent, operation, None, reply).await;
+        let actor = OperationActor { kind: OperationActorKind::ApiKey, id: None };
+        let claim = intents::claim(&mut conn, whose, intent, operation, None, &actor, reply).await;
         assert!(matches!(claim, Ok(Claim::Won { .. })), "{claim:?}");
         let moment = json!({"condition": {"kind": "time", "ms": 1}});
         scene.client.operate(other, "wait", moment).await.expect(200);

@@ -196,6 +196,18 @@ async fn tap_fires_the_events_of_a_phone() {
     let events = "pointerover:touch pointerenter:touch pointerdown:touch touchstart pointerup:touch pointerout:touch \
                   pointerleave:touch touchend mouseover mouseenter mousemove mousedown mouseup click:touch";
     scene.assert_logged(events, page).await;
+
+    // A finger comes from nowhere each time, and lifting it goes nowhere.
+    let page = "<button id=b style='width:100px;height:60px'>B</button><script>
+      for (const type of ['pointerover', 'pointerenter', 'pointerout', 'pointerleave']) {
+        b.addEventListener(type, (event) => say(type + ':' + event.relatedTarget));
+      }</script>";
+    scene.show_logging(page).await;
+    for _ in 0..2 {
+        scene.act(json!({"kind": "tap", "selector": "#b"})).await.expect(200);
+    }
+    let once = "pointerover:null pointerenter:null pointerout:null pointerleave:null";
+    scene.assert_logged(&format!("{once} {once}"), page).await;
     scene.app.stop().await;
 }
 

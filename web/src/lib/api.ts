@@ -91,6 +91,17 @@ export async function takeBlob(path: string, signal?: AbortSignal): Promise<Blob
   throw refusal(response, await response.json().catch(() => ({})));
 }
 
+/** As {@link take}, for routes that openapi.json does not describe yet. The caller states the type of the answer. */
+export async function call<T>(method: string, path: string, { body, query = {} }: { body?: unknown; query?: Record<string, string | number> } = {}): Promise<T> {
+  const address = new URL(path, location.origin);
+  for (const [name, value] of Object.entries(query)) if (value !== '') address.searchParams.set(name, String(value));
+  const json = body === undefined ? {} : { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } };
+  const response = await send(new Request(address, { method, ...json }));
+  const answer: unknown = response.status === 204 ? undefined : await response.json().catch(() => ({}));
+  if (response.ok) return answer as T;
+  throw refusal(response, answer);
+}
+
 async function slugOf(response: Response): Promise<string> {
   return slug(await response.json().catch(() => ({})));
 }

@@ -1,12 +1,15 @@
 // Times, numbers and names as people read them, in their own language's notation.
 
 const NUMBER = new Intl.NumberFormat();
+const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeZone: 'UTC' });
 const TIME = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
 const RELATIVE = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' });
 
 export const number = (value: number): string => NUMBER.format(value);
 export const localTime = (value: string): string => TIME.format(new Date(value));
+/** A day in UTC. */
+export const day = (value: string): string => DAY.format(new Date(value));
 export const clock = (value: string): string => CLOCK.format(new Date(value));
 
 const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [['day', 86_400], ['hour', 3_600], ['minute', 60]];
@@ -32,8 +35,15 @@ export function bytes(value: number): string {
   return `${power > 0 && scaled < 10 ? scaled.toFixed(1) : Math.round(scaled)} ${units[power] ?? ''}`;
 }
 
+export function money(cents: number, currency: string): string {
+  return new Intl.NumberFormat(undefined, { style: 'currency', currency }).format(cents / 100);
+}
+
 /** `account_owner` as "account owner". */
 export const words = (name: string): string => name.replace(/[_.-]/g, ' ');
 
 /** Without control characters and marks that change the direction of text, so that a page cannot disguise what it says. */
 export const plain = (text: string): string => text.replace(/[\u0000-\u001f\u007f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, ' ');
+
+/** As {@link plain}, for a value of several lines. */
+export const plainJson = (value: unknown): string => JSON.stringify(value, null, 2).split('\n').map(plain).join('\n');

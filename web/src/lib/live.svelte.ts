@@ -51,6 +51,7 @@ export class LiveView {
 
   #session: string;
   #role: 'viewer' | 'controller';
+  #client: string | undefined;
   #canvas: HTMLCanvasElement | null = null;
   #socket: WebSocket | null = null;
   #stopped = false;
@@ -59,8 +60,9 @@ export class LiveView {
   #fingers = new Map<number, number>();
   #moves = new Map<number, object>();
 
-  constructor(session: string, role: 'viewer' | 'controller') {
-    [this.#session, this.#role] = [session, role];
+  /** `client` is the name under which the person takes over an agent session. */
+  constructor(session: string, role: 'viewer' | 'controller', client?: string) {
+    [this.#session, this.#role, this.#client] = [session, role, client];
   }
 
   start(canvas: HTMLCanvasElement): () => void {
@@ -76,7 +78,7 @@ export class LiveView {
     if (this.#stopped) return;
     let ticket: string;
     try {
-      const body = { role: this.#role };
+      const body = { role: this.#role, ...(this.#client && { client_id: this.#client }) };
       ({ ticket } = await take(api.POST('/v1/sessions/{id}/live-tickets', { params: { path: { id: this.#session } }, body })));
     } catch (error) {
       if (error instanceof Refusal && error.status >= 400 && error.status < 500 && error.status !== 429) {

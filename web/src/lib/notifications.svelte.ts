@@ -3,6 +3,7 @@
 import { Refusal } from './api';
 import { notifyAll } from './changes';
 import { readEvents } from './events';
+import { preferences } from './preferences.svelte';
 import { session } from './session.svelte';
 
 export interface Notice {
@@ -21,6 +22,10 @@ class Notifications {
   isLive = $state(true);
   #running: AbortController | null = null;
   #lastId: string | null = null;
+
+  markRead(): void {
+    this.unread = 0;
+  }
 
   start(): void {
     this.stop();
@@ -60,7 +65,7 @@ class Notifications {
   }
 
   #note(notice: Notice): void {
-    if (!notice.event.startsWith('operation.')) {
+    if (preferences.wants(notice.event)) {
       this.recent = [notice, ...this.recent].slice(0, KEPT);
       this.unread += 1;
     }

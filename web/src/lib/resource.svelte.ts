@@ -1,6 +1,6 @@
 // Data of the service with its states: loading, loaded, failed. A page that has data keeps it while it loads again.
 
-import { onDestroy } from 'svelte';
+import { onDestroy, untrack } from 'svelte';
 import type { Page } from './api';
 import { changes } from './changes';
 
@@ -67,7 +67,8 @@ export class PagedList<T> {
   /** Loads as many items again as are shown. */
   async reload(): Promise<void> {
     const generation = (this.#generation += 1);
-    const wanted = Math.max(this.items.length, 1);
+    // An effect that loads must not run again because of what it has loaded.
+    const wanted = untrack(() => Math.max(this.items.length, 1));
     const items: T[] = [];
     let cursor: string | null = null;
     this.loading = true;

@@ -23,6 +23,22 @@ class Session {
   question = $state<Question | null>(null);
   #asked: Promise<void> | null = null;
 
+  /** Role of the person on the account that is shown. */
+  get role(): 'owner' | Schemas['TeamRole'] {
+    if (!this.account || this.account === this.current?.account_id) return 'owner';
+    return this.owner?.role ?? 'member';
+  }
+
+  /** Owner of the account that the person works in, if it is not their own. */
+  get owner(): Schemas['TeamOwner'] | null {
+    return this.me?.teams.find(({ owner_account_id }) => owner_account_id === this.account) ?? null;
+  }
+
+  /** Reason for which the person may not change the account that is shown, or null. */
+  get refusal(): string | null {
+    return this.role === 'member' ? 'Members of a team can only read. An admin or the owner can change this.' : null;
+  }
+
   start(session: Schemas['WebSession']): void {
     this.current = session;
     sessionStorage.setItem(STORED, JSON.stringify(session));

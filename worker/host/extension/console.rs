@@ -14,10 +14,13 @@ use crate::ffi::{
     WebKitConsoleMessage, WebKitWebPage, webkit_console_message_get_level, webkit_console_message_get_line,
     webkit_console_message_get_source, webkit_console_message_get_source_id, webkit_console_message_get_text,
 };
-use crate::messages::send_console;
+use crate::messages::{send_console, with_state};
 
-/// In bytes.
-const MOST_BYTES: usize = 1_024;
+/// Maximum number of characters of a text.
+const MOST_CHARS: usize = 2_000;
+
+/// Of an address.
+const MOST_ADDRESS_CHARS: usize = 1_024;
 
 /// Reports in [`WINDOW`]. Further lines are only counted.
 const MOST_LINES: u32 = 100;
@@ -53,14 +56,17 @@ impl Budget {
 }
 
 pub unsafe extern "C" fn on_console_message(page: *mut WebKitWebPage, line: *mut WebKitConsoleMessage, _: gpointer) {
+    if !with_state(|state| state.records) {
+        return;
+    }
     let Some(dropped) = BUDGET.with(Budget::spend) else { return };
     // SAFETY: the page and the line are valid during the signal, and the texts belong to the line.
     unsafe {
         let parameters: Variant = (
             webkit_console_message_get_level(line),
             webkit_console_message_get_source(line),
-            shortened(webkit_console_message_get_text(line)),
-            shortened(webkit_console_message_get_source_id(line)),
+            shortened(webkit_console_message_get_text(line), MOST_CHARS),
+            shortened(webkit_console_message_get_source_id(line), MOST_ADDRESS_CHARS),
             webkit_console_message_get_line(line),
             dropped,
         )
@@ -73,16 +79,13 @@ pub unsafe extern "C" fn on_console_message(page: *mut WebKitWebPage, line: *mut
 ///
 /// # Safety
 /// `text` is null or a valid C string.
-unsafe fn shortened(text: *const c_char) -> String {
+unsafe fn shortened(text: *const c_char, most: usize) -> String {
     if text.is_null() {
         return String::new();
     }
     // SAFETY: the caller guarantees it.
     let bytes = unsafe { CStr::from_ptr(text) }.to_bytes();
-    let mut text = String::from_utf8_lossy(&bytes[..bytes.len().min(MOST_BYTES)]).into_owned();
-    // A character that was cut became a replacement character, which is longer than its part.
-    while text.len() > MOST_BYTES {
-        text.pop();
-    }
-    text
+    // A character has at most 4 bytes.
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * most)]);
+    text.chars().take(most).collect()
 }

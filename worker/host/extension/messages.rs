@@ -1,6 +1,6 @@
 //! | from | name | parameters | meaning |
 //! |---|---|---|---|
-//! | host | `state` | `(bba(ssas))` | whether to hold requests, whether pages are offline, and the headers to set |
+//! | host | `state` | `(bbba(ssas))` | whether to hold requests, whether pages are offline, whether to report console lines, and the headers to set |
 //! | host | `settle` | | asks a page for an answer, which follows all its earlier reports |
 //! | extension | `ready` | | it is loaded |
 //! | extension | `held` | | it has held a request |
@@ -29,6 +29,7 @@ use crate::{copied, network};
 #[derive(Default)]
 pub struct State {
     pub holds: bool,
+    pub records: bool,
     /// Name, value, and the origins that receive it; none means all.
     pub headers: Vec<(String, String, Vec<String>)>,
 }
@@ -51,8 +52,8 @@ pub unsafe fn apply_state(state: *mut GVariant) {
     }
     // SAFETY: the caller guarantees it. The wrapper takes a reference of its own.
     let state: Variant = unsafe { from_glib_none(state) };
-    if let Some((holds, is_offline, headers)) = state.get() {
-        STATE.replace(State { holds, headers });
+    if let Some((holds, is_offline, records, headers)) = state.get() {
+        STATE.replace(State { holds, records, headers });
         network::set_offline(is_offline);
     }
 }

@@ -18,13 +18,13 @@ use webkit2gtk::{
 
 use crate::channel::Output;
 use crate::choosers::Choosers;
-use crate::console::Console;
 use crate::dialogs::Dialogs;
 use crate::downloads::{self, Downloads};
 use crate::extension::Extension;
 use crate::live::Live;
 use crate::pages::{self, Page, Pages, cut};
 use crate::pointer::MARK;
+use crate::recording::{self, Recording};
 use crate::responses::Responses;
 use crate::submissions::Submissions;
 use crate::{Arguments, emulation, failure, navigation, screen, script};
@@ -43,11 +43,11 @@ pub struct Browser {
     pub emulation: emulation::Current,
     pub submissions: Submissions,
     pub extension: Extension,
-    pub console: Console,
     pub dialogs: Dialogs,
     pub choosers: Choosers,
     pub downloads: Downloads,
     pub responses: Responses,
+    pub recording: Recording,
     pub live: Live,
     /// The browser writes nowhere else.
     pub directory: PathBuf,
@@ -84,11 +84,11 @@ impl Browser {
             emulation: emulation::Current::default(),
             submissions: Submissions::default(),
             extension,
-            console: Console::default(),
             dialogs: Dialogs::default(),
             choosers: Choosers::default(),
             downloads: Downloads::default(),
             responses: Responses::default(),
+            recording: Recording::new(output.clone()),
             live: Live::default(),
             directory: arguments.data_dir.clone(),
             window: window(&stack, arguments.viewport),
@@ -149,6 +149,9 @@ impl Browser {
             page.content.add_script(&disguise);
         }
         self.disguise.replace(Some(disguise));
+        if device.is_recorded {
+            recording::begin(self);
+        }
         self.await_layout(&device).await
     }
 
@@ -324,6 +327,13 @@ fn disguise(device: &Device) -> String {
   replace(PointerEvent.prototype, 'pointerType', 'get', (native, self, list) => {{
     const type = apply(native, self, list);
     return type === 'mouse' && apply(place, self, []) < 2 * {MARK} ? 'touch' : type;
+  }});
+  // A finger comes from no element and goes to none.
+  const isPointerEvent = Object.prototype.isPrototypeOf.bind(PointerEvent.prototype);
+  replace(MouseEvent.prototype, 'relatedTarget', 'get', (native, self, list) => {{
+    const target = apply(native, self, list);
+    const mark = apply(place, self, []);
+    return mark >= {MARK} && mark < 2 * {MARK} && isPointerEvent(self) ? null : target;
   }});
   // A window of a phone is at the origin of its screen.
   for (const name of ['screenX', 'screenY', 'screenLeft', 'screenTop']) {{

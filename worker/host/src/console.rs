@@ -1,64 +1,21 @@
-//! Console lines of pages, as the web-process extension reports them. The newest lines are kept until the worker takes them.
+//! Console lines of pages, as the web-process extension reports them.
 //!
 //! The reports are untrusted. A report of another form, or with a longer text than the extension sends, is ignored.
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
-
 use glib::Variant;
-use kitfleet_host_protocol::{ConsoleLevel, ConsoleLine, ConsoleLines, ConsoleSource};
+use kitfleet_host_protocol::{CONSOLE_CHARS, ConsoleLevel, ConsoleLine, ConsoleSource};
 
-const MOST_LINES: usize = 500;
-
-/// In bytes, of the kept texts.
-const MOST_BYTES: usize = 128 * 1024;
-
-/// In bytes.
-const MOST_TEXT_BYTES: usize = 1_024;
-
-#[derive(Default)]
-pub struct Console {
-    lines: RefCell<VecDeque<ConsoleLine>>,
-    bytes: Cell<usize>,
-    dropped: Cell<u64>,
-}
-
-impl Console {
-    /// Drops the oldest lines beyond the limits.
-    pub fn note(&self, report: Option<&Variant>) {
-        let Some((line, dropped)) = report.and_then(parse) else { return };
-        let mut lines = self.lines.borrow_mut();
-        let mut bytes = self.bytes.get() + size(&line);
-        let mut all_dropped = self.dropped.get().saturating_add(u64::from(dropped));
-        lines.push_back(line);
-        while lines.len() > MOST_LINES || bytes > MOST_BYTES {
-            let Some(oldest) = lines.pop_front() else { break };
-            bytes -= size(&oldest);
-            all_dropped = all_dropped.saturating_add(1);
-        }
-        self.bytes.set(bytes);
-        self.dropped.set(all_dropped);
-    }
-
-    /// Returns the kept lines and removes them.
-    pub fn take(&self) -> ConsoleLines {
-        self.bytes.set(0);
-        ConsoleLines { lines: self.lines.take().into(), dropped: self.dropped.take() }
-    }
-}
-
-fn size(line: &ConsoleLine) -> usize {
-    line.text.len() + line.address.len()
-}
+/// A character has at most 4 bytes.
+const MOST_TEXT_BYTES: usize = 4 * CONSOLE_CHARS;
 
 /// Level, source, text, address, line, and the number of lines that were dropped before it.
-fn parse(report: &Variant) -> Option<(ConsoleLine, u32)> {
+pub fn parse(report: &Variant) -> Option<(ConsoleLine, u32)> {
     // The size is checked before the texts are copied.
-    if report.size() > 4 * MOST_TEXT_BYTES {
+    if report.size() > 2 * MOST_TEXT_BYTES {
         return None;
     }
     let (level, source, text, address, line, dropped) = report.get::<(u32, u32, String, String, u32, u32)>()?;
-    if text.len() > MOST_TEXT_BYTES || address.len() > MOST_TEXT_BYTES {
+    if text.chars().count() > CONSOLE_CHARS || address.chars().count() > CONSOLE_CHARS {
         return None;
     }
     let level = match level {
@@ -91,39 +48,24 @@ mod tests {
     }
 
     #[test]
-    fn oldest_lines_are_dropped_and_counted() {
-        let console = Console::default();
-        for number in 0..MOST_LINES + 3 {
-            console.note(Some(&report(3, &number.to_string(), 0)));
-        }
-        console.note(Some(&report(1, "last", 10)));
-        let taken = console.take();
-        assert_eq!((taken.lines.len(), taken.dropped), (MOST_LINES, 14));
-        let last = taken.lines.last().expect("a line");
-        assert_eq!((last.text.as_str(), last.level), ("last", ConsoleLevel::Log));
-        assert_eq!((console.take().lines.len(), console.take().dropped), (0, 0));
-
-        for _ in 0..MOST_LINES {
-            console.note(Some(&report(0, &"x".repeat(MOST_TEXT_BYTES), 0)));
-        }
-        let bytes: usize = console.take().lines.iter().map(size).sum();
-        assert!(bytes <= MOST_BYTES, "{bytes}");
+    fn report_is_a_line_and_the_number_of_dropped_lines() {
+        let text = "ü".repeat(CONSOLE_CHARS);
+        let (line, dropped) = parse(&report(3, &text, 10)).expect("a line");
+        assert_eq!((line.level, line.source, line.line, dropped), (ConsoleLevel::Error, ConsoleSource::Console, 7, 10));
+        assert_eq!((line.text, line.address.as_str()), (text, "https://example.com/"));
     }
 
     #[test]
     fn forged_reports_are_ignored() {
-        let console = Console::default();
-        console.note(None);
         for forged in [
             "text".to_variant(),
             report(5, "level", 0),
-            report(0, &"x".repeat(MOST_TEXT_BYTES + 1), 0),
+            report(0, &"x".repeat(CONSOLE_CHARS + 1), 0),
             report(0, &"x".repeat(1 << 20), 0),
             (0_u32, 9_u32, "source", "", 0_u32, 0_u32).to_variant(),
             (0_u32, 0_u32, "short").to_variant(),
         ] {
-            console.note(Some(&forged));
+            assert_eq!(parse(&forged), None);
         }
-        assert!(console.take().lines.is_empty());
     }
 }

@@ -7,7 +7,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use futures_channel::oneshot;
-use kitfleet_host_protocol::{DIALOG_HELD_SECS, Dialog, DialogKind, DialogPolicy, MOST_SHOWN_DIALOGS, ShownDialog};
+use kitfleet_host_protocol::{
+    DIALOG_HELD_SECS, Dialog, DialogKind, DialogPolicy, MOST_SHOWN_DIALOGS, PageEventBody, ShownDialog,
+};
 use webkit2gtk::{ScriptDialog, ScriptDialogType, WebViewExt};
 
 use crate::browser::Browser;
@@ -56,11 +58,10 @@ impl Dialogs {
         self.shown.take()
     }
 
-    fn note(&self, description: Dialog, accepted: bool) {
-        let Dialog { kind, message, default } = description;
+    fn note(&self, dialog: ShownDialog) {
         let mut shown = self.shown.borrow_mut();
         if shown.len() < MOST_SHOWN_DIALOGS {
-            shown.push(ShownDialog { kind, message, default, accepted });
+            shown.push(dialog);
         }
     }
 
@@ -84,14 +85,22 @@ pub fn open(page: &Rc<Page>, dialog: &ScriptDialog) {
     if !waits || dialogs.is_open() || page.is_closed() {
         let accept = dialogs.accepts(description.kind);
         give(dialog, &description, accept, None);
-        dialogs.note(description, accept);
+        note(browser, description, accept);
         return;
     }
+    browser.recording.note(PageEventBody::DialogOpened(description.clone()));
     dialogs.held.replace(Some(HeldDialog { dialog: dialog.clone(), description, page: page.clone() }));
     if !dialogs.person.get() {
         hold_for_worker(browser);
     }
     browser.live.asks_anew();
+}
+
+fn note(browser: &Browser, description: Dialog, accepted: bool) {
+    let Dialog { kind, message, default } = description;
+    let shown = ShownDialog { kind, message, default, accepted };
+    browser.recording.note(PageEventBody::DialogAnswered(shown.clone()));
+    browser.dialogs.note(shown);
 }
 
 /// Notifies the waiters, and limits the time of the held dialog.
@@ -145,7 +154,7 @@ pub fn answer(browser: &Rc<Browser>, accept: bool, text: Option<&str>) -> bool {
         // WebKit still reports the address of a load that a command has begun.
         page.has_stayed.set(true);
     }
-    browser.dialogs.note(description, accept);
+    note(browser, description, accept);
     browser.live.asks_anew();
     true
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use kitfleet_host_protocol::{DownloadEntry, DownloadError, DownloadLimits, DownloadStatus};
+use kitfleet_host_protocol::{DownloadEntry, DownloadError, DownloadLimits, DownloadStatus, PageEventBody};
 use webkit2gtk::{Download, DownloadExt, URIRequestExt, URIResponseExt, WebContextExt};
 
 use crate::browser::Browser;
@@ -78,6 +78,10 @@ impl Downloads {
         Some(change(entry))
     }
 
+    fn find(&self, id: u32) -> Option<DownloadEntry> {
+        self.entries.borrow().iter().find(|entry| entry.id == id).cloned()
+    }
+
     fn fail(&self, id: u32, error: DownloadError) -> bool {
         let failed = self.change(id, |entry| {
             entry.status = DownloadStatus::Failed;
@@ -113,10 +117,12 @@ fn begin(browser: &Rc<Browser>, download: &Download) {
         page.navigation.note_download(&uri, entry.id);
         pages::close_without_document(&page);
     }
+    let id = entry.id;
+    browser.recording.note(PageEventBody::DownloadStarted(entry.clone()));
     if entry.status == DownloadStatus::Failed {
+        note_end(browser, id);
         return download.cancel();
     }
-    let id = entry.id;
     let weak = Rc::downgrade(browser);
     download.connect_decide_destination(move |download, suggested| {
         let place = weak.upgrade().and_then(|browser| choose_place(&browser, download, id, suggested));
@@ -142,6 +148,7 @@ fn begin(browser: &Rc<Browser>, download: &Download) {
             && browser.downloads.fail(id, kind(error))
         {
             remove_files(&browser, id);
+            note_end(&browser, id);
         }
     });
     let weak = Rc::downgrade(browser);
@@ -173,8 +180,16 @@ fn choose_place(browser: &Browser, download: &Download, id: u32, suggested: &str
     } else {
         return glib::filename_to_uri(folder.join(id.to_string()), None).ok().map(String::from);
     };
-    browser.downloads.fail(id, error);
+    if browser.downloads.fail(id, error) {
+        note_end(browser, id);
+    }
     None
+}
+
+fn note_end(browser: &Browser, id: u32) {
+    if let Some(entry) = browser.downloads.find(id) {
+        browser.recording.note(PageEventBody::DownloadEnded(entry));
+    }
 }
 
 /// Removes the received bytes.
@@ -182,6 +197,7 @@ fn fail(browser: &Browser, download: &Download, id: u32, error: DownloadError) {
     if browser.downloads.fail(id, error) {
         download.cancel();
         remove_files(browser, id);
+        note_end(browser, id);
     }
 }
 
@@ -198,23 +214,22 @@ fn announced_length(download: &Download) -> Option<u64> {
 fn finish(browser: &Browser, id: u32, announced: Option<u64>) {
     let file = browser.directory.join(FOLDER).join(id.to_string());
     let size = file.symlink_metadata().ok().filter(fs::Metadata::is_file).map(|metadata| metadata.len());
-    let Some(size) = size else {
-        browser.downloads.fail(id, DownloadError::Disk);
-        return remove_files(browser, id);
+    let error = match size {
+        None => Some(DownloadError::Disk),
+        Some(size) if announced.is_some_and(|announced| size < announced) => Some(DownloadError::Network),
+        Some(size) if browser.downloads.exceeds(id, size) => Some(DownloadError::TooLarge),
+        Some(_) => None,
     };
-    if announced.is_some_and(|announced| size < announced) {
-        browser.downloads.fail(id, DownloadError::Network);
-        return remove_files(browser, id);
-    }
-    if browser.downloads.exceeds(id, size) {
-        browser.downloads.fail(id, DownloadError::TooLarge);
-        return remove_files(browser, id);
-    }
-    let completed = browser.downloads.change(id, |entry| {
-        entry.bytes = size;
+    let complete = |entry: &mut DownloadEntry| {
+        entry.bytes = size.unwrap_or_default();
         entry.status = DownloadStatus::Complete;
-    });
-    if completed.is_none() {
+    };
+    let has_ended = error
+        .map_or_else(|| browser.downloads.change(id, complete).is_some(), |error| browser.downloads.fail(id, error));
+    if has_ended {
+        note_end(browser, id);
+    }
+    if error.is_some() || !has_ended {
         remove_files(browser, id);
     }
 }

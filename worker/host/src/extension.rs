@@ -32,6 +32,7 @@ pub struct Extension {
     pub is_missing: Cell<bool>,
     holds: Cell<bool>,
     is_offline: Cell<bool>,
+    records: Cell<bool>,
     /// WebKit derives the header from the languages without the language of a region.
     accept_language: RefCell<Option<String>>,
     headers: RefCell<Vec<Header>>,
@@ -61,6 +62,7 @@ impl Extension {
             is_missing: Cell::new(false),
             holds: Cell::new(false),
             is_offline: Cell::new(false),
+            records: Cell::new(false),
             accept_language: RefCell::default(),
             headers: RefCell::default(),
         };
@@ -85,6 +87,13 @@ impl Extension {
         }
     }
 
+    /// From here on, pages report their console lines.
+    pub fn record(&self) {
+        if !self.records.replace(true) {
+            self.publish();
+        }
+    }
+
     /// A header of the customer with this name replaces it.
     pub fn set_accept_language(&self, value: String) {
         self.accept_language.replace(Some(value));
@@ -96,7 +105,7 @@ impl Extension {
         let language = self.accept_language.borrow().clone();
         let language = language.map(|value| ("Accept-Language".to_owned(), value, Vec::new()));
         let headers: Vec<Header> = language.into_iter().chain(self.headers.borrow().iter().cloned()).collect();
-        let state = (self.holds.get(), self.is_offline.get(), headers).to_variant();
+        let state = (self.holds.get(), self.is_offline.get(), self.records.get(), headers).to_variant();
         self.context.set_web_extensions_initialization_user_data(&state);
         self.context.send_message_to_all_extensions(&UserMessage::new("state", Some(&state)));
     }
@@ -108,7 +117,7 @@ pub fn listen(page: &Rc<Page>) {
         let Some(page) = weak.upgrade() else { return false };
         match message.name().as_deref() {
             Some("held") => submissions::note_held_request(&page),
-            Some("console") => page.browser.console.note(message.parameters().as_ref()),
+            Some("console") => page.browser.recording.note_console(message.parameters().as_ref()),
             _ => return false,
         }
         true

@@ -6,7 +6,7 @@
 
 pub mod asked;
 pub mod input_queue;
-mod painting;
+pub mod painting;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

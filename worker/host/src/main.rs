@@ -23,6 +23,7 @@ mod live;
 mod navigation;
 mod pages;
 mod pointer;
+mod recording;
 mod responses;
 mod screen;
 mod script;
@@ -167,7 +168,12 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
         HostCommand::HeldSubmission => json(&submissions::held(browser).await),
         HostCommand::ReleaseSubmission => json(&submissions::release(browser).await?),
         HostCommand::SetHeaders { headers } => json(&extension::set_headers(browser, headers)?),
-        HostCommand::TakeConsole => json(&browser.console.take()),
+        HostCommand::PaintPicture => json(&recording::pictures::paint(browser)?),
+        HostCommand::RecordPicture { quality, covers } => {
+            json(&recording::pictures::record(browser, quality, covers).await?)
+        }
+        HostCommand::DiscardPicture => json(&browser.recording.pictures.discard()),
+        HostCommand::TakeEvents => json(&browser.recording.take()),
         HostCommand::Evaluate { script } => script::evaluate_raw(page, &script).await?,
         HostCommand::RunScript { script, arguments, limit_bytes, as_condition } => {
             json(&evaluate::run(page, &script, &arguments, (limit_bytes, as_condition)).await?)

@@ -13,7 +13,7 @@ use futures_channel::oneshot;
 use futures_util::future::{Either, select};
 use glib::translate::ToGlibPtr;
 use gtk::prelude::*;
-use kitfleet_host_protocol::{HostError, MOST_PAGES, Page as PageState, PageEntry};
+use kitfleet_host_protocol::{HostError, MOST_PAGES, Page as PageState, PageEntry, PageEventBody};
 use webkit2gtk::{
     BackForwardListExt, BackForwardListItemExt, ColorChooserRequestExt, GeolocationPermissionRequest, NavigationAction,
     OptionMenu, PermissionRequestExt, URIRequestExt, UserContentInjectedFrames, UserContentManager,
@@ -157,13 +157,16 @@ impl Page {
         page.follow_end();
         navigation::follow(&page);
         live::follow(&page);
-        for script in [browser.disguise.borrow().clone(), submissions::hold_script(browser)].into_iter().flatten() {
+        let scripts =
+            [browser.disguise.borrow().clone(), submissions::hold_script(browser), browser.recording.script()];
+        for script in scripts.into_iter().flatten() {
             page.content.add_script(&script);
         }
         emulation::filter_requests(&page);
         page.view.show();
         browser.stack.add(&page.view);
         pages.open.borrow_mut().push(page.clone());
+        browser.recording.note(PageEventBody::PageOpened { page: id, uri: page.uri().0, opener });
         page
     }
 
@@ -393,6 +396,7 @@ pub fn activate(page: &Rc<Page>) {
     browser.stack.set_visible_child(&page.view);
     page.view.grab_focus();
     live::show(page);
+    browser.recording.note(PageEventBody::PageActivated { page: page.id, uri: page.uri().0 });
     let lost = page.lost.take();
     if let Some(uri) = lost {
         page.view.load_uri(&uri);
@@ -445,6 +449,7 @@ pub fn remove(page: &Rc<Page>) {
     }
     let browser = &page.browser;
     let was_active = page.is_active();
+    browser.recording.note(PageEventBody::PageClosed { page: page.id });
     browser.pages.open.borrow_mut().retain(|other| other.id != page.id);
     if was_active {
         let next = page.opener.and_then(|opener| browser.pages.find(opener).ok());

@@ -27,6 +27,10 @@ pub const OF_MOUSE: f64 = 2.0 * MARK;
 /// Marks a mouse of which pages see nothing (`drag.rs`).
 pub const UNSEEN: f64 = 3.0 * MARK;
 
+/// Marks the movement after which the touched element has captured the pointer. Pages do not see it. WebKit captures nothing
+/// while a finger touches the page.
+const CAPTURE: f64 = 4.0 * MARK;
+
 /// WebKit computes the place of its own events from the window's place.
 const BESIDE: f64 = crate::browser::BESIDE as f64;
 
@@ -112,10 +116,15 @@ pub async fn inject(page: &Rc<Page>, steps: &[MouseStep]) -> Result<(), HostErro
 
 #[derive(Clone, Copy)]
 enum Companion {
-    Move { pressed: bool },
+    Move {
+        pressed: bool,
+    },
     Press,
+    Capture,
     Release,
     Leave,
+    /// Pages do not see it.
+    Vanish,
 }
 
 /// Returns the events that accompany a step, and whether the listeners report them.
@@ -124,7 +133,13 @@ fn events(page: &Page, finger: usize, phase: TouchPhase) -> &'static [(Companion
     if phase == TouchPhase::Begin && accompanied.get().is_none() {
         accompanied.set(Some(finger));
         page.pointer.began.set(Some(Instant::now()));
-        return &[(Companion::Move { pressed: false }, false), (Companion::Press, true)];
+        // The mouse of the last click may be on the same element, which a new finger enters again.
+        return &[
+            (Companion::Vanish, false),
+            (Companion::Move { pressed: false }, false),
+            (Companion::Press, true),
+            (Companion::Capture, true),
+        ];
     }
     if accompanied.get() != Some(finger) {
         return &[];
@@ -144,8 +159,10 @@ impl Companion {
         match self {
             Self::Move { pressed } => move_to(page, at, pressed, MARK),
             Self::Press => send_button(page, gdk::EventType::ButtonPress, at, MARK),
+            Self::Capture => move_to(page, at, true, CAPTURE),
             Self::Release => send_button(page, gdk::EventType::ButtonRelease, at, MARK),
             Self::Leave => move_to(page, AWAY, false, MARK),
+            Self::Vanish => leave_view(page),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use kitfleet_domain::actors::OperationActor;
 use kitfleet_domain::agents::approvals::{depends_on_focus, may_submit, submits};
 use kitfleet_domain::agents::commands::{Command, DragEnd, ElementQuery, ExtractItem, WaitCondition};
 use kitfleet_domain::agents::steps::{ShownElement, Step, StepStatus, describe, kind};
@@ -437,8 +438,9 @@ impl RunningTurn<'_> {
         let driving =
             Dispatcher { db: &context.db, wakeups: &context.wakeups, replies: &context.replies, answers: None };
         let whose = (waiting.account, waiting.driver);
+        let actor = OperationActor::agent(waiting.session);
         loop {
-            return match driving.run(whose, intent, operation.clone(), &waiting.request_id).await {
+            return match driving.run(whose, intent, operation.clone(), (&actor, &waiting.request_id)).await {
                 Ok(driven) => Ok(Ok(driven)),
                 // The outcome of the claim is unknown after a transient error.
                 Err(DispatchError::Database(error)) if is_transient(&error) => {

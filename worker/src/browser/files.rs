@@ -190,6 +190,18 @@ impl Files {
         entries.iter().map(|entry| described(entry, id_of(entry.id))).collect()
     }
 
+    /// The same download has the same ID in each list.
+    pub(super) fn identify(&self, entry: &DownloadEntry) -> Download {
+        let mut ids = lock(&self.0.ids);
+        let known = ids.iter().find(|(number, _)| *number == entry.id).map(|(_, id)| *id);
+        let id = known.unwrap_or_else(|| {
+            let id = DownloadId::generate();
+            ids.push((entry.id, id));
+            id
+        });
+        described(entry, id)
+    }
+
     pub(super) fn simulate(&self, download: Download) {
         if let Source::Simulated(downloads) = &self.0.source {
             lock(downloads).push(download);

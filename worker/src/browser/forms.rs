@@ -97,6 +97,7 @@ impl Webkit {
             None if self.shows(password).await? == Some(true) => {}
             None => return Err(OperationEnd::invalid("username_selector", "no login form was found")),
         }
+        self.is_sensitive = true;
         match self.fill(password, &login.password, "password", &form).await? {
             None => return Err(OperationEnd::invalid("password_selector", "no password field was found")),
             Some(Typing::Truncated) => return Ok(truncated()),

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{env, io};
@@ -11,13 +11,13 @@ use futures_util::{FutureExt, StreamExt};
 use kitfleet_domain::archetypes::{Archetype, Size};
 use kitfleet_domain::blocking::run_blocking;
 use kitfleet_domain::operations::{Failure, FailureClass};
-use kitfleet_host_protocol::{HostCommand, HostError, MOST_LINE_BYTES, Message, Outcome, Request};
+use kitfleet_host_protocol::{HostCommand, HostError, MOST_LINE_BYTES, Message, Outcome, PageEvents, Request};
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_util::codec::{FramedRead, LinesCodec};
@@ -76,6 +76,14 @@ pub struct HostHandle {
     replies: Arc<Replies>,
     next_id: Arc<AtomicU64>,
     death: watch::Receiver<Option<Death>>,
+    events: Arc<WaitingEvents>,
+}
+
+/// Whether the host has events of pages for a recording.
+#[derive(Default)]
+struct WaitingEvents {
+    are_waiting: AtomicBool,
+    announced: Notify,
 }
 
 /// Request to the task that ends a host, for an orderly exit.
@@ -145,11 +153,14 @@ impl Host {
         let (died, death) = watch::channel(None);
         let (ready, is_ready) = oneshot::channel();
         let replies = Arc::new(Replies::default());
-        let reader = read(stdout, leader, ready, Arc::clone(&replies), (Arc::clone(&verdict), died));
+        let events = Arc::<WaitingEvents>::default();
+        let announced = (Arc::clone(&replies), Arc::clone(&events));
+        let reader = read(stdout, leader, ready, announced, (Arc::clone(&verdict), died));
         let pipes = [tokio::spawn(write(stdin, queue)), tokio::spawn(reader), tokio::spawn(log_lines("host", stderr))];
         let (in_use, released) = oneshot::channel();
         let burial = tasks.spawn(bury(family, directory.clone(), verdict, released, stopping.clone()));
-        let line = HostHandle { requests: requests.downgrade(), replies, next_id: Arc::new(AtomicU64::new(1)), death };
+        let line =
+            HostHandle { requests: requests.downgrade(), replies, next_id: Arc::new(AtomicU64::new(1)), death, events };
         let (told, tasks) = (LoadedScripts::default(), pipes.map(AbortOnDropHandle::new));
         let host = Self { requests, line, directory, told, in_use, burial, _tasks: tasks };
         match is_ready.await {
@@ -243,6 +254,27 @@ impl HostHandle {
             Some(Outcome::Error(error)) => Err(CallError::Refused(error)),
             None => Err(CallError::Dead(self.death().await)),
         }
+    }
+
+    /// Sends a command whose reply is not needed.
+    pub fn post(&self, command: HostCommand) {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let line = serde_json::to_string(&Request { id, command }).expect("commands have string keys");
+        // A host that has ended needs no command.
+        let _ = self.requests.upgrade().map(|requests| requests.send(line));
+    }
+
+    /// Waits until the host has events of pages for a recording. One caller waits at a time. Cancellation is safe.
+    pub async fn events_waiting(&self) {
+        while !self.events.are_waiting.load(Ordering::Acquire) {
+            self.events.announced.notified().await;
+        }
+    }
+
+    /// The host announces later events again.
+    pub async fn take_events(&self) -> Result<PageEvents, CallError> {
+        self.events.are_waiting.store(false, Ordering::Release);
+        self.call(HostCommand::TakeEvents).await
     }
 
     /// Waits until the host has ended, by itself or by its owner.
@@ -362,7 +394,7 @@ async fn read(
     stdout: ChildStdout,
     leader: Pid,
     ready: oneshot::Sender<()>,
-    replies: Arc<Replies>,
+    (replies, events): (Arc<Replies>, Arc<WaitingEvents>),
     (verdict, died): (Arc<Verdict>, watch::Sender<Option<Death>>),
 ) {
     let mut lines = FramedRead::new(stdout, LinesCodec::new_with_max_length(MOST_LINE_BYTES));
@@ -384,6 +416,10 @@ async fn read(
         };
         match message {
             Ok(Message::Reply { id, outcome }) => replies.arrived(id, outcome),
+            Ok(Message::EventsWaiting) => {
+                events.are_waiting.store(true, Ordering::Release);
+                events.announced.notify_one();
+            }
             Ok(Message::Ready) => {
                 match watch_network_process(leader) {
                     Ok(ended) => network_ended = ended.boxed(),

@@ -165,7 +165,8 @@ impl Webkit {
             Action::Clear { element } => {
                 self.replace_content(PageQuery::written(element, &element.field("action")), "").await?;
             }
-            Action::Type { element, text, delay_ms, .. } => {
+            Action::Type { element, text, delay_ms, sensitive } => {
+                self.is_sensitive = *sensitive;
                 let field = element.field("action");
                 let target = PageQuery::written(element, &field);
                 let (takes, multiline) = self.enter(target, ExistingText::Keep).await?;
@@ -516,7 +517,8 @@ impl Webkit {
             return Ok(false);
         }
         self.hindered(Obstacle::NotEditable, "the field does not take the focus");
-        let input = self.input(json!({ "target": target, "replace": existing == ExistingText::Replace }));
+        let replace = existing == ExistingText::Replace;
+        let input = self.input(json!({ "target": target, "replace": replace, "sensitive": self.is_sensitive }));
         Ok(page::ask(&self.host, page::FOCUS.about(target), &input).await?.unwrap_or(false))
     }
 

@@ -17,7 +17,7 @@ impl InputTiming {
         let (key_ms, hold_ms) = match profile {
             BehavioralProfile::Casual => (60, 60..=90),
             BehavioralProfile::Regular => (25, 40..=50),
-            BehavioralProfile::PowerUser => (8, 40..=40),
+            BehavioralProfile::PowerUser => (8, 10..=14),
         };
         Self { key: Duration::from_millis(key_ms), hold_ms }
     }

@@ -89,16 +89,19 @@ impl Pool {
         archetype: &'static Archetype,
         profile: BehavioralProfile,
         way: &Arc<EgressRoute>,
-        (emulation, dialogs): (&Emulation, DialogPolicy),
+        (emulation, dialogs, is_recorded): (&Emulation, DialogPolicy, bool),
     ) -> Result<Browser, Failure> {
         let engine = match &self.kind {
             Kind::Webkit(slots) => {
-                let (browser, place) = slots.hosts.open(archetype, profile, way, (emulation, dialogs)).await?;
+                let (browser, place) =
+                    slots.hosts.open(archetype, profile, way, (emulation, dialogs, is_recorded)).await?;
                 Engine::Webkit(Box::new(browser), place)
             }
-            Kind::Simulated => {
-                Engine::Simulated(Box::new(Simulated::new(archetype, Arc::clone(way), emulation, dialogs)))
-            }
+            Kind::Simulated => Engine::Simulated(Box::new(Simulated::new(
+                archetype,
+                Arc::clone(way),
+                (emulation, dialogs, is_recorded),
+            ))),
             Kind::None => {
                 let detail = "This worker has no browsers.".to_owned();
                 return Err(Failure { class: FailureClass::NotIntegrated, detail });
@@ -219,24 +222,25 @@ impl Hosts {
         archetype: &Archetype,
         profile: BehavioralProfile,
         way: &Arc<EgressRoute>,
-        (emulation, dialogs): (&Emulation, DialogPolicy),
+        (emulation, dialogs, is_recorded): (&Emulation, DialogPolicy, bool),
     ) -> Result<(Webkit, CountedBrowser), Failure> {
         let opening = async {
             let place = self.shelf.place();
             let timezone = emulation.timezone.as_deref();
             let turn = match self.find(archetype, timezone).await? {
-                PooledBrowser::Hot(host) => match self.dress(host, archetype, profile, way, (emulation, dialogs)).await
-                {
-                    Ok(browser) => return Ok((browser, place)),
-                    Err(failure) => {
-                        tracing::warn!(detail = failure.detail, "warm browser failed: starting a cold one");
-                        self.turn().await?
+                PooledBrowser::Hot(host) => {
+                    match self.dress(host, archetype, profile, way, (emulation, dialogs, is_recorded)).await {
+                        Ok(browser) => return Ok((browser, place)),
+                        Err(failure) => {
+                            tracing::warn!(detail = failure.detail, "warm browser failed: starting a cold one");
+                            self.turn().await?
+                        }
                     }
-                },
+                }
                 PooledBrowser::Turn(turn) => turn,
             };
             let host = self.start_host(archetype, timezone, turn).await?;
-            Ok((self.dress(host, archetype, profile, way, (emulation, dialogs)).await?, place))
+            Ok((self.dress(host, archetype, profile, way, (emulation, dialogs, is_recorded)).await?, place))
         };
         let opened = self.stopping.run_until_cancelled(opening).await;
         opened.unwrap_or_else(|| Err(driver_failure("The worker is shutting down.")))
@@ -263,11 +267,19 @@ impl Hosts {
         archetype: &Archetype,
         profile: BehavioralProfile,
         way: &Arc<EgressRoute>,
-        (emulation, dialogs): (&Emulation, DialogPolicy),
+        (emulation, dialogs, is_recorded): (&Emulation, DialogPolicy, bool),
     ) -> Result<Webkit, Failure> {
         let _dressing = self.shelf.dressing();
         let (limits, confinement) = (self.config.limits.clone(), self.confinement.clone());
-        Webkit::open(host, archetype, (profile, emulation, dialogs), (way, &self.rules), limits, confinement).await
+        Webkit::open(
+            host,
+            archetype,
+            (profile, emulation, dialogs, is_recorded),
+            (way, &self.rules),
+            limits,
+            confinement,
+        )
+        .await
     }
 
     async fn turn(&self) -> Result<SemaphorePermit<'_>, Failure> {

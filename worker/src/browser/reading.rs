@@ -187,7 +187,7 @@ impl Webkit {
     async fn capture(&mut self, capture: &Capture, started: Instant) -> Result<(Captured, Vec<u8>), OperationEnd> {
         let content = match capture.kind {
             CaptureKind::DomSnapshot => self.dom(capture.limit_bytes).await?,
-            CaptureKind::Screenshot | CaptureKind::Pdf => self.picture(capture).await?,
+            CaptureKind::Screenshot | CaptureKind::Pdf => self.capture_file(capture).await?,
         };
         let duration_ms = milliseconds(started);
         let captured = Captured::without_content(capture, content.len(), duration_ms, self.address().await?);
@@ -203,7 +203,7 @@ impl Webkit {
         }
     }
 
-    async fn picture(&mut self, capture: &Capture) -> Result<Vec<u8>, OperationEnd> {
+    async fn capture_file(&mut self, capture: &Capture) -> Result<Vec<u8>, OperationEnd> {
         let written = match (&capture.element, capture.kind) {
             (_, CaptureKind::Pdf) => {
                 let layout = layout_for_host(&capture.layout);

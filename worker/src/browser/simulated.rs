@@ -1,7 +1,7 @@
 //! A session without a browser. It returns plausible results at once, so that load tests measure everything else.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use kitfleet_domain::archetypes::Archetype;
@@ -20,6 +20,9 @@ use kitfleet_domain::operations::{
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_egress::EgressRoute;
 use kitfleet_host_protocol::{DIALOG_HELD_SECS, MOST_PAGES, MOST_SHOWN_DIALOGS};
+use kitfleet_recording::events::{
+    ConsoleEvent, ConsoleLevel, ConsoleSource, DialogEvent, DialogState, EventBody, PageChange, RequestEvent,
+};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::time::{sleep, sleep_until, timeout};
@@ -31,6 +34,7 @@ use super::challenges::ChallengeScan;
 use super::cookies::check_expiry;
 use super::emulation::DeviceSizes;
 use super::files::Files;
+use super::recording::{self, PageEvents, Picture, SimulatedEvent, SimulatedEvents};
 use super::view::{SharedSize, View};
 use super::webkit::milliseconds;
 
@@ -41,6 +45,14 @@ const JPEG: &[u8] = b"\
     \x08\x06\x06\x05\x06\x09\x08\x0a\x0a\x09\x08\x09\x09\x0a\x0c\x0f\x0c\x0a\x0b\x0e\x0b\x09\x09\x0d\x11\x0d\x0e\x0f\
     \x10\x10\x11\x10\x0a\x0c\x12\x13\x12\x10\x13\x0f\x10\x10\x10\xff\xc9\0\x0b\x08\0\x01\0\x01\x01\x01\x11\0\
     \xff\xcc\0\x06\0\x10\x10\x05\xff\xda\0\x08\x01\x01\0\0?\0\xd2\xcf \xff\xd9";
+
+/// Grey, 8 by 8 pixels.
+const GREY: &[u8] = b"\
+    \xff\xd8\xff\xdb\0\x43\0\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\
+    \x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\
+    \x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\xff\xc0\0\x0b\x08\0\x08\0\x08\x01\x01\x11\0\
+    \xff\xc4\0\x14\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\xff\xc4\0\x14\x10\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
+    \xff\xda\0\x08\x01\x01\0\0\x3f\0\x3f\xff\xd9";
 
 const WEBP: &[u8] = b"\
     RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0/\0\0\0\x10\x07\x10\x11\
@@ -82,13 +94,21 @@ pub struct Simulated {
     pub(super) files: Files,
     /// When the previous and the current operation began.
     downloads: [usize; 2],
+    /// For a recording. `None` if the session is not recorded.
+    events: Option<Arc<SimulatedEvents>>,
+    /// State of the last recorded picture.
+    pictured: Mutex<Option<(u32, u64, String)>>,
     ends: DropGuard,
     /// Open as long as the browser.
     _way: Arc<EgressRoute>,
 }
 
 impl Simulated {
-    pub fn new(archetype: &Archetype, way: Arc<EgressRoute>, emulation: &Emulation, dialogs: DialogPolicy) -> Self {
+    pub fn new(
+        archetype: &Archetype,
+        way: Arc<EgressRoute>,
+        (emulation, dialogs, is_recorded): (&Emulation, DialogPolicy, bool),
+    ) -> Self {
         let sizes = DeviceSizes::of(archetype);
         Self {
             pages: vec![SimulatedPage { number: 1, url: "about:blank".to_owned(), opener: None }],
@@ -107,6 +127,8 @@ impl Simulated {
             viewport: SharedSize::new(sizes.in_orientation(emulation.orientation).viewport),
             files: Files::simulated(),
             downloads: [0; 2],
+            events: is_recorded.then(Arc::default),
+            pictured: Mutex::default(),
             ends: CancellationToken::new().drop_guard(),
             _way: way,
         }
@@ -230,7 +252,11 @@ impl Simulated {
                 }
             }
             Operation::ActivatePage(activate) => {
-                self.active = self.find(activate.page, activate.session)?.number;
+                let number = self.find(activate.page, activate.session)?.number;
+                if self.active != number {
+                    self.active = number;
+                    self.note_page(PageChange::Activated, number, None);
+                }
             }
             Operation::ClosePage(close) => {
                 let page = self.find(close.page, close.session)?.clone();
@@ -238,9 +264,11 @@ impl Simulated {
                     return Err(Refusal::LastPage);
                 }
                 self.pages.retain(|other| other.number != page.number);
+                self.note_page(PageChange::Closed, page.number, None);
                 if self.active == page.number {
                     let opener = self.pages.iter().find(|other| Some(other.number) == page.opener);
                     self.active = opener.or(self.pages.last()).map_or(self.active, |page| page.number);
+                    self.note_page(PageChange::Activated, self.active, None);
                 }
             }
             Operation::Emulate(change) => {
@@ -252,11 +280,16 @@ impl Simulated {
         Ok(None)
     }
 
+    /// A page of `console.simulated.example` logs the query parameter `text`, with the level that its path names, such as `/error`.
     /// A page of `popup.simulated.example` opens another one. A page of `dialog.simulated.example` shows the dialog that its
     /// path names, such as `/confirm`, with the query parameters `message` and `default`. It is held for `for_ms`.
     fn load(&mut self, address: &str) -> Option<DownloadRef> {
         if let Some(download) = download(address) {
             let reference = download.reference();
+            self.note_other(|| recording::download(&download, true));
+            if download.status != DownloadStatus::InProgress {
+                self.note_other(|| recording::download(&download, false));
+            }
             self.files.simulate(download);
             return Some(reference);
         }
@@ -265,12 +298,14 @@ impl Simulated {
             address.clone_into(&mut page.url);
         }
         self.loads += 1;
+        self.note_load(address);
         self.looks = AtomicU32::new(0);
         let url = Url::parse(address).ok()?;
         match url.host_str() {
             // A page that cannot open another one gets null.
             Some("popup.simulated.example") => drop(self.open_page(Some(active))),
             Some("dialog.simulated.example") => self.show_dialog(&url),
+            Some("console.simulated.example") => self.log(&url),
             _ => {}
         }
         None
@@ -283,6 +318,8 @@ impl Simulated {
         self.newest += 1;
         self.active = self.newest;
         self.pages.push(SimulatedPage { number: self.newest, url: "about:blank".to_owned(), opener });
+        self.note_page(PageChange::Opened, self.newest, opener);
+        self.note_page(PageChange::Activated, self.newest, None);
         Ok(())
     }
 
@@ -300,6 +337,7 @@ impl Simulated {
             DialogPolicy::Hold => {
                 let held = parameter(url, "for_ms").and_then(|ms| ms.parse().ok()).map(Duration::from_millis);
                 let until = tokio::time::Instant::now() + held.unwrap_or(DIALOG_HELD).min(DIALOG_HELD);
+                self.note_dialog(&dialog, None);
                 self.open = Some((dialog, until));
             }
             policy => {
@@ -310,10 +348,75 @@ impl Simulated {
     }
 
     fn answer(&mut self, dialog: OpenDialog, accepted: bool) {
+        self.note_dialog(&dialog, Some(accepted));
         let OpenDialog { kind, message, .. } = dialog;
         if self.answered.len() < MOST_SHOWN_DIALOGS {
             self.answered.push(AnsweredDialog { kind, message, accepted });
         }
+    }
+
+    /// `None` when it is in the state of the last picture.
+    pub fn picture(&self) -> Option<Picture> {
+        let state = (self.active, self.loads, self.url().to_owned());
+        let mut pictured = self.pictured.lock().unwrap_or_else(PoisonError::into_inner);
+        (pictured.replace(state.clone()) != Some(state)).then(|| Picture { width: 8, height: 8, jpeg: GREY.into() })
+    }
+
+    pub fn plain_snapshot(&self) -> String {
+        format!("heading {:?} [level=1]\nbutton \"Simulated\"", self.url())
+    }
+
+    pub fn page_events(&self, session: SessionId) -> PageEvents {
+        PageEvents::simulated(self.events.clone().unwrap_or_default(), self.files.clone(), session)
+    }
+
+    fn note_other(&self, event: impl FnOnce() -> EventBody) {
+        if let Some(events) = &self.events {
+            events.add(SimulatedEvent::Other(event()));
+        }
+    }
+
+    fn note_page(&self, state: PageChange, number: u32, opener: Option<u32>) {
+        if let Some(events) = &self.events {
+            let page = self.pages.iter().find(|page| page.number == number);
+            let url = page.map(|page| page.url.clone()).unwrap_or_default();
+            events.add(SimulatedEvent::Page { state, number, url, opener });
+        }
+    }
+
+    fn note_dialog(&self, dialog: &OpenDialog, accepted: Option<bool>) {
+        let state = if accepted.is_some() { DialogState::Answered } else { DialogState::Opened };
+        let message = || dialog.message.clone();
+        self.note_other(|| EventBody::Dialog(DialogEvent { state, kind: dialog.kind, message: message(), accepted }));
+    }
+
+    fn note_load(&self, address: &str) {
+        self.note_other(|| {
+            EventBody::Request(Box::new(RequestEvent {
+                method: "GET".to_owned(),
+                url: address.to_owned(),
+                resource_type: "document".to_owned(),
+                status: Some(200),
+                mime_type: Some("text/html".to_owned()),
+                response_bytes: Some(0),
+                duration_ms: Some(0),
+                ..RequestEvent::default()
+            }))
+        });
+    }
+
+    fn log(&self, url: &Url) {
+        let level = match url.path() {
+            "/debug" => ConsoleLevel::Debug,
+            "/info" => ConsoleLevel::Info,
+            "/warning" => ConsoleLevel::Warning,
+            "/error" => ConsoleLevel::Error,
+            _ => ConsoleLevel::Log,
+        };
+        let text = parameter(url, "text").unwrap_or_default();
+        let line =
+            ConsoleEvent { level, source: ConsoleSource::Console, text, url: Some(url.to_string()), line: Some(1) };
+        self.note_other(|| EventBody::Console(line));
     }
 
     pub fn dialog(&self) -> Option<OpenDialog> {

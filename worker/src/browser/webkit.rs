@@ -75,6 +75,8 @@ pub struct Webkit {
     pub(super) touched: (f64, f64),
     /// Element of the last interaction, if that was a tap.
     pub(super) tapped: Option<Element>,
+    /// The text of the current operation must not be shown by recorded pictures.
+    pub(super) is_sensitive: bool,
     pub(super) touched_at: Option<tokio::time::Instant>,
     /// The page has received input of the current interaction.
     pub(super) delivered: bool,
@@ -103,7 +105,7 @@ impl Webkit {
     pub async fn open(
         host: Host,
         archetype: &Archetype,
-        (profile, emulation, dialogs): (BehavioralProfile, &Emulation, DialogPolicy),
+        (profile, emulation, dialogs, is_recorded): (BehavioralProfile, &Emulation, DialogPolicy, bool),
         (way, rules): (&Arc<EgressRoute>, &Rules),
         limits: Limits,
         confinement: Confinement,
@@ -135,6 +137,7 @@ impl Webkit {
             proxy: format!("socks5://{}:{}", Ipv4Addr::LOCALHOST, guard.port().unwrap_or(EGRESS_PORT)),
             uri_chars: limits.url_chars,
             title_chars: limits.title_chars,
+            is_recorded,
         };
         host.call::<()>(HostCommand::Configure(device)).await.map_err(CallError::into_failure)?;
         let files = Files::of_host(host.line(), host.directory().clone());
@@ -149,6 +152,7 @@ impl Webkit {
             exception: None,
             touched: (0.0, 0.0),
             tapped: None,
+            is_sensitive: false,
             touched_at: None,
             delivered: false,
             options: None,
@@ -174,7 +178,7 @@ impl Webkit {
     pub async fn run(&mut self, operation: &Operation) -> OperationEnd {
         let started = Instant::now();
         (self.obstacle, self.reason, self.delivered, self.options) = ("", None, false, None);
-        self.exception = None;
+        (self.exception, self.is_sensitive) = (None, false);
         if !operation.spec().allowed_with_dialog
             && let Some(dialog) = self.dialogs.open().await
         {

@@ -100,6 +100,9 @@ fn titles(template: Template) -> (&'static str, &'static str) {
         Template::MagicLink => ("Your sign-in link", "Sign in to Kitfleet"),
         Template::ResetPassword => ("Reset your password", "Choose a new password"),
         Template::ConfirmSignIn => ("Confirm a new sign-in method", "Confirm a new sign-in method"),
+        Template::ChangeEmail => ("Confirm your new e-mail address", "Confirm your new e-mail address"),
+        Template::EmailHasAccount => ("This address has an account already", "This address has an account already"),
+        Template::EmailChanged => ("Your e-mail address was changed", "Your e-mail address was changed"),
         Template::Welcome => ("Welcome to Kitfleet", "Welcome to Kitfleet"),
         Template::SessionSuccessFirst => ("Your first session is ready", "Your first session is ready"),
         Template::SessionFailedFirst => ("Your first session failed", "Your first session failed"),
@@ -125,9 +128,12 @@ fn link(template: Template) -> Option<(&'static str, &'static str)> {
         Template::MagicLink => Some(("Sign in", "magic-link")),
         Template::ResetPassword => Some(("Choose a new password", "reset-password")),
         Template::ConfirmSignIn => Some(("Confirm", "confirm-sign-in")),
+        Template::ChangeEmail => Some(("Confirm this address", "confirm-email")),
         Template::TeamInvite => Some(("See the invitation", "team/accept")),
         Template::StatusConfirm => Some(("Subscribe", "status/confirm")),
-        Template::Welcome
+        Template::EmailHasAccount
+        | Template::EmailChanged
+        | Template::Welcome
         | Template::SessionSuccessFirst
         | Template::SessionFailedFirst
         | Template::TierChanged
@@ -170,6 +176,13 @@ fn paragraphs(attempt: &Attempt, base_url: &str) -> Vec<String> {
                 "Follow the link to sign in now and to allow this sign-in method in the future.".to_owned(),
             ]
         }
+        Template::ChangeEmail => say(&["You, or another person, requested to use this e-mail address for a Kitfleet account.",
+            "Follow the link to confirm that the address is yours. The account keeps its current address until then."]),
+        Template::EmailHasAccount => say(&["You, or another person, requested to use this e-mail address for another Kitfleet account.",
+            "The address belongs to your account already, so nothing was changed."]),
+        Template::EmailChanged => say(&["The e-mail address of your Kitfleet account was changed to another address, which was confirmed. \
+             This address can no longer sign in.",
+            "If you did not do this, contact the operator of this service."]),
         Template::Welcome => vec![
             "Your e-mail address is verified, and your account is ready.".to_owned(),
             format!("The API documentation is at {base_url}/docs."),

@@ -93,6 +93,10 @@ impl Hub {
                 self.seats.somebody_left().await;
             }
         }
+        // Without viewers, no person acts.
+        if let Some(recording) = &stage.recording {
+            recording.set_driver(None);
+        }
         stage.view.unwatch().await;
     }
 
@@ -109,7 +113,7 @@ impl Hub {
         let (failed, mut heard_at) = (LogThrottle::new(), None);
         loop {
             let hear = heard_at.is_none_or(|at: Instant| at.elapsed() >= HEAR_EVERY);
-            match self.look_once(context, hear).await {
+            match self.look_once(stage, context, hear).await {
                 Ok(()) if hear => heard_at = Some(Instant::now()),
                 Ok(()) => {}
                 Err(error) => failed.say(|held_back| {
@@ -126,7 +130,7 @@ impl Hub {
         }
     }
 
-    async fn look_once(&self, context: &Context, hear: bool) -> sqlx::Result<()> {
+    async fn look_once(&self, stage: &LiveHandle, context: &Context, hear: bool) -> sqlx::Result<()> {
         let admissions = self.seats.admissions();
         let ids: Vec<_> = admissions.iter().map(|admission| admission.id).collect();
         let patience = context.config.agents.heartbeat_timeout;
@@ -135,6 +139,9 @@ impl Hub {
         let standing = lanes::standing(&mut conn, self.session, patience).await?;
         self.seats.tell_control(standing.as_ref());
         let driver = standing.as_ref().and_then(|standing| standing.driver.as_deref());
+        if let Some(recording) = &stage.recording {
+            recording.set_driver(driver);
+        }
         // A viewer whose ticket cannot take over must not keep the lane by staying connected, whatever client ID it
         // gives.
         let is_here =

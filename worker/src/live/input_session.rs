@@ -145,7 +145,7 @@ impl<'a> InputSession<'a> {
                 LaneError::Closed => (Refusal::NotDriving, "the agent session is closed"),
                 LaneError::NotPair => (Refusal::NotDriving, "the agent session is not in pair mode"),
                 LaneError::DrivenByAnother | LaneError::HumanDrives => (Refusal::NotDriving, "another person drives"),
-                LaneError::NotDriving => (Refusal::NotDriving, "you do not drive"),
+                LaneError::NotDriving | LaneError::NoTurn => (Refusal::NotDriving, "you do not drive"),
                 LaneError::TooManyChanges(_) => {
                     (Refusal::Busy, "the account has reached its limit of changes per hour")
                 }
@@ -176,7 +176,11 @@ impl<'a> InputSession<'a> {
             Some(now) if now.seat != seat => return refuse(Refusal::Busy, "another person acts"),
             Some(_) => {}
             None => match self.claim(client_id).await {
-                Ok(Claim::Won) => {}
+                Ok(Claim::Won) => {
+                    if let Some(recording) = &self.stage.recording {
+                        recording.take_claim(client_id);
+                    }
+                }
                 Ok(Claim::Busy) => return refuse(Refusal::Busy, "an operation is running"),
                 Ok(Claim::NotDriving) => {
                     self.hub.look_again();
@@ -243,9 +247,16 @@ impl<'a> InputSession<'a> {
         if let Err(failure) = rests.await.unwrap_or_else(|_| Err(silent())) {
             return self.fail(failure).await;
         }
+        self.note_return();
         let mut held = self.stage.claim.lock().await;
         if let Some(intent) = held.take() {
             sessions::release_input(self.context, intent).await;
+        }
+    }
+
+    fn note_return(&self) {
+        if let Some(recording) = &self.stage.recording {
+            recording.return_claim();
         }
     }
 
@@ -261,6 +272,7 @@ impl<'a> InputSession<'a> {
     /// The session's actor fails the claim with the browser. If it has ended, it knows already.
     async fn fail(&mut self, failure: Failure) {
         self.now = None;
+        self.note_return();
         let _ = self.stage.faults.send(failure).await;
     }
 }

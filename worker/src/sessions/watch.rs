@@ -9,10 +9,12 @@ use kitfleet_domain::ids::{ChallengeId, SessionId};
 use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_domain::operations::Operation;
 use kitfleet_domain::sessions::pauses;
+use kitfleet_recording::events::ChallengeProgress;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::Context;
 use crate::browser::{Browser, ChallengeScan};
+use crate::recorder::RecordingLog;
 
 const EVERY: Duration = Duration::from_secs(1);
 /// Longest pause between two checks of a page that does not answer.
@@ -37,12 +39,23 @@ pub(super) struct Watch {
     /// Still shown. The row says whether it still pauses the session.
     shown: Option<(ChallengeId, ChallengeType)>,
     left: u32,
+    recording: Option<RecordingLog>,
 }
 
 impl Watch {
     pub(super) fn new(session: SessionId, confidence: f64) -> Self {
         let (due, document, told, shown) = (None, None, Vec::new(), None);
-        Self { session, confidence, due, pause: EVERY, document, told, shown, left: MOST }
+        Self { session, confidence, due, pause: EVERY, document, told, shown, left: MOST, recording: None }
+    }
+
+    pub(super) fn record(&mut self, recording: RecordingLog) {
+        self.recording = Some(recording);
+    }
+
+    fn note_change(&self, state: ChallengeProgress, id: ChallengeId, kind: ChallengeType) {
+        if let Some(recording) = &self.recording {
+            recording.challenge(state, &id.to_string(), kind.name());
+        }
     }
 
     pub(super) fn after(&mut self, done: &Operation) {
@@ -107,6 +120,7 @@ impl Watch {
         let Some(id) = paused else { return Ok(()) };
         challenges::count(found.kind, None);
         tracing::info!(session = %self.session, challenge = %id, kind = found.kind.name(), "session paused by a challenge");
+        self.note_change(ChallengeProgress::Detected, id, found.kind);
         self.told.push(found.kind);
         self.shown = Some((id, found.kind));
         self.left -= 1;
@@ -123,6 +137,7 @@ impl Watch {
         if ended {
             challenges::count(kind, Some(ChallengeOutcome::Disappeared));
         }
+        self.note_change(ChallengeProgress::Resolved, id, kind);
         self.shown = None;
         Ok(())
     }

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::metrics::{Counter, Histogram};
-use kitfleet_domain::webhooks::deliveries::{Attempt, AttemptResult, Outcome, UNSIGNED};
+use kitfleet_domain::webhooks::deliveries::{self, Attempt, AttemptResult, Outcome, UNSIGNED};
 use kitfleet_domain::webhooks::secrets::{SigningSecret, signature};
 use kitfleet_egress::{Judge, Names};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Certificate, Client, Response, redirect};
 use url::{Host, Url};
 
@@ -84,7 +84,9 @@ impl Target {
     /// Measures the time until the status arrives.
     pub(super) async fn send(&self, attempt: &Attempt, secrets: &[SigningSecret]) -> AttemptResult {
         let began = Instant::now();
-        let response = self.ask(attempt, secrets).await;
+        let body = attempt.body();
+        let signature = signature(attempt.sent_at, &body, secrets);
+        let response = self.ask(attempt, body, &signature).await;
         let took = began.elapsed();
         let answered = match response {
             Ok(mut response) => {
@@ -93,19 +95,17 @@ impl Target {
             }
             Err(error) => Err(error),
         };
-        ended(attempt, took, answered)
+        ended(attempt, took, answered, Some(signature))
     }
 
-    async fn ask(&self, attempt: &Attempt, secrets: &[SigningSecret]) -> Result<Response, NotAnswered> {
+    async fn ask(&self, attempt: &Attempt, body: Vec<u8>, signature: &str) -> Result<Response, NotAnswered> {
         let url = Url::parse(&attempt.url).map_err(|error| NotAnswered::transport(&error))?;
         if let Some(literal) = literal_address(&url)
             && !self.judge.permits(literal)
         {
             return Err(NotAnswered::transport(REFUSED));
         }
-        let body = attempt.body();
-        let headers = headers(attempt, &signature(attempt.sent_at, &body, secrets))
-            .map_err(|error| NotAnswered::transport(&error))?;
+        let headers = headers(attempt, signature)?;
         Ok(self.http.post(url).headers(headers).body(body).send().await?)
     }
 }
@@ -115,7 +115,12 @@ const REFUSED: &str = "refused: the target's address is not in the public intern
 const UNKNOWN_NAME: &str = "the target's name does not resolve";
 
 /// Converts the response, or the failure, into the result of an attempt, and counts it.
-pub(super) fn ended(attempt: &Attempt, took: Duration, answered: Result<Answered, NotAnswered>) -> AttemptResult {
+pub(super) fn ended(
+    attempt: &Attempt,
+    took: Duration,
+    answered: Result<Answered, NotAnswered>,
+    signature: Option<String>,
+) -> AttemptResult {
     let (outcome, response_status, response_excerpt, error) = match answered {
         Ok(Answered { status, excerpt }) => {
             let outcome = if (200..300).contains(&status) { Outcome::Success } else { Outcome::HttpError };
@@ -127,7 +132,7 @@ pub(super) fn ended(attempt: &Attempt, took: Duration, answered: Result<Answered
     ATTEMPT_TIME.series().record(took);
     let duration_ms = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
     let Attempt { id, claimed_until, .. } = *attempt;
-    AttemptResult { id, claimed_until, outcome, response_status, response_excerpt, error, duration_ms }
+    AttemptResult { id, claimed_until, outcome, response_status, response_excerpt, error, duration_ms, signature }
 }
 
 fn literal_address(url: &Url) -> Option<IpAddr> {
@@ -138,14 +143,13 @@ fn literal_address(url: &Url) -> Option<IpAddr> {
     }
 }
 
-/// In the order of the contract (webhooks 16).
-fn headers(attempt: &Attempt, signature: &str) -> Result<HeaderMap, reqwest::header::InvalidHeaderValue> {
-    let mut headers = HeaderMap::new();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert("x-service-signature", HeaderValue::from_str(signature)?);
-    headers.insert("x-service-event-id", HeaderValue::from_str(&attempt.event_id.to_string())?);
-    headers.insert("x-service-event-type", HeaderValue::from_str(&attempt.event_type)?);
-    Ok(headers)
+fn headers(attempt: &Attempt, signature: &str) -> Result<HeaderMap, NotAnswered> {
+    let headers = deliveries::headers(attempt.event_id, &attempt.event_type, signature.to_owned());
+    let headers = headers.into_iter().map(|(name, value)| {
+        let name = HeaderName::try_from(name).map_err(|error| NotAnswered::transport(&error))?;
+        Ok((name, HeaderValue::try_from(value).map_err(|error| NotAnswered::transport(&error))?))
+    });
+    headers.collect()
 }
 
 pub(super) struct Answered {

@@ -142,6 +142,7 @@ async fn make(
         detect_challenges: app.config.detect_challenges && body.detect_challenges.unwrap_or(true),
         emulation: &emulation,
         dialogs: body.dialogs.unwrap_or(by_default),
+        record: body.record.unwrap_or(app.config.record_by_default),
         proxy: proxy.map(|id| Ok::<_, Problem>((id, app.vault()?))).transpose()?,
     };
     let (id, account) = (AgentSessionId::generate(), caller.account_id);

@@ -14,7 +14,7 @@ use super::wire::{self, AgentSession};
 use super::{WRITE_AGENTS, read};
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
-use crate::http::json::Json;
+use crate::http::json::{IgnoredBody, Json};
 use crate::http::kinds;
 use crate::http::openapi::{AgentElsewhere, Body, Database, NoAgentSession, Restricted};
 use crate::http::path::{IdPath, not_found};
@@ -27,6 +27,7 @@ pub fn routes() -> Routes {
         .allow(WRITE_AGENTS, routes!(hand_back))
         .allow(WRITE_AGENTS, routes!(heartbeat))
         .allow(WRITE_AGENTS, routes!(set_mode))
+        .allow(WRITE_AGENTS, routes!(cancel))
 }
 
 /// Client of a person
@@ -135,6 +136,27 @@ async fn set_mode(
     .await
 }
 
+/// Cancel the turn in progress
+///
+/// The turn ends after its current step; its other steps are skipped. Fails with 409 while no turn is in progress.
+#[utoipa::path(
+    post, path = "/v1/agent-sessions/{id}/cancel", tag = "Agent sessions", operation_id = "cancelAgentTurn",
+    params(IdPath<AgentSessionId>),
+    responses((status = 200, description = "The agent session", body = AgentSession),
+              Restricted, NoAgentSession, AgentElsewhere, Database),
+)]
+async fn cancel(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<AgentSessionId>,
+    _body: IgnoredBody,
+) -> Result<Answer<AgentSession>> {
+    change(&app, &caller, path.id()?, async |conn, whose| {
+        lanes::cancel_turn(conn, whose, app.config.agents.heartbeat_timeout).await
+    })
+    .await
+}
+
 /// Applies a change in a transaction and returns the agent session. The transaction is committed even if the change is refused,
 /// so that an expired takeover ends in either case.
 async fn change(
@@ -165,7 +187,8 @@ impl From<LaneError> for Problem {
             | LaneError::NotPair
             | LaneError::DrivenByAnother
             | LaneError::NotDriving
-            | LaneError::HumanDrives => Self::new(&kinds::CONFLICT, error.to_string()),
+            | LaneError::HumanDrives
+            | LaneError::NoTurn => Self::new(&kinds::CONFLICT, error.to_string()),
         }
     }
 }

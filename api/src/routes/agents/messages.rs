@@ -296,7 +296,7 @@ struct Entry {
     intents: Option<Vec<Intent>>,
     /// Elements the message may refer to
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Vec<Object>, required = false)]
+    #[schema(nullable = false)]
     candidates: Option<Vec<Candidate>>,
     /// Downloads that began during the turn, at most 20
     #[serde(skip_serializing_if = "Vec::is_empty")]

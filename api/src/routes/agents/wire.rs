@@ -5,6 +5,7 @@ use kitfleet_domain::emulation::{Block, ColorScheme, Emulation, EmulationParams,
 use kitfleet_domain::ids::{AccountId, AgentSessionId, ProfileId, ProxyId, SessionId};
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::operations::DialogPolicy;
+use kitfleet_domain::recordings::RecordMode;
 use kitfleet_domain::sessions::CreateParams;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, Rules, both};
@@ -50,6 +51,10 @@ pub struct CreateBody {
     /// Fixed for the lifetime of the session
     #[schema(schema_with = dialogs)]
     pub dialogs: Option<DialogPolicy>,
+    /// Recording of the driver session: `steps` keeps a picture after each operation, console lines, requests and other events. By
+    /// default the deployment's setting applies, which is `off` unless the operator changed it
+    #[schema(schema_with = record_mode)]
+    pub record: Option<RecordMode>,
     /// Language of the browser, as a BCP 47 tag without extensions. Fixed for the lifetime of the session
     #[schema(max_length = 35, default = "en-US", example = "de-CH")]
     pub locale: Option<String>,
@@ -196,6 +201,10 @@ fn mode_or_null() -> RefOr<Schema> {
 
 fn dialogs() -> RefOr<Schema> {
     or_null(named("DialogPolicy", one_of(&["dismiss", "accept", "hold"], None)))
+}
+
+fn record_mode() -> RefOr<Schema> {
+    or_null(named("RecordMode", one_of(&["off", "steps"], None)))
 }
 
 fn control() -> RefOr<Schema> {

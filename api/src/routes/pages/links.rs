@@ -15,6 +15,7 @@ pub fn routes() -> Routes {
         .public(routes!(magic_link))
         .public(routes!(reset_password))
         .public(routes!(confirm_sign_in))
+        .public(routes!(confirm_email))
 }
 
 /// Confirm an e-mail address
@@ -93,6 +94,25 @@ async fn confirm_sign_in(State(app): State<App>) -> Response {
         button: "Confirm and sign in",
         arrived: "The new sign-in method is confirmed, and you are signed in.",
         endpoint: "/v1/auth/oauth/confirm",
+    };
+    link.page(&app)
+}
+
+/// Confirm a new e-mail address
+///
+/// Shows the page that a mail to the new address of an account links to.
+#[utoipa::path(
+    get, path = "/confirm-email", tag = "Pages", operation_id = "confirmEmailPage", params(Token),
+    responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
+)]
+async fn confirm_email(State(app): State<App>) -> Response {
+    let link = Link {
+        title: "Confirm your new e-mail address",
+        words: "Press the button to use this address for your account from now on.",
+        fields: "",
+        button: "Confirm",
+        arrived: "Your e-mail address is changed.",
+        endpoint: "/v1/account/email/confirm",
     };
     link.page(&app)
 }

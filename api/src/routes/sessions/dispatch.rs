@@ -43,7 +43,8 @@ pub async fn run(app: &App, caller: &Caller, session: SessionId, operation: Oper
     let answers = Some((&app.answers, caller.account_id));
     let driving = Dispatcher { db: &app.db, wakeups: &app.wakeups, replies: &app.replies, answers };
     let whose = (caller.account_id, session);
-    match driving.run(whose, IntentId::generate(), operation, &caller.request_id).await? {
+    let actor = caller.operation_actor();
+    match driving.run(whose, IntentId::generate(), operation, (&actor, &caller.request_id)).await? {
         DispatchOutcome::Ended(ending, reservation) => match *ending {
             IntentEnding { outcome: Outcome::Done, result: Some(result), browser_time, .. } => {
                 let body = result.into_body().map_err(|error| Problem::internal(&error))?;

@@ -102,7 +102,9 @@ async fn list(caller: Caller, State(app): State<App>, path: IdPath<SessionId>) -
     get, path = "/v1/sessions/{id}/downloads/{download_id}/content", tag = "Sessions",
     operation_id = "getDownloadContent", params(IdPath<SessionId>, IdPath<DownloadId>),
     responses(
-        (status = 200, description = "The file", content((String = "*/*", example = json!("%PDF-1.7 …"))),
+        (status = 200, description = "The file", content(
+             (String = "application/octet-stream", example = json!("%PDF-1.7 …")), (String = "*/*", example = json!("%PDF-1.7 …")),
+         ),
          headers(("Content-Disposition" = String, description = "The file's name"))),
         Restricted, NoSession, Transferring,
     ),

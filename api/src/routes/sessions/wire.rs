@@ -3,16 +3,18 @@
 use kitfleet_domain::emulation::{
     Block, ColorScheme, Emulation, EmulationParams, EmulationState, Geolocation, Orientation,
 };
-use kitfleet_domain::ids::{AccountId, ApiKeyId, ProfileId, SessionId};
+use kitfleet_domain::ids::{AccountId, AgentSessionId, ApiKeyId, ProfileId, ProxyId, SessionId};
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::operations::{DialogPolicy, OpenDialog};
-use kitfleet_domain::sessions::{self, BehavioralProfile, CreateParams, SessionStatus};
+use kitfleet_domain::recordings::RecordMode;
+use kitfleet_domain::sessions::{self, BehavioralProfile, CreateParams, EndReason, SessionStatus};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, both};
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use sqlx::types::Json;
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
@@ -21,7 +23,7 @@ use super::operations::emulation::{self, ExtraHeaderBody};
 use crate::http::lists::{ListItem, Page};
 use crate::http::openapi::{named, one_of, or_null};
 use crate::http::resource_ref::ResourceRef;
-use crate::routes::webhooks::events::EgressCapabilities;
+use crate::routes::webhooks::events::{EgressCapabilities, error_name};
 
 /// Body of `POST /v1/sessions`; every field is optional
 #[derive(Deserialize, ToSchema)]
@@ -55,6 +57,10 @@ pub struct CreateBody {
     /// each one open for up to 60 s, until the action `dialog` answers it. Fixed for the lifetime of the session
     #[schema(schema_with = dialog_policy)]
     pub dialogs: Option<DialogPolicy>,
+    /// Recording of the session: `steps` keeps a picture after each operation, console lines, requests and other events. By default
+    /// the deployment's setting applies, which is `off` unless the operator changed it
+    #[schema(schema_with = record_mode)]
+    pub record: Option<RecordMode>,
     /// Language of the browser, as a BCP 47 tag without extensions. Fixed for the lifetime of the session
     #[schema(max_length = 35, default = "en-US", example = "de-CH")]
     pub locale: Option<String>,
@@ -107,6 +113,10 @@ pub struct LaunchBody {
     /// each one open for up to 60 s, until the action `dialog` answers it. Fixed for the lifetime of the session
     #[schema(schema_with = dialog_policy)]
     dialogs: Option<DialogPolicy>,
+    /// Recording of the session: `steps` keeps a picture after each operation, console lines, requests and other events. By default
+    /// the deployment's setting applies, which is `off` unless the operator changed it
+    #[schema(schema_with = record_mode)]
+    record: Option<RecordMode>,
     /// Language of the browser, as a BCP 47 tag without extensions. Fixed for the lifetime of the session
     #[schema(max_length = 35, default = "en-US", example = "de-CH")]
     locale: Option<String>,
@@ -146,6 +156,7 @@ impl From<LaunchBody> for CreateBody {
             wait_timeout_ms: body.wait_timeout_ms,
             detect_challenges: body.detect_challenges,
             dialogs: body.dialogs,
+            record: body.record,
             locale: body.locale,
             timezone: body.timezone,
             geolocation: body.geolocation,
@@ -172,6 +183,10 @@ fn behavioral_profile() -> RefOr<Schema> {
 
 pub fn dialog_policy() -> RefOr<Schema> {
     or_null(named("DialogPolicy", one_of(&["dismiss", "accept", "hold"], Some("dismiss"))))
+}
+
+pub fn record_mode() -> RefOr<Schema> {
+    or_null(named("RecordMode", one_of(&["off", "steps"], None)))
 }
 
 impl CreateBody {
@@ -213,11 +228,12 @@ impl CreateBody {
 #[schema(example = json!({
     "id": "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e", "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1",
     "api_key_id": "key_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5", "status": "ready", "archetype": "iphone-16-ios-18",
-    "purpose": "production_customer", "label": "checkout test", "metadata": null, "egress_capabilities": null,
+    "purpose": "production_customer", "label": "checkout test", "metadata": null, "profile_id": null, "proxy_id": null,
+    "agent_session_id": null, "end_reason": null, "error": null, "egress_capabilities": null,
     "egress_capability_report": null, "challenge": null, "dialog": null, "emulation": {
         "locale": "en-US", "timezone": null, "geolocation": null, "color_scheme": "light", "orientation": "portrait",
         "extra_headers": [], "offline": false, "block": {"resource_types": [], "hosts": []},
-    }, "created_at": "2026-11-20T18:05:00.123Z",
+    }, "record": "off", "operation_count": null, "last_url": null, "created_at": "2026-11-20T18:05:00.123Z",
     "updated_at": "2026-11-20T18:05:00.187Z", "last_state_at": null, "destroyed_at": null,
 }))]
 pub struct Session {
@@ -243,6 +259,21 @@ pub struct Session {
     /// Data set by the customer
     #[schema(value_type = Option<Object>, required = true)]
     metadata: Option<Box<RawValue>>,
+    /// Profile that the session started from; null after that is purged
+    #[schema(value_type = Option<String>, required = true)]
+    profile_id: Option<ProfileId>,
+    /// Saved proxy that the browser connects through
+    #[schema(value_type = Option<String>, required = true)]
+    proxy_id: Option<ProxyId>,
+    /// Agent session that uses the session as its driver; null after that is deleted
+    #[schema(value_type = Option<String>, required = true)]
+    agent_session_id: Option<AgentSessionId>,
+    /// Reason the session ended; null while it is live
+    #[schema(schema_with = end_reason, required = true)]
+    end_reason: Option<EndReason>,
+    /// Error that ended the session, as in `session.failed`; null if none did
+    #[schema(required = true)]
+    error: Option<SessionFailure>,
     /// Capabilities of the session's egress, once they are known
     #[schema(value_type = Option<EgressCapabilities>, required = true)]
     egress_capabilities: Option<Value>,
@@ -257,6 +288,15 @@ pub struct Session {
     dialog: Option<OpenDialog>,
     /// Emulation in force, without the values of headers
     emulation: EmulationState,
+    /// Recording of the session
+    #[schema(schema_with = session_record)]
+    record: RecordMode,
+    /// Number of operations in the recording; null if nothing is recorded
+    #[schema(required = true)]
+    operation_count: Option<i32>,
+    /// Address of the page after the last recorded operation; null if nothing is recorded
+    #[schema(required = true)]
+    last_url: Option<String>,
     /// Time the session was requested
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
@@ -269,6 +309,24 @@ pub struct Session {
     /// Time the session was destroyed
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     destroyed_at: Option<Timestamp>,
+}
+
+fn session_record() -> RefOr<Schema> {
+    named("RecordMode", one_of(&["off", "steps"], None))
+}
+
+/// Error that ended a session
+#[derive(Serialize, ToSchema)]
+struct SessionFailure {
+    /// Name of the error
+    #[schema(schema_with = error_name)]
+    name: String,
+    /// Message for people
+    message: String,
+}
+
+fn end_reason() -> RefOr<Schema> {
+    or_null(named("SessionEndReason", one_of(&EndReason::ALL.map(EndReason::name), None)))
 }
 
 pub fn status() -> RefOr<Schema> {
@@ -287,11 +345,19 @@ impl From<sessions::Session> for Session {
             label: session.label,
             // The column holds only valid JSON.
             metadata: session.metadata.and_then(|text| RawValue::from_string(text).ok()),
+            profile_id: session.profile_id,
+            proxy_id: session.proxy_id,
+            agent_session_id: session.agent_session_id,
+            end_reason: session.end_reason,
+            error: session.error.map(|Json(error)| SessionFailure { name: error.name, message: error.message }),
             egress_capabilities: session.egress_capabilities,
             egress_capability_report: session.egress_capability_report,
             challenge: session.challenge.map(|challenge| challenge.0.into()),
             dialog: session.dialog.map(|dialog| dialog.0),
             emulation: session.emulation.map(|emulation| emulation.0).unwrap_or_default(),
+            record: session.record,
+            operation_count: session.operation_count,
+            last_url: session.last_url,
             created_at: session.created_at,
             updated_at: session.updated_at,
             last_state_at: session.last_state_at,

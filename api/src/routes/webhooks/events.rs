@@ -115,7 +115,8 @@ fn operation() -> RefOr<Schema> {
     named("FailedOperation", one_of(&operations, None))
 }
 
-fn error_name() -> RefOr<Schema> {
+/// Known names of errors that end a session.
+pub fn error_name() -> RefOr<Schema> {
     let classes = [FailureClass::Timeout, FailureClass::Driver, FailureClass::NotIntegrated, FailureClass::Unknown];
     named("SessionErrorName", one_of(&classes.map(FailureClass::name), None))
 }

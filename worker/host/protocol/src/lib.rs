@@ -3,6 +3,7 @@
 //! The host has no accounts, jobs or deadlines: the worker kills a host that exceeds a limit. The host exits at the end of its
 //! input, so a dead worker leaves no host behind.
 
+mod recording;
 mod scripts;
 mod waits;
 
@@ -11,6 +12,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+pub use self::recording::{
+    CONSOLE_CHARS, MOST_COVERS, PageEvent, PageEventBody, PageEvents, PaintedPage, RECORDED_URI_CHARS, RecordedPicture,
+    RequestEntry,
+};
 pub use self::scripts::{ScriptEnd, ScriptException, ScriptRun, SyntaxError};
 pub use self::waits::{LoadProgress, ResponseEntry};
 
@@ -83,8 +88,20 @@ pub enum HostCommand {
     ReleaseSubmission,
     /// Replaces the headers set before. Replies `null`.
     SetHeaders { headers: Vec<ExtraHeader> },
-    /// Replies with the [`ConsoleLines`] since the last call.
-    TakeConsole,
+    /// Paints the visible page for a recorded picture. Replies with a [`PaintedPage`].
+    PaintPicture,
+    /// Encodes the page of the last [`HostCommand::PaintPicture`] as JPEG. Replies with a [`RecordedPicture`], or with `null` when
+    /// there is none.
+    RecordPicture {
+        /// 1 to 100.
+        quality: u8,
+        /// Parts that the picture does not show: left, top, right and bottom, in CSS pixels of the viewport.
+        covers: Vec<[f64; 4]>,
+    },
+    /// Discards the painted page. Replies `null`.
+    DiscardPicture,
+    /// Replies with the [`PageEvents`] since the last call. A browser that is not recorded has none.
+    TakeEvents,
     /// Runs the body of an async function in an isolated world, which shares the page's DOM but no script objects: the page
     /// cannot tamper with results. Replies with the value as JSON.
     Evaluate { script: String },
@@ -235,7 +252,10 @@ impl HostCommand {
             Self::HeldSubmission => "held_submission",
             Self::ReleaseSubmission => "release_submission",
             Self::SetHeaders { .. } => "set_headers",
-            Self::TakeConsole => "take_console",
+            Self::PaintPicture => "paint_picture",
+            Self::RecordPicture { .. } => "record_picture",
+            Self::DiscardPicture => "discard_picture",
+            Self::TakeEvents => "take_events",
             Self::Evaluate { .. } => "evaluate",
             Self::RunScript { .. } => "run_script",
             Self::Touch { .. } => "touch",
@@ -315,12 +335,6 @@ impl fmt::Debug for ExtraHeader {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ConsoleLines {
-    pub lines: Vec<ConsoleLine>,
-    pub dropped: u64,
-}
-
 /// A call of `console`, an uncaught error, or a failed request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConsoleLine {
@@ -388,6 +402,8 @@ pub struct Device {
     pub uri_chars: usize,
     /// Longer ones are truncated.
     pub title_chars: usize,
+    /// Collect events of pages, and remember which fields pictures do not show.
+    pub is_recorded: bool,
 }
 
 /// For dialogs that no person sees.
@@ -842,6 +858,8 @@ pub enum Message {
         id: u64,
         outcome: Outcome,
     },
+    /// There is an event for [`HostCommand::TakeEvents`]. Sent once until that command.
+    EventsWaiting,
     /// The host exits after this line.
     WebProcessTerminated {
         /// Such as `Crashed` or `ExceededMemoryLimit`.

@@ -155,6 +155,7 @@ pub async fn lend(browser: &Rc<Browser>, lend: bool) -> Result<(), HostError> {
         browser.live.hands.waiting.take().into_iter().try_for_each(|next| send(browser, next))?;
     }
     asked::lend(browser, lend);
+    browser.recording.pause(lend);
     if lend {
         // The rule for an agent's messages does not apply to a person.
         submissions::follow(browser, SubmissionRule::AllowAll, false).await;

@@ -5,6 +5,14 @@ if (!element) return false;
 const isField = tagOf(element) === 'input' || tagOf(element) === 'textarea';
 const selection = () => documentOf(element).getSelection();
 
+// A page may move the caret to another field while a text is typed. Those are marked by the host's listener.
+const shared = globalThis[Symbol.for('kitfleet.shared')];
+shared.sensitive = input.sensitive === true;
+if (input.sensitive) {
+  element[SENSITIVE] = true;
+  (shared.secrets ??= new Set()).add(new WeakRef(element));
+}
+
 if (!hasFocus(element)) {
   element.focus({ preventScroll: true });
   if (!hasFocus(element)) return false;

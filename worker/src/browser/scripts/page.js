@@ -374,6 +374,15 @@ const isPassword = (element) => {
   return element[PASSWORD] === true;
 };
 
+// Fields that a recorded picture must not show.
+const SENSITIVE = Symbol.for('kitfleet.sensitive');
+const SECRET_USES = /^(?:one-time-code|current-password|new-password|cc-.+)$/;
+const isSecret = (element) => {
+  if (isPassword(element) || element[SENSITIVE] === true) return true;
+  const uses = (attributeOf(element, 'autocomplete') ?? '').toLowerCase().split(/\s+/);
+  return uses.some((use) => SECRET_USES.test(use)) || !['', 'none'].includes(getComputedStyle(element).webkitTextSecurity ?? '');
+};
+
 // True for an element of rich text, or the body of a document in design mode.
 const isEditor = (element) => element.isContentEditable === true || documentOf(element).designMode === 'on';
 

@@ -1,5 +1,5 @@
 // Text snapshot of the page, with one line for each relevant element and each text. Texts of the page are JSON strings,
-// so that they cannot imitate a line of the snapshot.
+// so that they cannot imitate a line of the snapshot. With `input.plain`, it has neither values of fields nor refs.
 const LONGEST = { name: 200, text: 500, value: 100 };
 const MOST_OPTIONS = 50;
 const DEEPEST = 20;
@@ -63,7 +63,7 @@ const statesOf = (element, role) => {
   if (says('invalid')) state('invalid');
   if (control && element.readOnly === true && takesText(element)) state('readonly');
   if (element === focusedElement) state('focused');
-  const value = shownValue(element, tag, role);
+  const value = input.plain ? '' : shownValue(element, tag, role);
   if (value) state('value', quoted(collapse(value), LONGEST.value));
   return states.length > 0 ? ` ${states.join(' ')}` : '';
 };
@@ -135,7 +135,7 @@ const enter = (element, depth, named) => {
   const whole = UNNAMED.has(role) ? writtenName(element) : nameOf(element, role) || (isFrame(element) && collapse(attributeOf(element, 'name') ?? ''));
   // A long content is not used as the name, because it follows anyway.
   const name = ['generic', 'heading'].includes(role) && whole.length > LONGEST.name ? '' : whole;
-  emit(depth, `${role}${name ? ` ${quoted(name, LONGEST.name)}` : ''} [ref=${refOf(element)}]${statesOf(element, role)}`);
+  emit(depth, `${role}${name ? ` ${quoted(name, LONGEST.name)}` : ''}${input.plain ? '' : ` [ref=${refOf(element)}]`}${statesOf(element, role)}`);
   if (input.links && (tag === 'a' || tag === 'area') && hasAttribute(element, 'href')) noteLink(element);
   if (tag === 'select') return optionsOf(element, depth + 1);
   if (['input', 'textarea', 'img', 'svg'].includes(tag) || (role === 'textbox' && isEditingHost(element))) return;

@@ -1,0 +1,709 @@
+//! Operations of a session, and its recording (contract: recordings).
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::time::Duration;
+
+use axum::Json as Answer;
+use axum::body::{Body, Bytes};
+use axum::extract::{RawPathParams, State};
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode};
+use axum::response::sse::{self, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use kitfleet_domain::actors::OperationActor;
+use kitfleet_domain::cursors::CursorScope;
+use kitfleet_domain::ids::{AccountId, OperationId, SessionId};
+use kitfleet_domain::operations::OperationOutcome;
+use kitfleet_domain::recordings;
+use kitfleet_domain::sessions;
+use kitfleet_domain::sessions::operation_list::{self, ListedOperation};
+use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_domain::validation::{Invalid, both};
+use kitfleet_recording::events::{ConsoleEvent, Event, EventBody, TraceDetails};
+use kitfleet_recording::trace::TraceFormat;
+use kitfleet_recording::{ReadError, Reader, har, trace};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use utoipa::ToSchema;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::READ_SESSIONS;
+use super::WRITE_SESSIONS;
+use super::operations::READ_STATE;
+use crate::http::auth::{self, Caller};
+use crate::http::error::{Problem, Result};
+use crate::http::json::IgnoredBody;
+use crate::http::kinds;
+use crate::http::lists::{self, ListItem, Page, Paging, Query};
+use crate::http::openapi::{Database, InvalidQuery, NoRecording, NoSession, ReadingRecording, Restricted};
+use crate::http::path::{IdPath, not_found};
+use crate::http::routing::Routes;
+use crate::http::state::App;
+
+/// Interval in which a stream looks for new events.
+const LOOK: Duration = Duration::from_millis(500);
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Time a stream continues before its credential is checked again.
+const ADMITTED_FOR: Duration = Duration::from_secs(5);
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// Chunks of a file that are in memory at once.
+const CHUNKS: usize = 2;
+
+pub fn routes() -> Routes {
+    // A recording has the content of pages, so it is read as the state is.
+    Routes::new()
+        .allow(READ_SESSIONS, routes!(list_operations))
+        .allow(READ_STATE, routes!(timeline))
+        .allow(READ_STATE, routes!(frame))
+        .allow(READ_STATE, routes!(console))
+        .allow(READ_STATE, routes!(requests))
+        .allow(READ_STATE, routes!(har_file))
+        .allow(READ_STATE, routes!(trace_file))
+        .allow(WRITE_SESSIONS, routes!(delete))
+        .never_stored()
+}
+
+/// Operation of a session
+#[derive(Serialize, ToSchema)]
+#[schema(as = SessionOperation, example = json!({
+    "id": "op_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f61", "kind": "interact", "action": "tap", "description": "Tap button \"Send\"",
+    "outcome": "done", "error": null, "url": "https://example.com/", "actor": {"type": "api_key",
+    "id": "key_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5"}, "started_at": "2026-11-20T18:05:01.000Z",
+    "ended_at": "2026-11-20T18:05:01.063Z", "duration_ms": 63, "has_frames": true,
+}))]
+struct SessionOperation {
+    /// Operation ID
+    #[schema(value_type = String)]
+    id: OperationId,
+    /// Kind of the operation, as in `session.failed`
+    kind: String,
+    /// Precise name, such as `tap` or `screenshot`
+    action: String,
+    /// Operation in words. It contains no typed text
+    description: String,
+    /// Outcome: `done` (also with `ok: false` or `matched: false`), `failed`, `timeout`, `invalid`, `withheld`, `destroyed`,
+    /// `unknown` or `running`
+    #[schema(value_type = String)]
+    outcome: OperationOutcome,
+    /// Detail of an outcome that is not `done`
+    #[schema(required = true)]
+    error: Option<String>,
+    /// Address of the page after the operation, if it is known
+    #[schema(required = true)]
+    url: Option<String>,
+    /// Origin of the operation; null if it is not known
+    #[schema(required = true)]
+    actor: Option<Actor>,
+    /// Time the browser began
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    started_at: Option<Timestamp>,
+    /// Time of the end
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    ended_at: Option<Timestamp>,
+    #[schema(required = true)]
+    duration_ms: Option<i64>,
+    /// True if the recording has a picture after the operation
+    has_frames: bool,
+}
+
+/// Origin of an operation
+#[derive(Serialize, ToSchema)]
+#[schema(as = OperationActor, example = json!({"type": "api_key", "id": "key_019aa1d0-11d8-7a52-8fd0-2f3a3c1fd6f5"}))]
+struct Actor {
+    /// Type: `api_key` (also an OAuth token), `web_session`, `agent`, `person`, `webdriver` or `mcp`
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// ID of the credential, the agent session or the client
+    #[schema(required = true)]
+    id: Option<String>,
+}
+
+impl From<OperationActor> for Actor {
+    fn from(OperationActor { kind, id }: OperationActor) -> Self {
+        Self { kind: kind.name(), id }
+    }
+}
+
+type SessionOperationList = Page<SessionOperation>;
+
+impl ListItem for SessionOperation {
+    const LIST: &'static str = "SessionOperationList";
+    const MEANING: &'static str = "A page of operations, newest first";
+}
+
+async fn require_session(app: &App, caller: &Caller, session: SessionId) -> Result<()> {
+    let found = sessions::find(&mut *app.db.acquire().await?, caller.account_id, session).await?;
+    found.map(drop).ok_or_else(not_found::<SessionId>)
+}
+
+/// List operations
+///
+/// Returns the operations of a session, newest first, for 7 days. It needs no recording.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/operations", tag = "Sessions", operation_id = "listSessionOperations",
+    params(IdPath<SessionId>, Paging),
+    responses((status = 200, description = "A page", body = SessionOperationList), Restricted, InvalidQuery, NoSession, Database),
+)]
+async fn list_operations(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SessionId>,
+    query: Query,
+) -> Result<Answer<SessionOperationList>> {
+    let (session, account) = (path.id()?, caller.account_id);
+    require_session(&app, &caller, session).await?;
+    let text = session.to_string();
+    let filters = [Some(text.as_str())];
+    let scope = CursorScope { account, list: "operations", filters: &filters };
+    let mut pictured = Vec::new();
+    let page = lists::page(
+        &app,
+        &query,
+        scope,
+        |listed: &ListedOperation| listed.id.as_uuid(),
+        async |conn, after, limit| {
+            let listed = operation_list::list(&mut *conn, session, after.map(OperationId::from), limit).await?;
+            let ids: Vec<_> = listed.iter().map(|operation| operation.id.as_uuid()).collect();
+            pictured = recordings::with_pictures(conn, session, &ids).await?;
+            Ok(listed)
+        },
+    );
+    let page = page.await?;
+    Ok(Answer(page.map(|listed| SessionOperation {
+        has_frames: pictured.contains(&listed.id),
+        id: listed.id,
+        kind: listed.described.kind,
+        action: listed.described.action,
+        description: listed.described.description,
+        outcome: listed.outcome,
+        error: listed.error,
+        url: listed.url,
+        actor: listed.actor.map(Actor::from),
+        started_at: listed.started_at,
+        ended_at: listed.ended_at,
+        duration_ms: listed.duration_ms,
+    })))
+}
+
+/// Event of a timeline
+///
+/// Members other than `seq`, `at` and `type` depend on the type. Clients must tolerate unknown types and members.
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "seq": 7, "at": "2026-11-20T18:05:01.100Z", "type": "frame", "operation_id": "op_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f61",
+    "width": 393, "height": 659,
+}))]
+struct TimelineEvent {
+    /// Number of the event; later events have higher numbers
+    seq: u64,
+    /// Time of the event
+    #[schema(value_type = String, format = DateTime)]
+    at: Timestamp,
+    /// Type: `operation`, `console`, `request`, `dialog`, `page`, `download`, `frame`, `control`, `challenge` or `recording`
+    #[serde(rename = "type")]
+    #[schema(value_type = String)]
+    kind: &'static str,
+    #[serde(flatten)]
+    #[schema(ignore)]
+    members: Value,
+}
+
+impl From<Event> for TimelineEvent {
+    fn from(Event { seq, at, body }: Event) -> Self {
+        let body = without_internals(body);
+        let kind = body.kind().name();
+        let mut members = serde_json::to_value(body).unwrap_or_default();
+        if let Value::Object(members) = &mut members {
+            members.shift_remove("type");
+        }
+        Self { seq, at, kind, members }
+    }
+}
+
+/// Removes what only traces and HAR files contain.
+fn without_internals(mut body: EventBody) -> EventBody {
+    match &mut body {
+        EventBody::Operation(operation) => operation.trace = TraceDetails::default(),
+        EventBody::Request(request) => {
+            request.request_headers.clear();
+            request.response_headers.clear();
+        }
+        _ => {}
+    }
+    body
+}
+
+type Timeline = Page<TimelineEvent>;
+
+impl ListItem for TimelineEvent {
+    const LIST: &'static str = "Timeline";
+    const MEANING: &'static str = "A page of events, oldest first";
+}
+
+/// Get the timeline
+///
+/// Returns the events of a recording, oldest first. With `Accept: text/event-stream` it sends them as server-sent events, with
+/// `event` (the type), `id` (the number) and JSON `data`, and new ones while the session lives. `Last-Event-ID` continues after an
+/// event. After the last event of an ended session comes `event: end`, and the stream closes. Without a recording the list is
+/// empty.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/timeline", tag = "Sessions", operation_id = "getSessionTimeline",
+    params(
+        IdPath<SessionId>, Paging,
+        ("Last-Event-ID" = Option<String>, Header, description = "`id` of the last event the client received"),
+    ),
+    responses(
+        (status = 200, description = "A page, or a stream of events",
+         content((Timeline = "application/json"), (String = "text/event-stream"))),
+        Restricted, InvalidQuery, NoSession, ReadingRecording,
+    ),
+)]
+async fn timeline(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SessionId>,
+    headers: HeaderMap,
+    query: Query,
+) -> Result<Response> {
+    let session = path.id()?;
+    require_session(&app, &caller, session).await?;
+    let accepted = headers.get(ACCEPT).and_then(|accepted| accepted.to_str().ok()).unwrap_or_default();
+    if !accepted.contains("text/event-stream") {
+        let page = event_page(&app, &query, (caller.account_id, session), "timeline", |_| true).await?;
+        return Ok(Answer(page.map(TimelineEvent::from)).into_response());
+    }
+    let since = headers.get(LAST_EVENT_ID).and_then(|since| since.to_str().ok()).and_then(|since| since.parse().ok());
+    let following = OpenTimeline {
+        ended: app.streams.ended(),
+        app,
+        session,
+        reader: None,
+        sent: since.unwrap_or_default(),
+        page: VecDeque::new(),
+        credential: auth::credential_headers(&headers),
+        admitted_until: Instant::now() + ADMITTED_FOR,
+        is_over: false,
+    };
+    let events = stream::unfold(following, async |mut following| {
+        let next = following.next().await?;
+        Some((Ok::<_, Infallible>(next), following))
+    });
+    let unbuffered = [(HeaderName::from_static("x-accel-buffering"), "no")];
+    Ok((unbuffered, Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))).into_response())
+}
+
+struct OpenTimeline {
+    app: App,
+    session: SessionId,
+    reader: Option<Reader>,
+    sent: u64,
+    /// Events that were read but not sent yet.
+    page: VecDeque<sse::Event>,
+    credential: HeaderMap,
+    admitted_until: Instant,
+    ended: CancellationToken,
+    is_over: bool,
+}
+
+impl OpenTimeline {
+    /// `None` at the end of the stream.
+    async fn next(&mut self) -> Option<sse::Event> {
+        loop {
+            if self.ended.is_cancelled() {
+                return None;
+            }
+            if self.admitted_until <= Instant::now() {
+                if !auth::still_admits(&self.app, &self.credential, READ_STATE).await {
+                    return None;
+                }
+                self.admitted_until = Instant::now() + ADMITTED_FOR;
+            }
+            if let Some(event) = self.page.pop_front() {
+                return Some(event);
+            }
+            if self.is_over {
+                return None;
+            }
+            match self.read().await {
+                Ok(()) => {}
+                Err(error) => {
+                    // A client that reconnects continues after the last event it received.
+                    tracing::warn!(session = %self.session, %error, "closing a timeline stream: cannot read the recording");
+                    return None;
+                }
+            }
+            if self.page.is_empty() {
+                tokio::select! {
+                    () = self.ended.cancelled() => return None,
+                    () = sleep(LOOK) => {}
+                }
+            }
+        }
+    }
+
+    async fn read(&mut self) -> Result<(), ReadError> {
+        // Looked up first: events that were stored before the end are then read below.
+        let has_ended = recordings::has_ended(&mut *self.app.db.acquire().await?, self.session).await?;
+        if self.reader.is_none() {
+            self.reader = self.app.recordings().await?.reader(self.session).await?;
+        }
+        let batch = match &self.reader {
+            Some(reader) => reader.events_after(self.sent).await?,
+            None => None,
+        };
+        if let Some(batch) = batch {
+            self.sent = batch.last_seq;
+            for event in batch.events {
+                let event = TimelineEvent::from(event);
+                let data = serde_json::to_string(&event).unwrap_or_default();
+                self.page.push_back(sse::Event::default().id(event.seq.to_string()).event(event.kind).data(data));
+            }
+        } else if has_ended {
+            self.is_over = true;
+            self.page.push_back(sse::Event::default().event("end").data("{}"));
+        }
+        Ok(())
+    }
+}
+
+/// Page of events of some types.
+async fn event_page(
+    app: &App,
+    query: &Query,
+    (account, session): (AccountId, SessionId),
+    list: &'static str,
+    is_wanted: impl Fn(&EventBody) -> bool + Send,
+) -> Result<Page<Event>> {
+    let text = session.to_string();
+    let filters = [Some(text.as_str())];
+    let scope = CursorScope { account, list, filters: &filters };
+    let after = match query.text("cursor") {
+        Ok(Some(cursor)) => app.cursors().await?.read(scope, cursor).map(Some),
+        Ok(None) => Ok(None),
+        Err(invalid) => Err(invalid),
+    };
+    let (limit, after) = both(query.limit(&app.config.limits), after)?;
+    // The number fits into the UUID of a cursor.
+    let after = after.map_or(0, |after| after.as_u64_pair().1);
+    let Some(reader) = app.recordings().await?.reader(session).await? else { return Ok(Page::new(Vec::new(), None)) };
+    let found = reader.page(after, limit as usize, is_wanted).await?;
+    let next = match found.events.last() {
+        Some(last) if found.has_more => Some(app.cursors().await?.sign(scope, Uuid::from_u64_pair(0, last.seq))),
+        _ => None,
+    };
+    Ok(Page::new(found.events, next))
+}
+
+/// Get a picture of a recording
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/frames/{seq}", tag = "Sessions", operation_id = "getSessionFrame",
+    params(IdPath<SessionId>, ("seq" = u64, Path, description = "Number of an event of type `frame`")),
+    responses(
+        (status = 200, description = "The picture, one CSS pixel a pixel", content((String = "image/jpeg", example = json!("\u{ff}\u{d8} …")))),
+        Restricted, NoSession, NoRecording, ReadingRecording,
+    ),
+)]
+async fn frame(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SessionId>,
+    params: RawPathParams,
+) -> Result<Response> {
+    let session = path.id()?;
+    require_session(&app, &caller, session).await?;
+    let no_frame = || Problem::new(&kinds::NOT_FOUND, "the recording has no picture with this number");
+    let seq = params.iter().find(|(name, _)| *name == "seq").and_then(|(_, seq)| seq.parse().ok());
+    let seq: u64 = seq.ok_or_else(no_frame)?;
+    let reader = require_reader(&app, session).await?;
+    let jpeg = reader.frame(seq).await?.ok_or_else(no_frame)?;
+    // A picture never changes.
+    let headers = [(CONTENT_TYPE, "image/jpeg"), (CACHE_CONTROL, "private, max-age=3600")];
+    Ok((headers, jpeg).into_response())
+}
+
+/// Console line
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "seq": 3, "at": "2026-11-20T18:05:01.100Z", "level": "error", "source": "script", "text": "TypeError: x is undefined",
+    "url": "https://example.com/app.js", "line": 12,
+}))]
+struct ConsoleEntry {
+    /// Number of the event
+    seq: u64,
+    /// Time of the line
+    #[schema(value_type = String, format = DateTime)]
+    at: Timestamp,
+    /// Level: `debug`, `info`, `log`, `warning` or `error`
+    level: &'static str,
+    /// Source: `console`, `script`, `network`, `security` or `other`
+    source: &'static str,
+    /// Text, limited to its first 2,000 characters
+    text: String,
+    /// Address of the script or page
+    #[schema(required = true)]
+    url: Option<String>,
+    /// Line of the script
+    #[schema(required = true)]
+    line: Option<u32>,
+}
+
+type ConsoleList = Page<ConsoleEntry>;
+
+impl ListItem for ConsoleEntry {
+    const LIST: &'static str = "ConsoleList";
+    const MEANING: &'static str = "A page of console lines, oldest first";
+}
+
+/// List console lines
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/console", tag = "Sessions", operation_id = "listSessionConsole",
+    params(IdPath<SessionId>, Paging),
+    responses((status = 200, description = "A page", body = ConsoleList), Restricted, InvalidQuery, NoSession, ReadingRecording),
+)]
+async fn console(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SessionId>,
+    query: Query,
+) -> Result<Answer<ConsoleList>> {
+    let session = path.id()?;
+    require_session(&app, &caller, session).await?;
+    let is_console = |body: &EventBody| matches!(body, EventBody::Console(_));
+    let page = event_page(&app, &query, (caller.account_id, session), "console", is_console).await?;
+    let next = page.next_cursor.clone();
+    let entries = page.data.into_iter().filter_map(|Event { seq, at, body }| match body {
+        EventBody::Console(ConsoleEvent { level, source, text, url, line }) => {
+            Some(ConsoleEntry { seq, at, level: level.into(), source: source.into(), text, url, line })
+        }
+        _ => None,
+    });
+    Ok(Answer(Page::new(entries.collect(), next)))
+}
+
+/// Request of a page
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "seq": 4, "at": "2026-11-20T18:05:01.100Z", "method": "GET", "url": "https://example.com/app.js", "resource_type": "script",
+    "status": 200, "mime_type": "text/javascript", "request_bytes": 0, "response_bytes": 4821, "duration_ms": 31,
+    "frame_url": "https://example.com/", "error": null,
+}))]
+struct RequestEntry {
+    /// Number of the event
+    seq: u64,
+    /// Time the request ended
+    #[schema(value_type = String, format = DateTime)]
+    at: Timestamp,
+    method: String,
+    /// Address. Values of parameters that are named like secrets are `•••`
+    url: String,
+    /// Type of the resource, such as `document` or `image`
+    resource_type: String,
+    #[schema(required = true)]
+    status: Option<u16>,
+    #[schema(required = true)]
+    mime_type: Option<String>,
+    #[schema(required = true)]
+    request_bytes: Option<u64>,
+    #[schema(required = true)]
+    response_bytes: Option<u64>,
+    #[schema(required = true)]
+    duration_ms: Option<u64>,
+    /// Address of the frame that made the request
+    #[schema(required = true)]
+    frame_url: Option<String>,
+    /// Failure of the request
+    #[schema(required = true)]
+    error: Option<String>,
+}
+
+type RequestList = Page<RequestEntry>;
+
+impl ListItem for RequestEntry {
+    const LIST: &'static str = "RequestList";
+    const MEANING: &'static str = "A page of requests, oldest first";
+}
+
+/// List requests
+///
+/// Returns the requests of the session's pages. Their bodies are not recorded.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/requests", tag = "Sessions", operation_id = "listSessionRequests",
+    params(IdPath<SessionId>, Paging),
+    responses((status = 200, description = "A page", body = RequestList), Restricted, InvalidQuery, NoSession, ReadingRecording),
+)]
+async fn requests(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SessionId>,
+    query: Query,
+) -> Result<Answer<RequestList>> {
+    let session = path.id()?;
+    require_session(&app, &caller, session).await?;
+    let is_request = |body: &EventBody| matches!(body, EventBody::Request(_));
+    let page = event_page(&app, &query, (caller.account_id, session), "requests", is_request).await?;
+    let next = page.next_cursor.clone();
+    let entries = page.data.into_iter().filter_map(|Event { seq, at, body }| match body {
+        EventBody::Request(request) => Some(RequestEntry {
+            seq,
+            at,
+            method: request.method,
+            url: request.url,
+            resource_type: request.resource_type,
+            status: request.status,
+            mime_type: request.mime_type,
+            request_bytes: request.request_bytes,
+            response_bytes: request.response_bytes,
+            duration_ms: request.duration_ms,
+            frame_url: request.frame_url,
+            error: request.error,
+        }),
+        _ => None,
+    });
+    Ok(Answer(Page::new(entries.collect(), next)))
+}
+
+/// Get the HAR file
+///
+/// Streams the requests of a recording as HAR 1.2, without bodies.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/har", tag = "Sessions", operation_id = "getSessionHar",
+    params(IdPath<SessionId>),
+    responses(
+        (status = 200, description = "The file", content((Value = "application/json", example = json!({"log": {
+            "version": "1.2", "creator": {"name": "Kitfleet", "version": "0.1.0"}, "pages": [], "entries": [],
+        }}))), headers(("Content-Disposition" = String, description = "The file's name"))),
+        Restricted, NoSession, NoRecording, ReadingRecording,
+    ),
+)]
+async fn har_file(caller: Caller, State(app): State<App>, method: Method, path: IdPath<SessionId>) -> Result<Response> {
+    let session = path.id()?;
+    require_session(&app, &caller, session).await?;
+    let reader = require_reader(&app, session).await?;
+    let body = streamed(&method, move |sink| async move { har::write(&reader, &sink).await });
+    Ok((file_headers("application/json", &format!("{session}.har")), body).into_response())
+}
+
+/// Get the trace
+///
+/// Streams the recording as a ZIP file for Playwright's trace viewer: `npx playwright show-trace`, or a trace link at
+/// `https://trace.playwright.dev`. Viewers before 1.63 need `format=8`, and before 1.53 `format=7`.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/trace", tag = "Sessions", operation_id = "getSessionTrace",
+    params(IdPath<SessionId>, ("format" = Option<u32>, Query, description = "Version of the format: 9 (default), 8 or 7", minimum = 7, maximum = 9)),
+    responses(
+        (status = 200, description = "The file", content((String = "application/zip", example = json!("PK …"))),
+         headers(("Content-Disposition" = String, description = "The file's name"))),
+        Restricted, InvalidQuery, NoSession, NoRecording, ReadingRecording,
+    ),
+)]
+async fn trace_file(
+    caller: Caller,
+    State(app): State<App>,
+    method: Method,
+    path: IdPath<SessionId>,
+    query: Query,
+) -> Result<Response> {
+    let session = path.id()?;
+    let format = parse_format(&query)?;
+    require_session(&app, &caller, session).await?;
+    trace_response(&app, &method, session, format).await
+}
+
+pub(super) fn parse_format(query: &Query) -> Result<TraceFormat, Invalid> {
+    let format = query.parsed("format", |text| {
+        let format = text.parse().ok().and_then(TraceFormat::of);
+        format.ok_or_else(|| Invalid::field("format", "must be 9, 8 or 7"))
+    })?;
+    Ok(format.unwrap_or(TraceFormat::V9))
+}
+
+pub(super) async fn trace_response(
+    app: &App,
+    method: &Method,
+    session: SessionId,
+    format: TraceFormat,
+) -> Result<Response> {
+    let reader = require_reader(app, session).await?;
+    let title = session.to_string();
+    let file_name = format!("{session}.zip");
+    let body = streamed(method, move |sink| async move { trace::write(&reader, format, &title, &sink).await });
+    Ok((file_headers("application/zip", &file_name), body).into_response())
+}
+
+fn file_headers(media_type: &'static str, file_name: &str) -> [(HeaderName, String); 2] {
+    [(CONTENT_TYPE, media_type.to_owned()), (CONTENT_DISPOSITION, format!("attachment; filename=\"{file_name}\""))]
+}
+
+/// Body that a task writes as fast as the client reads it. An error ends the body before its end, which the client notices.
+fn streamed<W>(method: &Method, write: impl FnOnce(mpsc::Sender<io::Result<Bytes>>) -> W + Send + 'static) -> Body
+where
+    W: Future<Output = io::Result<()>> + Send + 'static,
+{
+    if method == Method::HEAD {
+        return Body::empty();
+    }
+    let (sink, chunks) = mpsc::channel(CHUNKS);
+    tokio::spawn(async move {
+        if let Err(error) = write(sink.clone()).await
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
+            tracing::warn!(%error, "cannot write a recording to its reader");
+            let _ = sink.send(Err(error)).await;
+        }
+    });
+    Body::from_stream(stream::unfold(chunks, async |mut chunks| {
+        let chunk = chunks.recv().await?;
+        Some((chunk, chunks))
+    }))
+}
+
+async fn require_reader(app: &App, session: SessionId) -> Result<Reader> {
+    let reader = app.recordings().await?.reader(session).await?;
+    reader.ok_or_else(|| Problem::new(&kinds::NOT_FOUND, "the session has no recording"))
+}
+
+/// Delete the recording
+///
+/// Removes it at once, and revokes the links to its trace. A live session is not recorded any more.
+#[utoipa::path(
+    delete, path = "/v1/sessions/{id}/recording", tag = "Sessions", operation_id = "deleteSessionRecording",
+    params(IdPath<SessionId>),
+    responses((status = 204, description = "There is no recording any more"), Restricted, NoSession, Database),
+)]
+async fn delete(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<SessionId>,
+    _body: IgnoredBody,
+) -> Result<StatusCode> {
+    let session = path.id()?;
+    require_session(&app, &caller, session).await?;
+    let mut tx = app.db.begin().await?;
+    let is_deleted = recordings::delete(&mut tx, caller.account_id, session, &caller.actor).await?;
+    tx.commit().await?;
+    if is_deleted {
+        app.recordings().await?.remove(session).await;
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+impl From<ReadError> for Problem {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Database(error) => error.into(),
+            ReadError::Sealed => Self::new(&kinds::FEATURE_UNAVAILABLE, error.to_string()),
+            ReadError::Io(_) => {
+                tracing::warn!(%error, "cannot read a recording");
+                Self::unavailable_for_now("the recording cannot be read now; try again")
+            }
+            ReadError::Damaged => Self::internal(&error),
+        }
+    }
+}

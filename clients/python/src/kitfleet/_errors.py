@@ -1,0 +1,104 @@
+"""Errors. The classes of problems are in `_problems`."""
+
+import time
+from typing import Any, Dict, List, Mapping, Optional, cast
+
+
+class KitfleetError(Exception):
+    """Base class of every error of this package."""
+
+
+class ConnectionFailedError(KitfleetError):
+    """The service did not answer: the connection was refused, or ended before the answer was complete."""
+
+
+class DeadlineExceededError(KitfleetError):
+    """The answer was not complete within `timeout`. An operation may have taken place."""
+
+
+class UnexpectedResponseError(KitfleetError):
+    """The answer is not one of Kitfleet's, such as the HTML page of a proxy."""
+
+    def __init__(self, message: str, status: int, headers: Mapping[str, str], excerpt: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = headers
+        self.request_id = headers.get("x-request-id")
+        self.retry_after = retry_after(headers)
+        self.excerpt = excerpt
+        """The beginning of the answer's body."""
+
+
+class RedirectError(UnexpectedResponseError):
+    """The answer is a redirect that is not followed: to another origin, or of a request that is not a GET."""
+
+
+class ScriptError(KitfleetError):
+    """A script that the page ran has thrown an exception."""
+
+    def __init__(self, name: str, message: str, line: Optional[int]) -> None:
+        super().__init__(f"{name}: {message}")
+        self.name = name
+        self.message = message
+        self.line = line
+
+
+class WebhookVerificationError(KitfleetError):
+    """A webhook that is not to be trusted. `reason` is `malformed`, `time` or `signature`."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class FieldError:
+    """One invalid field of a request."""
+
+    def __init__(self, field: str, message: str) -> None:
+        self.field = field
+        self.message = message
+
+    def __repr__(self) -> str:
+        return f"FieldError(field={self.field!r}, message={self.message!r})"
+
+
+class ProblemError(KitfleetError):
+    """A problem document of the service. There is a subclass for each code, such as `NotFoundError`."""
+
+    def __init__(self, code: str, body: Dict[str, Any], status: int, headers: Mapping[str, str]) -> None:
+        def text(name: str) -> str:
+            value = body.get(name)
+            return value if isinstance(value, str) else ""
+
+        errors = body.get("errors")
+        self.code = code
+        """The slug of the problem, such as `not-found`."""
+        self.status = status
+        self.title = text("title") or code
+        self.detail = text("detail") or text("error_description")
+        self.errors: List[FieldError] = []
+        """The invalid fields of `validation-failed`."""
+        if isinstance(errors, list):
+            entries = cast("List[Dict[str, Any]]", errors)
+            self.errors = [FieldError(str(entry["field"]), str(entry["message"])) for entry in entries if "field" in entry and "message" in entry]
+        self.request_id: Optional[str] = text("request_id") or headers.get("x-request-id")
+        self.retry_after: Optional[float] = retry_after(headers)
+        """Seconds after which the request may be repeated, if the answer says so."""
+        self.body = body
+        """The whole document, with members that only some problems have."""
+        self.headers = headers
+        fields = "; ".join(f"{error.field}: {error.message}" for error in self.errors)
+        super().__init__(": ".join(filter(None, [f"{status} {code}", self.detail, fields])))
+
+
+def retry_after(headers: Mapping[str, str]) -> Optional[float]:
+    """Seconds of `Retry-After`, or None."""
+    value = headers.get("retry-after", "").strip()
+    if value.isascii() and value.isdigit():
+        return float(value)
+    if not value:
+        return None
+    import email.utils
+
+    parsed = email.utils.parsedate_tz(value)
+    return None if parsed is None else max(0.0, email.utils.mktime_tz(parsed) - time.time())

@@ -1,0 +1,3 @@
+# Written from ../_async by clients/generate/generate.py. Do not edit.
+
+"""The asynchronous client."""

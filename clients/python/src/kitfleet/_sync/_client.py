@@ -1,0 +1,72 @@
+# Written from ../_async by clients/generate/generate.py. Do not edit.
+
+"""The client."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Mapping, Optional, Type
+
+import httpx
+
+from .._common import RequestOptions
+from ._content import Content
+from ._core import Core
+from ._resources import Resources
+
+
+class Kitfleet(Resources):
+    """Client of a Kitfleet service. `client.sessions.create()` opens a browser."""
+
+    def __init__(
+        self,
+        *,
+        url: Optional[str] = None,
+        api_key: Optional[str] = None,
+        account: Optional[str] = None,
+        timeout: Optional[float] = None,
+        max_retries: int = 2,
+        headers: Optional[Mapping[str, str]] = None,
+        http_client: Optional[httpx.Client] = None,
+    ) -> None:
+        """Makes a client.
+
+        - `url`: Address of the service; `KITFLEET_URL`, or `http://127.0.0.1:8080`, by default
+        - `api_key`: API key, token of a web session or OAuth token; `KITFLEET_API_KEY` by default
+        - `account`: Account to act on (`X-Service-Account`); the account of the key by default
+        - `timeout`: Seconds until an answer is complete. By default 90 s for requests that may be repeated, 150 s for others,
+          and the `timeout_ms` of an operation in addition; 600 s for messages to agent sessions
+        - `max_retries`: How often a request that may be repeated is repeated
+        - `headers`: Headers of every request
+        - `http_client`: A client of httpx that sends the requests, such as one with a proxy of your own
+        """
+        self._core = Core(url, api_key, account, timeout, max_retries, headers, http_client)
+        super().__init__(self._core)
+
+    @property
+    def url(self) -> str:
+        """Address of the service."""
+        return self._core.url
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Optional[Mapping[str, Any]] = None,
+        json: Any = None,
+        retryable: bool = False,
+        options: Optional[RequestOptions] = None,
+    ) -> Content:
+        """Sends any request and returns its answer with headers. Problems are raised. It is repeated only if `retryable`."""
+        return Content(self._core.stream(method, path, options, query, json=json, retryable=retryable))
+
+    def close(self) -> None:
+        """Closes the connections of the client."""
+        self._core.close()
+
+    def __enter__(self) -> Kitfleet:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        self.close()

@@ -1,0 +1,1 @@
+import{ut as e}from"./preferences.svelte-oMKiRy8O.js";e();

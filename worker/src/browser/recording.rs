@@ -1,0 +1,360 @@
+//! What the recording of a session takes from its browser (contract: recordings): pictures, snapshots and events of pages.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use chrono::DateTime;
+use kitfleet_domain::files::{Download, DownloadError, DownloadStatus};
+use kitfleet_domain::ids::{PageId, SessionId};
+use kitfleet_domain::operations::Point;
+use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_host_protocol::{self as protocol, HostCommand, MOST_COVERS, PageEventBody, PaintedPage};
+use kitfleet_recording::events::{
+    ConsoleEvent, ConsoleLevel, ConsoleSource, DialogEvent, DialogState, DownloadEvent, DownloadProgress, EventBody,
+    PageChange, PageEvent, RecordingEvent, RecordingReason, RecordingState, RequestEvent, TEXT_CHARS,
+};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+
+use super::dialogs::{answered_dialog, open_dialog, storable};
+use super::files::Files;
+use super::host::HostHandle;
+use super::page;
+use super::webkit::Webkit;
+
+const QUALITY: u8 = 70;
+
+/// For each step of a picture, and for a snapshot. A page that is busy for longer gets none.
+const ANSWER_WITHIN: Duration = Duration::from_millis(500);
+
+/// While a field moves that the picture must not show.
+const ATTEMPTS: u32 = 3;
+const MOVES_FOR: Duration = Duration::from_millis(150);
+
+/// For the search of fields, in milliseconds.
+const SEARCH_MS: u32 = 40;
+
+const SNAPSHOT_MS: u32 = 20;
+const SNAPSHOT_NODES: u32 = 1_500;
+/// The rest of a longer snapshot is missing.
+const SNAPSHOT_CHARS: u32 = 30_000;
+
+/// Of a simulated browser.
+const MOST_EVENTS: usize = 500;
+
+/// JPEG.
+#[derive(Debug, Clone)]
+pub struct Picture {
+    pub width: u32,
+    pub height: u32,
+    pub jpeg: Bytes,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Covers {
+    /// Left, top, right and bottom, in CSS pixels of the viewport.
+    Known(Vec<[f64; 4]>),
+    Moving,
+    /// The page has too many elements.
+    Unclear,
+}
+
+impl Webkit {
+    /// `None` when the page looks as in the last picture, or when it is not known which parts the picture must not show.
+    /// Cancellation is safe: the host then discards the picture.
+    pub async fn picture(&self) -> Option<Picture> {
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                sleep(MOVES_FOR).await;
+            }
+            match self.covers(false).await? {
+                Covers::Known(_) => {}
+                Covers::Moving => continue,
+                Covers::Unclear => return None,
+            }
+            let line = self.host.line();
+            let discard = DiscardOnDrop(Some(&line));
+            let painting = self.host.call::<PaintedPage>(HostCommand::PaintPicture);
+            if !timeout(ANSWER_WITHIN, painting).await.ok()?.ok()?.changed {
+                discard.disarm();
+                return None;
+            }
+            let covers = match self.covers(true).await? {
+                Covers::Known(covers) => covers,
+                Covers::Moving => continue,
+                Covers::Unclear => return None,
+            };
+            let command = HostCommand::RecordPicture { quality: QUALITY, covers };
+            let recording = self.host.call::<Option<protocol::RecordedPicture>>(command);
+            let recorded = timeout(ANSWER_WITHIN, recording).await.ok()?.ok()?;
+            discard.disarm();
+            let protocol::RecordedPicture { width, height, jpeg } = recorded?;
+            return Some(Picture { width, height, jpeg: STANDARD.decode(jpeg).ok()?.into() });
+        }
+        None
+    }
+
+    /// Before or after the page is painted. `None` when the page does not answer.
+    async fn covers(&self, after: bool) -> Option<Covers> {
+        let input = json!({ "after": after, "within_ms": SEARCH_MS, "most": MOST_COVERS });
+        timeout(ANSWER_WITHIN, page::ask_once(&self.host, page::COVERS, &input)).await.ok()?.ok()?
+    }
+
+    /// Accessibility tree without values of fields. `None` when the page does not answer. Cancellation is safe.
+    pub async fn plain_snapshot(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Plain {
+            snapshot: String,
+        }
+        let input = json!({
+            "plain": true, "links": false, "refs": self.refs, "within_ms": SNAPSHOT_MS,
+            "nodes": SNAPSHOT_NODES, "characters": SNAPSHOT_CHARS,
+        });
+        let asking = page::ask_once::<Plain>(&self.host, page::SNAPSHOT, &input);
+        Some(timeout(ANSWER_WITHIN, asking).await.ok()?.ok()??.snapshot)
+    }
+
+    pub fn page_events(&self, session: SessionId) -> PageEvents {
+        PageEvents { source: Source::Host(self.host.line()), files: self.files.clone(), session }
+    }
+
+    /// Point of the last touch.
+    pub fn touched(&self) -> Point {
+        let (x, y) = self.touched;
+        Point { x, y }
+    }
+}
+
+/// Otherwise the host would regard a picture as recorded that the worker has not received.
+struct DiscardOnDrop<'a>(Option<&'a HostHandle>);
+
+impl DiscardOnDrop<'_> {
+    fn disarm(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for DiscardOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(line) = self.0 {
+            line.post(HostCommand::DiscardPicture);
+        }
+    }
+}
+
+/// Does not keep the browser running.
+#[derive(Clone)]
+pub struct PageEvents {
+    source: Source,
+    files: Files,
+    session: SessionId,
+}
+
+#[derive(Clone)]
+enum Source {
+    Host(HostHandle),
+    Simulated(Arc<SimulatedEvents>),
+}
+
+impl PageEvents {
+    pub(super) fn simulated(events: Arc<SimulatedEvents>, files: Files, session: SessionId) -> Self {
+        Self { source: Source::Simulated(events), files, session }
+    }
+
+    /// Waits until there are events. Cancellation is safe.
+    pub async fn waiting(&self) {
+        match &self.source {
+            Source::Host(line) => line.events_waiting().await,
+            Source::Simulated(events) => events.waiting().await,
+        }
+    }
+
+    /// Since the last call, oldest first. `None` when the browser has ended.
+    pub async fn take(&self) -> Option<Vec<(Timestamp, EventBody)>> {
+        match &self.source {
+            Source::Host(line) => {
+                let taken = line.take_events().await.ok()?;
+                let first = taken.events.first().map_or_else(now, |event| time(event.at_us));
+                let dropped = (taken.dropped > 0).then(|| (first, overflow(taken.dropped)));
+                let events = taken.events.into_iter().map(|event| (time(event.at_us), self.event(event.body)));
+                Some(dropped.into_iter().chain(events).collect())
+            }
+            Source::Simulated(events) => Some(events.take(self.session)),
+        }
+    }
+
+    fn event(&self, body: PageEventBody) -> EventBody {
+        match body {
+            PageEventBody::Console(line) => EventBody::Console(console(&line)),
+            PageEventBody::Request(request) => EventBody::Request(Box::new(self::request(request))),
+            PageEventBody::DialogOpened(dialog) => {
+                let dialog = open_dialog(dialog);
+                let (state, message) = (DialogState::Opened, short(&dialog.message));
+                EventBody::Dialog(DialogEvent { state, kind: dialog.kind, message, accepted: None })
+            }
+            PageEventBody::DialogAnswered(dialog) => {
+                let dialog = answered_dialog(&dialog);
+                let (state, message) = (DialogState::Answered, short(&dialog.message));
+                EventBody::Dialog(DialogEvent { state, kind: dialog.kind, message, accepted: Some(dialog.accepted) })
+            }
+            PageEventBody::PageOpened { page, uri, opener } => {
+                let opener_id = opener.map(|opener| PageId::of(self.session, opener));
+                page_change(PageChange::Opened, PageId::of(self.session, page), &uri, opener_id)
+            }
+            PageEventBody::PageActivated { page, uri } => {
+                page_change(PageChange::Activated, PageId::of(self.session, page), &uri, None)
+            }
+            PageEventBody::PageClosed { page } => {
+                page_change(PageChange::Closed, PageId::of(self.session, page), "", None)
+            }
+            PageEventBody::DownloadStarted(entry) => download(&self.files.identify(&entry), true),
+            PageEventBody::DownloadEnded(entry) => download(&self.files.identify(&entry), false),
+        }
+    }
+}
+
+/// Events of a simulated browser. The newest are kept.
+#[derive(Default)]
+pub struct SimulatedEvents {
+    events: Mutex<VecDeque<(Timestamp, SimulatedEvent)>>,
+    added: Notify,
+}
+
+pub enum SimulatedEvent {
+    Page { state: PageChange, number: u32, url: String, opener: Option<u32> },
+    Other(EventBody),
+}
+
+impl SimulatedEvents {
+    pub fn add(&self, event: SimulatedEvent) {
+        let mut events = self.lock();
+        events.push_back((now(), event));
+        if events.len() > MOST_EVENTS {
+            events.pop_front();
+        }
+        self.added.notify_one();
+    }
+
+    async fn waiting(&self) {
+        while self.lock().is_empty() {
+            self.added.notified().await;
+        }
+    }
+
+    fn take(&self, session: SessionId) -> Vec<(Timestamp, EventBody)> {
+        let events = std::mem::take(&mut *self.lock());
+        let body = |event| match event {
+            SimulatedEvent::Page { state, number, url, opener } => {
+                let opener = opener.map(|opener| PageId::of(session, opener));
+                page_change(state, PageId::of(session, number), &url, opener)
+            }
+            SimulatedEvent::Other(body) => body,
+        };
+        events.into_iter().map(|(at, event)| (at, body(event))).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(Timestamp, SimulatedEvent)>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) fn page_change(state: PageChange, page_id: PageId, url: &str, opener_id: Option<PageId>) -> EventBody {
+    EventBody::Page(PageEvent { state, page_id, url: text(url), opener_id })
+}
+
+/// At its start, or at its end.
+pub(super) fn download(download: &Download, is_start: bool) -> EventBody {
+    let state = match download.status {
+        _ if is_start => DownloadProgress::Started,
+        DownloadStatus::Complete => DownloadProgress::Complete,
+        DownloadStatus::InProgress | DownloadStatus::Failed => DownloadProgress::Failed,
+    };
+    EventBody::Download(DownloadEvent {
+        state,
+        download_id: download.id,
+        url: download.url.clone(),
+        file_name: download.file_name.to_string(),
+        bytes: (!is_start).then_some(download.bytes),
+        error: download.error.filter(|_| !is_start).map(|error| {
+            let name = match error {
+                DownloadError::TooLarge => "too_large",
+                DownloadError::Network => "network",
+                DownloadError::Cancelled => "cancelled",
+                DownloadError::Disk => "disk",
+            };
+            name.to_owned()
+        }),
+    })
+}
+
+fn console(line: &protocol::ConsoleLine) -> ConsoleEvent {
+    ConsoleEvent {
+        level: match line.level {
+            protocol::ConsoleLevel::Info => ConsoleLevel::Info,
+            protocol::ConsoleLevel::Log => ConsoleLevel::Log,
+            protocol::ConsoleLevel::Warning => ConsoleLevel::Warning,
+            protocol::ConsoleLevel::Error => ConsoleLevel::Error,
+            protocol::ConsoleLevel::Debug => ConsoleLevel::Debug,
+        },
+        source: match line.source {
+            protocol::ConsoleSource::Script => ConsoleSource::Script,
+            protocol::ConsoleSource::Network => ConsoleSource::Network,
+            protocol::ConsoleSource::Console => ConsoleSource::Console,
+            protocol::ConsoleSource::Security => ConsoleSource::Security,
+            protocol::ConsoleSource::Other => ConsoleSource::Other,
+        },
+        text: storable(&line.text),
+        url: text(&line.address),
+        line: (line.line > 0).then_some(line.line),
+    }
+}
+
+fn request(request: protocol::RequestEntry) -> RequestEvent {
+    RequestEvent {
+        method: storable(&request.method),
+        url: storable(&request.uri),
+        resource_type: request.resource_type,
+        status: request.status,
+        mime_type: request.mime_type.as_deref().map(storable),
+        request_bytes: request.request_bytes,
+        response_bytes: request.response_bytes,
+        duration_ms: Some(request.duration_ms),
+        frame_url: request.frame_uri.as_deref().map(storable),
+        error: request.error.as_deref().map(storable),
+        request_headers: Vec::new(),
+        response_headers: Vec::new(),
+    }
+}
+
+fn overflow(events: u64) -> EventBody {
+    EventBody::Recording(RecordingEvent {
+        state: RecordingState::Dropped,
+        reason: Some(RecordingReason::Overflow),
+        dropped_events: Some(events),
+        dropped_frames: None,
+    })
+}
+
+fn text(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| storable(text))
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(TEXT_CHARS).collect()
+}
+
+fn time(microseconds: u64) -> Timestamp {
+    let at = i64::try_from(microseconds).ok().and_then(DateTime::from_timestamp_micros);
+    at.map_or_else(now, Timestamp)
+}
+
+fn now() -> Timestamp {
+    Timestamp(std::time::SystemTime::now().into())
+}
