@@ -5,5 +5,6 @@ alter table sessions
     add column end_reason session_end_reason,
     add column error jsonb;
 
+-- squawk-ignore ban-alter-domain-with-add-constraint
 alter domain session_end_reason add constraint session_end_reason_is_known
     check (value in ('customer', 'free_tier_cap', 'suspended', 'staff', 'idle', 'worker_lost', 'failed', 'max_age')) not valid;

@@ -186,7 +186,7 @@ mod tests {
         App::new(config, db, wakeups, handle).expect("threads")
     }
 
-    /// Routes that nobody registered.
+    /// Paths without a registered route.
     fn no_rows() -> Rows {
         Rows::from_iter([])
     }

@@ -57,7 +57,7 @@ pub const SIGNUP: &str = "signup";
 pub const REQUESTED_FROM: &str = "requested_from";
 
 /// Member of the details: address to send to instead of the account's.
-pub const TO: &str = "to";
+pub const TO: &str = "send_to";
 
 /// Member of the details: the subject that several mails share ([`let_rest`]).
 pub const SUBJECT: &str = "incident_id";

@@ -117,7 +117,7 @@ pub struct RotatedSecret {
     pub grace_expires_at: Timestamp,
 }
 
-/// The previous secret works for [`SECRET_GRACE`]. Another rotation within that time ends it. `None` for a deleted client, too.
+/// The previous secret works for `SECRET_GRACE`. Another rotation within that time ends it. `None` for a deleted client, too.
 pub async fn rotate_secret(
     conn: &mut PgConnection,
     account: AccountId,

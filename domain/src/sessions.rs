@@ -465,9 +465,9 @@ pub struct Filter<'a> {
     pub archetype: Option<&'a str>,
     pub profile: Option<ProfileId>,
     pub api_key: Option<ApiKeyId>,
-    /// Inclusive.
+    /// Inclusive start of the period.
     pub created_after: Option<Timestamp>,
-    /// Exclusive.
+    /// Exclusive end of the period.
     pub created_before: Option<Timestamp>,
     pub after: Option<SessionId>,
 }
@@ -512,14 +512,17 @@ pub async fn list(
                  and ($8 is null or profile_id = $8) and ($9 is null or api_key_id = $9) and id < $4 and id >= $6
                  and created_at >= coalesce($10, '-infinity') and created_at < coalesce($11, 'infinity')
                union all
-               select ended.id from unnest(array['destroyed', 'errored']) wanted (status)
-               cross join lateral (
-                   select id from sessions
-                   where account_id = $1 and not live and ended = wanted.status and id < $4 and id >= $6
-                     and created_at >= coalesce($10, '-infinity') and created_at < coalesce($11, 'infinity')
-                   order by id desc limit $5
-               ) ended
-               where $2 is not null and num_nonnulls($3, $7, $8, $9) = 0 and wanted.status = any($2)
+               (select id from sessions
+                where 'destroyed' = any($2) and num_nonnulls($3, $7, $8, $9) = 0 and account_id = $1 and not live and ended = 'destroyed'
+                  and id < $4 and id >= $6
+                  and created_at >= coalesce($10, '-infinity') and created_at < coalesce($11, 'infinity')
+                order by id desc limit $5)
+               union all
+               (select id from sessions
+                where 'errored' = any($2) and num_nonnulls($3, $7, $8, $9) = 0 and account_id = $1 and not live and ended = 'errored'
+                  and id < $4 and id >= $6
+                  and created_at >= coalesce($10, '-infinity') and created_at < coalesce($11, 'infinity')
+                order by id desc limit $5)
                union all
                select ended.id from unnest(array['destroyed', 'errored']) wanted (status)
                cross join lateral (

@@ -50,7 +50,7 @@ pub struct Recorder {
     _end: Arc<EndGuard>,
 }
 
-/// Stores what a [`Recorder`] appends.
+/// Stores the records of a [`Recorder`].
 #[must_use]
 pub struct RecorderTask {
     inner: Arc<Inner>,
@@ -203,7 +203,7 @@ impl Recorder {
         self.inner.state().totals
     }
 
-    /// Waits until what was appended before is stored, at most 5 s.
+    /// Waits until all appended records are stored, at most 5 s.
     pub async fn flush(&self) {
         let target = {
             let mut state = self.inner.state();
@@ -218,7 +218,7 @@ impl Recorder {
         let _ = timeout(FLUSH_WITHIN, stored.wait_for(|seq| *seq >= target)).await;
     }
 
-    /// Ends the recording, and waits until it is stored, at most 8 s. What is not stored by then is lost.
+    /// Ends the recording, and waits at most 8 s until it is stored. Records that are not stored by then are lost.
     pub async fn finish(self) {
         self.inner.state().is_finished = true;
         self.inner.wake.notify_one();
@@ -648,7 +648,7 @@ impl RecorderTask {
         Ok(true)
     }
 
-    /// After an outage, the recording says what is missing.
+    /// After an outage, the recording reports the missing records.
     fn report_drops(&self) {
         let mut state = self.inner.state();
         let (events, frames) = (state.dropped_events, state.dropped_frames);

@@ -26,7 +26,7 @@ const ZSTD_LEVEL: i32 = 3;
 pub enum RecordKind {
     /// JSON of an [`crate::events::Event`].
     Event = 1,
-    /// JPEG.
+    /// The content is a JPEG.
     Frame = 2,
     /// JSON of a [`crate::Snapshot`].
     Snapshot = 3,

@@ -393,12 +393,12 @@ impl Trace {
         if self.format >= TraceFormat::V9 { ("file", format!("resources/{name}")) } else { ("sha1", name) }
     }
 
-    /// Older viewers find a picture by a request of its address.
+    /// Older viewers find a picture by a request of its address that is earlier than the snapshot that shows it.
     fn picture_request(&self, picture: &Picture) -> Value {
         let started_at =
             chrono::DateTime::from_timestamp_millis(picture.time - START_MS + self.wall_ms).unwrap_or_default();
         json!({"type": "resource-snapshot", "snapshot": {
-            "pageref": PAGE, "_frameref": FRAME, "_monotonicTime": picture.time,
+            "pageref": PAGE, "_frameref": FRAME, "_monotonicTime": 0,
             "startedDateTime": kitfleet_domain::timestamp::Timestamp(started_at), "time": 0,
             "request": {"method": "GET", "url": picture_url(picture.seq), "httpVersion": "HTTP/1.1", "cookies": [], "headers": [],
                         "queryString": [], "headersSize": -1, "bodySize": 0},

@@ -34,7 +34,7 @@ const OLD: &str = ENCRYPTION_KEY;
 const NEW: [u8; 32] = *b"the new key of this deployment!!";
 const OTHER: [u8; 32] = *b"no key that this deployment has!";
 
-const NOT_SEALED_BY_THE_VAULT: [&str; 27] = [
+const NOT_SEALED_BY_THE_VAULT: [&str; 28] = [
     "agent_message_receipts.fingerprint",
     "api_keys.key_hash",
     "device_authorizations.code_hash",
@@ -48,6 +48,7 @@ const NOT_SEALED_BY_THE_VAULT: [&str; 27] = [
     "mail_links.token_hash",
     "mfa_challenges.token_hash",
     "mfa_factors.recovery_salt",
+    "oauth_clients.prev_secret_hash",
     "oauth_clients.secret_hash",
     "oauth_tokens.token_hash",
     "profile_store_chunks.bytes",

@@ -1,4 +1,4 @@
-//! Recordings of sessions (contract: recordings): what the actor of a session adds to the recording, and when.
+//! Recordings of sessions (contract: recordings): the records that the actor of a session adds, and their times.
 //!
 //! No caller waits for a recording. An operation's event is appended when its outcome is stored, and its picture is taken while
 //! the session is idle: the next operation, or the end of the session, abandons it. Events of pages are read by a task of their

@@ -40,7 +40,7 @@ fn remove_unused_components(document: &mut Value) {
     }
 }
 
-/// References, and those of what they refer to.
+/// References, and the references of their targets.
 fn note(value: &Value, document: &Value, used: &mut BTreeSet<String>) {
     match value {
         Value::String(to) if to.starts_with("#/components/") => {

@@ -48,7 +48,7 @@ impl Answers {
 }
 
 impl Answer {
-    /// Kinds by their code, because the code tells the variants of a union apart.
+    /// Kinds by their code, which distinguishes the variants of a union.
     fn variants(&self) -> Vec<Vec<&'static Kind>> {
         let mut variants: Vec<Vec<&'static Kind>> = Vec::new();
         for kind in &self.kinds {

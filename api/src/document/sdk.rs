@@ -20,7 +20,6 @@ pub const METHODS: &[(&str, &str, &str)] = &[
     ("getStatus", "status", "get"),
     ("createStatusSubscription", "status", "subscribe"),
     ("listArchetypes", "archetypes", "list"),
-    // Sessions
     ("createSession", "sessions", "create"),
     ("listSessions", "sessions", "list"),
     ("getSession", "sessions", "get"),
@@ -52,7 +51,6 @@ pub const METHODS: &[(&str, &str, &str)] = &[
     ("createLiveLink", "sessions.live_links", "create"),
     ("deleteLiveLink", "sessions.live_links", "delete"),
     ("followLiveLink", "sessions.live_links", "follow"),
-    // Recordings
     ("listSessionOperations", "sessions.operations", "list"),
     ("getSessionTimeline", "sessions.timeline", "list"),
     ("listSessionConsole", "sessions.console", "list"),
@@ -108,7 +106,6 @@ pub const METHODS: &[(&str, &str, &str)] = &[
     ("replaceProxy", "proxies", "replace"),
     ("deleteProxy", "proxies", "delete"),
     ("checkProxy", "proxies", "check"),
-    // Webhooks
     ("createWebhook", "webhooks", "create"),
     ("listWebhooks", "webhooks", "list"),
     ("getWebhook", "webhooks", "get"),
@@ -120,7 +117,6 @@ pub const METHODS: &[(&str, &str, &str)] = &[
     ("listAccountDeliveries", "webhook_deliveries", "list"),
     ("getWebhookDelivery", "webhook_deliveries", "get"),
     ("replayWebhookDelivery", "webhook_deliveries", "replay"),
-    // Account
     ("getAccount", "account", "get"),
     ("updateAccount", "account", "update"),
     ("deleteAccount", "account", "delete"),
@@ -155,7 +151,6 @@ pub const METHODS: &[(&str, &str, &str)] = &[
     ("createCryptoOrder", "billing.crypto_orders", "create"),
     ("listCryptoOrders", "billing.crypto_orders", "list"),
     ("getCryptoOrder", "billing.crypto_orders", "get"),
-    // Teams
     ("listTeams", "teams", "list"),
     ("updateTeam", "teams", "update"),
     ("listTeamOwners", "team.owners", "list"),

@@ -70,7 +70,7 @@ impl Query {
         self.parsed(name, |text| text.parse().map_err(|_| Invalid::field(name, "must be an ID of this type")))
     }
 
-    /// RFC 3339.
+    /// Time in the format of RFC 3339.
     pub fn time(&self, name: &str) -> Result<Option<Timestamp>, Invalid> {
         self.parsed(name, |text| {
             let text: StrDeserializer<'_, MalformedTime> = text.into_deserializer();

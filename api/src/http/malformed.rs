@@ -191,7 +191,12 @@ mod tests {
         let (head, body) = sent_instead.split_once("\r\n\r\n").expect("a head and a body");
         assert!(head.starts_with("HTTP/1.1 431 ") && head.contains("x-request-id: "), "{head}");
         assert!(head.contains(&format!("content-length: {}", body.len())), "{head}");
-        assert!(body.starts_with(r#"{"type":"https://e/bad-request","title":"BadRequest","status":431,"#), "{body}");
+        assert!(
+            body.starts_with(
+                r#"{"type":"https://e/bad-request","code":"bad-request","title":"BadRequest","status":431,"#
+            ),
+            "{body}"
+        );
 
         for ours in [
             "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nx-request-id: a\r\n\r\n",

@@ -40,7 +40,7 @@ pub fn routes() -> Routes {
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({"current_password": "correct horse battery", "new_password": "staple correct horse"}))]
 struct SetPassword {
-    /// Current password
+    /// Current password of the account
     #[schema(max_length = 1024, format = Password)]
     current_password: String,
     /// New password, at least 12 characters
@@ -122,7 +122,7 @@ struct NewEmail {
     /// New e-mail address
     #[schema(max_length = 254, format = Email)]
     email: String,
-    /// Current password
+    /// Current password of the account
     #[schema(max_length = 1024, format = Password)]
     password: String,
 }
@@ -131,7 +131,7 @@ struct NewEmail {
 #[derive(Serialize, ToSchema)]
 #[schema(as = RequestedEmailChange)]
 struct Requested {
-    /// Always true
+    /// True in every answer
     sent: bool,
 }
 

@@ -161,10 +161,10 @@ async fn delete(
     "grace_expires_at": "2026-11-21T18:05:00.123Z",
 }))]
 struct RotatedClientSecret {
-    /// Client ID
+    /// ID of the client
     #[schema(value_type = String)]
     client_id: OauthClientId,
-    /// New secret
+    /// New secret of the client
     client_secret: String,
     /// Time the previous secret stops working (RFC 3339)
     #[schema(value_type = String, format = DateTime)]

@@ -134,7 +134,7 @@ async fn summary(caller: Caller, State(app): State<App>) -> Result<Answer<UsageS
     "buckets": [{"date": "2026-11-19", "totals": {}}, {"date": "2026-11-20", "totals": {"session_minute": 7, "navigate": 3}}],
 }))]
 struct UsageSeries {
-    /// First day
+    /// First day of the period
     #[schema(format = Date)]
     from_date: String,
     /// Last day: yesterday

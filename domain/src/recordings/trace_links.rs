@@ -80,7 +80,7 @@ pub async fn make(conn: &mut PgConnection, new: &NewTraceLink<'_>) -> sqlx::Resu
     Ok(TraceLinkOutcome::Link(link, secret))
 }
 
-/// Newest first.
+/// The newest link is first.
 pub async fn list(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Vec<TraceLink>> {
     sqlx::query_as!(
         TraceLink,

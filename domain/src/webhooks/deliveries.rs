@@ -147,7 +147,7 @@ pub struct Detail {
     pub payload: Value,
     /// Headers of the last attempt; empty before it.
     pub headers: Vec<(&'static str, String)>,
-    /// Oldest first.
+    /// The oldest attempt is first.
     pub attempts: Vec<LoggedAttempt>,
 }
 

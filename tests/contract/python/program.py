@@ -46,7 +46,8 @@ def title_of_shop() -> str:
 
     title = kitfleet.Extraction(name="title", selector="h1", type=kitfleet.ExtractionType.text)
     extracted = post(f"{path}/extract", kitfleet.Extract(extractions=[title]), kitfleet.Extracted)
-    return str(extracted.value["title"]) if extracted.value else ""
+    values = (extracted.value.model_extra or {}) if extracted.value else {}
+    return str(values.get("title", ""))
 
 
 def about(event: kitfleet.WebhookEvent) -> str:
@@ -55,7 +56,7 @@ def about(event: kitfleet.WebhookEvent) -> str:
         case kitfleet.SessionCompletedEvent(data=completed):
             return f"{completed.session_id} lived {completed.duration_ms} ms{'!' if completed.auto_destroyed else ''}"
         case kitfleet.SessionFailedEvent(data=failed):
-            return f"{failed.operation.value} failed: {failed.error_name.value}"
+            return f"{failed.operation.value} failed: {failed.error_name}"
         case kitfleet.ApiKeyRevokedEvent(data=key):
             return f"{key.name} is good no more since {key.revoked_at}"
         case kitfleet.SessionEgressCapabilityChangedEvent(data=egress):
@@ -65,9 +66,9 @@ def about(event: kitfleet.WebhookEvent) -> str:
         case kitfleet.CryptoOrderFailedEvent(data=unpaid):
             return unpaid.reason.value
         case kitfleet.SessionChallengeDetectedEvent(data=challenged):
-            return f"{challenged.challenge.type.value}: {challenged.challenge.confidence:.2f}"
+            return f"{challenged.challenge.type}: {challenged.challenge.confidence:.2f}"
         case kitfleet.SessionProfileSaveFailedEvent(data=unsaved):
-            return f"{unsaved.profile_id} is as it was: {unsaved.reason.value}"
+            return f"{unsaved.profile_id} is as it was: {unsaved.reason}"
         case kitfleet.TestPingEvent(data=ping):
             return ping.message
         case other:

@@ -91,7 +91,7 @@ export async function takeBlob(path: string, signal?: AbortSignal): Promise<Blob
   throw refusal(response, await response.json().catch(() => ({})));
 }
 
-/** As {@link take}, for routes that openapi.json does not describe yet. The caller states the type of the answer. */
+/** As {@link take}, with a path and a type of the answer that the caller states. Prefer {@link api}, whose types are checked. */
 export async function call<T>(method: string, path: string, { body, query = {} }: { body?: unknown; query?: Record<string, string | number> } = {}): Promise<T> {
   const address = new URL(path, location.origin);
   for (const [name, value] of Object.entries(query)) if (value !== '') address.searchParams.set(name, String(value));

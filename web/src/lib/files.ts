@@ -7,6 +7,7 @@ export async function saveFrom(path: string, fileName: string): Promise<void> {
   save(await takeBlob(path), fileName);
 }
 
+/** Saves a file on the person's device. */
 export function save(content: Blob, fileName: string): void {
   const link = document.createElement('a');
   link.href = URL.createObjectURL(content);

@@ -1,4 +1,4 @@
-//! What a recording of the session takes from its browser: events of pages, and pictures.
+//! Events of pages, and pictures, for the recording of a session.
 //!
 //! Nothing is collected unless the session is recorded, and no console lines and requests while a person sends input. Pages can
 //! cause events without limit, so that each queue has limits of number and size.
@@ -23,42 +23,46 @@ use crate::{console, script};
 /// Marks the fields that pictures do not show, in every frame: a field that was a password field, a field that received a part
 /// of a sensitive text, and the host of a closed shadow tree that received text.
 ///
+/// The script is a block, because other scripts of the host declare names in the same world.
+///
 /// The marks are properties in the isolated world, which pages cannot see. A password field that a page changes to text is
 /// known by its `type` attribute. Observers do not reach into shadow trees, so each input adds one to those on its path.
 const LISTENERS: &str = "
-const [PASSWORD, SENSITIVE, WATCHED] = ['password', 'sensitive', 'watched'].map((name) => Symbol.for(`kitfleet.${name}`));
-const shared = () => globalThis[Symbol.for('kitfleet.shared')];
-const typeOf = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'type').get;
-const tagOf = Object.getOwnPropertyDescriptor(Element.prototype, 'localName').get;
-const isInput = (node) => node instanceof HTMLInputElement;
-const changed = (records) => {
-  for (const { oldValue, target } of records) {
-    if (oldValue?.toLowerCase() === 'password') target[PASSWORD] = true;
-  }
-};
-const watch = (root) => {
-  if (root[WATCHED]) return;
-  root[WATCHED] = true;
-  new MutationObserver(changed).observe(root, { subtree: true, attributes: true, attributeFilter: ['type'], attributeOldValue: true });
-};
-const takesText = (node) => ['input', 'textarea', 'select'].includes(tagOf.call(node)) || node.isContentEditable;
-const note = (event) => {
-  if (!event.isTrusted) return;
-  const path = event.composedPath();
-  for (const node of path) {
-    if (node.nodeType === 11) watch(node);
-  }
-  const [target] = path;
-  if (target?.nodeType !== 1) return;
-  if (isInput(target) && typeOf.call(target) === 'password') target[PASSWORD] = true;
-  if (event.type !== 'input' || target.ownerDocument.designMode === 'on') return;
-  if (shared() && (shared().sensitive === true || !takesText(target))) {
-    target[SENSITIVE] = true;
-    (shared().secrets ??= new Set()).add(new WeakRef(target));
-  }
-};
-for (const type of ['focusin', 'input']) addEventListener(type, note, { capture: true, passive: true });
-watch(document);
+{
+  const [PASSWORD, SENSITIVE, WATCHED] = ['password', 'sensitive', 'watched'].map((name) => Symbol.for(`kitfleet.${name}`));
+  const shared = () => globalThis[Symbol.for('kitfleet.shared')];
+  const typeOf = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'type').get;
+  const tagOf = Object.getOwnPropertyDescriptor(Element.prototype, 'localName').get;
+  const isInput = (node) => node instanceof HTMLInputElement;
+  const changed = (records) => {
+    for (const { oldValue, target } of records) {
+      if (oldValue?.toLowerCase() === 'password') target[PASSWORD] = true;
+    }
+  };
+  const watch = (root) => {
+    if (root[WATCHED]) return;
+    root[WATCHED] = true;
+    new MutationObserver(changed).observe(root, { subtree: true, attributes: true, attributeFilter: ['type'], attributeOldValue: true });
+  };
+  const takesText = (node) => ['input', 'textarea', 'select'].includes(tagOf.call(node)) || node.isContentEditable;
+  const note = (event) => {
+    if (!event.isTrusted) return;
+    const path = event.composedPath();
+    for (const node of path) {
+      if (node.nodeType === 11) watch(node);
+    }
+    const [target] = path;
+    if (target?.nodeType !== 1) return;
+    if (isInput(target) && typeOf.call(target) === 'password') target[PASSWORD] = true;
+    if (event.type !== 'input' || target.ownerDocument.designMode === 'on') return;
+    if (shared() && (shared().sensitive === true || !takesText(target))) {
+      target[SENSITIVE] = true;
+      (shared().secrets ??= new Set()).add(new WeakRef(target));
+    }
+  };
+  for (const type of ['focusin', 'input']) addEventListener(type, note, { capture: true, passive: true });
+  watch(document);
+}
 ";
 
 /// In bytes, of the queued texts.

@@ -1,4 +1,4 @@
-//! What the recording of a session takes from its browser (contract: recordings): pictures, snapshots and events of pages.
+//! Pictures, snapshots and events of pages for the recording of a session (contract: recordings).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -48,7 +48,7 @@ const SNAPSHOT_CHARS: u32 = 30_000;
 /// Of a simulated browser.
 const MOST_EVENTS: usize = 500;
 
-/// JPEG.
+/// The content is a JPEG.
 #[derive(Debug, Clone)]
 pub struct Picture {
     pub width: u32,

@@ -27,7 +27,7 @@ pub fn routes() -> Routes {
     "limits": {"concurrent_sessions": 10, "profiles": 100}, "purchasable": true,
 }))]
 struct Plan {
-    /// Tier
+    /// Tier of the plan
     #[schema(schema_with = tier)]
     tier: Tier,
     /// Price in cents for a period; null if the tier has no price on this deployment

@@ -79,7 +79,7 @@ pub fn routes() -> Routes {
     "ended_at": "2026-11-20T18:05:01.063Z", "duration_ms": 63, "has_frames": true,
 }))]
 struct SessionOperation {
-    /// Operation ID
+    /// ID of the operation
     #[schema(value_type = String)]
     id: OperationId,
     /// Kind of the operation, as in `session.failed`
@@ -395,7 +395,7 @@ async fn event_page(
     let Some(reader) = app.recordings().await?.reader(session).await? else { return Ok(Page::new(Vec::new(), None)) };
     let found = reader.page(after, limit as usize, is_wanted).await?;
     let next = match found.events.last() {
-        Some(last) if found.has_more => Some(app.cursors().await?.sign(scope, Uuid::from_u64_pair(0, last.seq))),
+        Some(newest) if found.has_more => Some(app.cursors().await?.sign(scope, Uuid::from_u64_pair(0, newest.seq))),
         _ => None,
     };
     Ok(Page::new(found.events, next))
@@ -428,7 +428,7 @@ async fn frame(
     Ok((headers, jpeg).into_response())
 }
 
-/// Console line
+/// Line of the console
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "seq": 3, "at": "2026-11-20T18:05:01.100Z", "level": "error", "source": "script", "text": "TypeError: x is undefined",

@@ -60,7 +60,7 @@ struct NewLink {
     expires_in: Option<i64>,
 }
 
-/// In seconds.
+/// Lifetime of the link, in seconds.
 const A_DAY: i64 = 86_400;
 
 /// Link to a trace
@@ -70,7 +70,7 @@ const A_DAY: i64 = 86_400;
     "created_at": "2026-11-20T18:05:00.123Z",
 }))]
 struct TraceLink {
-    /// Link ID
+    /// ID of the link
     #[schema(value_type = String)]
     id: TraceLinkId,
     /// Time the link expires
@@ -89,7 +89,7 @@ struct TraceLink {
     "expires_at": "2026-11-20T19:05:00.123Z", "created_at": "2026-11-20T18:05:00.123Z",
 }))]
 struct NewTraceLinkBody {
-    /// Link ID
+    /// ID of the link
     #[schema(value_type = String)]
     id: TraceLinkId,
     /// Address of the trace. It is returned only in this response

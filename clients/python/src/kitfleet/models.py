@@ -511,7 +511,7 @@ class ConfirmationRequired(Model):
 
 
 class ConsoleEntry(Model):
-    """Console line"""
+    """Line of the console"""
     at: str
     """Time of the line"""
     level: str
@@ -1371,7 +1371,7 @@ class NewTraceLinkBody(Model):
     expires_at: str
     """Time the link expires"""
     id: str
-    """Link ID"""
+    """ID of the link"""
     url: str
     """Address of the trace. It is returned only in this response"""
 
@@ -1819,7 +1819,7 @@ class RequestList(Model):
 class RequestedEmailChange(Model):
     """Response of an e-mail address change; it is the same whether or not another account has the address"""
     sent: bool
-    """Always true"""
+    """True in every answer"""
 
 
 class ResolvedChallenge(Model):
@@ -1849,9 +1849,9 @@ class RevokedWebSessions(Model):
 class RotatedClientSecret(Model):
     """A new secret of an OAuth client, returned only once"""
     client_id: str
-    """Client ID"""
+    """ID of the client"""
     client_secret: str
-    """New secret"""
+    """New secret of the client"""
     grace_expires_at: str
     """Time the previous secret stops working (RFC 3339)"""
 
@@ -2268,7 +2268,7 @@ class SessionOperation(Model):
     has_frames: bool
     """True if the recording has a picture after the operation"""
     id: str
-    """Operation ID"""
+    """ID of the operation"""
     kind: str
     """Kind of the operation, as in `session.failed`"""
     outcome: str
@@ -2640,7 +2640,7 @@ class TraceLink(Model):
     expires_at: str
     """Time the link expires"""
     id: str
-    """Link ID"""
+    """ID of the link"""
 
 
 class TraceLinkList(Model):
@@ -2745,7 +2745,7 @@ class UsageSeries(Model):
     buckets: List[UsageBucket]
     """Days, oldest first"""
     from_date: str
-    """First day"""
+    """First day of the period"""
     to_date: str
     """Last day: yesterday"""
 

@@ -161,7 +161,7 @@ class ChangeEmail(TypedDict):
     email: str
     """New e-mail address"""
     password: str
-    """Current password"""
+    """Current password of the account"""
 
 
 class _CheckAction(TypedDict):
@@ -894,7 +894,7 @@ class SessionToken(TypedDict):
 class SetPassword(TypedDict):
     """Request body of a password change"""
     current_password: str
-    """Current password"""
+    """Current password of the account"""
     new_password: str
     """New password, at least 12 characters"""
 

@@ -558,7 +558,7 @@ export type ChallengeType = string;
 export interface ChangeEmail {
   /** New e-mail address */
   email: string;
-  /** Current password */
+  /** Current password of the account */
   password: string;
 }
 
@@ -644,7 +644,7 @@ export interface ConfirmationRequired {
   expires_at: string;
 }
 
-/** Console line */
+/** Line of the console */
 export interface ConsoleEntry {
   /** Time of the line */
   at: string;
@@ -1858,7 +1858,7 @@ export interface NewTraceLinkBody {
   created_at: string;
   /** Time the link expires */
   expires_at: string;
-  /** Link ID */
+  /** ID of the link */
   id: string;
   /** Address of the trace. It is returned only in this response */
   url: string;
@@ -2449,7 +2449,7 @@ export interface RequestList {
 
 /** Response of an e-mail address change; it is the same whether or not another account has the address */
 export interface RequestedEmailChange {
-  /** Always true */
+  /** True in every answer */
   sent: boolean;
 }
 
@@ -2511,9 +2511,9 @@ export interface RoleTarget {
 
 /** A new secret of an OAuth client, returned only once */
 export interface RotatedClientSecret {
-  /** Client ID */
+  /** ID of the client */
   client_id: string;
-  /** New secret */
+  /** New secret of the client */
   client_secret: string;
   /** Time the previous secret stops working (RFC 3339) */
   grace_expires_at: string;
@@ -3054,7 +3054,7 @@ export interface SessionOperation {
   error: string | null;
   /** True if the recording has a picture after the operation */
   has_frames: boolean;
-  /** Operation ID */
+  /** ID of the operation */
   id: string;
   /** Kind of the operation, as in `session.failed` */
   kind: string;
@@ -3186,7 +3186,7 @@ export interface SetLocationRecipeStep {
 
 /** Request body of a password change */
 export interface SetPassword {
-  /** Current password */
+  /** Current password of the account */
   current_password: string;
   /** New password, at least 12 characters */
   new_password: string;
@@ -3546,7 +3546,7 @@ export interface TraceLink {
   created_at: string;
   /** Time the link expires */
   expires_at: string;
-  /** Link ID */
+  /** ID of the link */
   id: string;
 }
 
@@ -3707,7 +3707,7 @@ export interface UsagePart {
 export interface UsageSeries {
   /** Days, oldest first */
   buckets: UsageBucket[];
-  /** First day */
+  /** First day of the period */
   from_date: string;
   /** Last day: yesterday */
   to_date: string;

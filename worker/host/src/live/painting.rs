@@ -168,7 +168,7 @@ impl PaintedFrame {
 /// Rows of CSS pixels that [`SmallPicture`] paints at once. All rows together would take 12 MB.
 const STRIP: usize = 64;
 
-/// Grey.
+/// A grey as bright as black and white in the mean.
 const COVER: [u8; PIXEL] = [0x80; PIXEL];
 
 /// Space around a cover, in pixels.

@@ -125,7 +125,7 @@ fn sender(page: String, referrer: Option<String>) -> Option<String> {
     Some(short(if is_origin_of_page { page } else { referrer }, RECORDED_URI_CHARS))
 }
 
-/// By what the page asks for, or else by the response.
+/// From the request's headers, or else from the response.
 fn kind(is_document: bool, accept: Option<&str>, mime_type: Option<&str>) -> &'static str {
     match accept {
         _ if is_document => return "document",

@@ -611,7 +611,7 @@ class AccountResource:
         gets a mail that says so, and nothing changes. An account with a second factor requires a recent second-factor proof.
 
         - `email`: New e-mail address
-        - `password`: Current password
+        - `password`: Current password of the account
         """
         return cast("models.RequestedEmailChange", self._core.call("POST", "/v1/account/email", options, json=given({}, {'email': email, 'password': password}), model='RequestedEmailChange'))
 
@@ -660,7 +660,7 @@ class AccountResource:
         Ends all other web sessions. An account without a password sets one with a password reset link. An account with a second
         factor requires a recent second-factor proof.
 
-        - `current_password`: Current password
+        - `current_password`: Current password of the account
         - `new_password`: New password, at least 12 characters
         """
         self._core.call("POST", "/v1/account/password", options, json=given({}, {'current_password': current_password, 'new_password': new_password}))
