@@ -18,7 +18,7 @@ use crate::{
 
 /// An area whose rows refer to another area's rows comes before it: a purge deletes no row that is still referenced,
 /// and an account's deletion removes dependent objects first.
-static ALL: [Area; 31] = [
+static ALL: [Area; 32] = [
     live::AREA,
     recordings::AREA,
     audit::AREA,

@@ -139,7 +139,7 @@ pub async fn read(
            where at >= $2 and ($1::text[] is null or figure.key = any($1) or split_part(figure.key, '{', 1) = any($1))
            group by 1, 2 order by 2, 1"#,
         names as _,
-        since.0,
+        since as _,
         step.as_secs_f64(),
     )
     .fetch_all(conn)
