@@ -22,7 +22,7 @@ pub(crate) const AREA: Area = Area {
     chains: &[SAMPLE],
     bounds: &[
         ("service_samples", Bound::Operator("one a minute, for 14 days")),
-        ("process_figures", Bound::Operator("one for each process")),
+        ("process_figures", Bound::Operator("one for each process, until a day after it ended")),
     ],
     ..Area::named("samples")
 };
@@ -30,6 +30,9 @@ pub(crate) const AREA: Area = Area {
 pub const SAMPLE: ScheduledJob = ScheduledJob { name: "sample_service", period: 60 };
 
 pub const KEPT: Duration = Duration::from_hours(14 * 24);
+
+/// Gauge of the API processes.
+pub const WAITING_CREATES: &str = "service_session_creates_waiting";
 
 pub const REPORTS_EVERY: Duration = Duration::from_secs(30);
 
@@ -103,6 +106,17 @@ pub async fn of_processes(conn: &mut PgConnection) -> sqlx::Result<Figures> {
         }
     }
     Ok(sum)
+}
+
+/// Sum of a gauge over the running processes. `None` when no process reports it.
+pub async fn gauge(conn: &mut PgConnection, name: &str) -> sqlx::Result<Option<f64>> {
+    sqlx::query_scalar!(
+        "select sum((figures ->> $1)::float8) from process_figures where seen_at > now() - make_interval(secs => $2)",
+        name,
+        REPORTS_EVERY.as_secs_f64() * 3.0,
+    )
+    .fetch_one(conn)
+    .await
 }
 
 /// Stores the sample of this minute. A second one in the same minute changes nothing.

@@ -79,10 +79,12 @@ async fn file(State(app): State<App>, params: RawPathParams, headers: HeaderMap)
     if !path.starts_with(HASHED) {
         return show(&app, PAGE);
     }
-    Ok(respond(Built::get(path).ok_or_else(missing)?, "public, max-age=31536000, immutable"))
+    // A shared cache would serve files of staff to every credential.
+    let scope = if path.starts_with(STAFF_FILES) { "private" } else { "public" };
+    Ok(respond(Built::get(path).ok_or_else(missing)?, &format!("{scope}, max-age=31536000, immutable")))
 }
 
-fn respond(file: EmbeddedFile, caching: &'static str) -> Response {
+fn respond(file: EmbeddedFile, caching: &str) -> Response {
     let media_type = file.metadata.mimetype().to_owned();
     let media_type = if media_type == "text/html" { "text/html; charset=utf-8".to_owned() } else { media_type };
     ([(CONTENT_TYPE, media_type), (CACHE_CONTROL, caching.to_owned())], file.data).into_response()

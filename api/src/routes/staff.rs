@@ -1,4 +1,4 @@
-//! Operator actions on customer accounts (contract: staff 7 to 28).
+//! Operator actions on customer accounts (contract: staff 7 to 38).
 
 mod accounts;
 mod crypto_orders;

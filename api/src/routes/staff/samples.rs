@@ -5,7 +5,9 @@ use std::time::Duration;
 use axum::Json as Answer;
 use axum::extract::State;
 use chrono::{DateTime, TimeDelta, Utc};
+use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::area::Bound;
+use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::samples::{self, KEPT, Point};
 use kitfleet_domain::storage;
 use kitfleet_domain::timestamp::Timestamp;
@@ -17,7 +19,7 @@ use utoipa_axum::routes;
 use crate::http::auth::staff::Staff;
 use crate::http::error::Result;
 use crate::http::lists::{List, ListItem, Query};
-use crate::http::openapi::{Database, InvalidQuery, Unauthorized};
+use crate::http::openapi::{Database, InvalidQuery, Unauthorized, tier};
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
@@ -29,9 +31,11 @@ const STEP_MIN: u32 = 60;
 const STEP_MAX: u32 = 86_400;
 /// Maximum number of intervals in an answer.
 const POINTS_MAX: i64 = 1_500;
+const TOP_DEFAULT: u32 = 10;
+const TOP_MAX: u32 = 100;
 
 pub fn routes() -> Routes {
-    Routes::new().for_staff(routes!(list)).for_staff(routes!(tables))
+    Routes::new().for_staff(routes!(list)).for_staff(routes!(tables)).for_staff(routes!(stored))
 }
 
 /// Figure over time
@@ -68,14 +72,14 @@ impl ListItem for SampleSeries {
 }
 
 /// Parameters of a request for samples.
-struct Wanted {
+struct SampleQuery {
     names: Option<Vec<String>>,
     since: Timestamp,
     step: Duration,
 }
 
-impl Wanted {
-    fn read(query: &Query) -> Result<Self, Invalid> {
+impl SampleQuery {
+    fn parse(query: &Query) -> Result<Self, Invalid> {
         let now = Utc::now();
         let since = query.parsed("since", |text| {
             let read = DateTime::parse_from_rfc3339(text).ok().map(|since| since.to_utc());
@@ -128,7 +132,7 @@ fn step(query: &Query) -> Result<u32, Invalid> {
     responses((status = 200, description = "The figures", body = SampleSeriesList), Unauthorized, InvalidQuery, Database),
 )]
 async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<SampleSeriesList>> {
-    let Wanted { names, since, step } = Wanted::read(&query)?;
+    let SampleQuery { names, since, step } = SampleQuery::parse(&query)?;
     let points = samples::read(&mut *app.db.acquire().await?, names.as_deref(), since, step).await?;
     Ok(Answer(series(points).into_iter().collect()))
 }
@@ -194,4 +198,64 @@ impl From<storage::TableSize> for StorageTable {
 async fn tables(_: Staff, State(app): State<App>) -> Result<Answer<StorageTableList>> {
     let sizes = storage::tables(&mut *app.db.acquire().await?).await?;
     Ok(Answer(sizes.into_iter().map(StorageTable::from).collect()))
+}
+
+/// Stored data of an account
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "account_id": "acc_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "email": "ada@example.com", "tier": "api_scale", "profiles": 120,
+    "profile_bytes": 734_003_200_i64, "profile_bytes_limit": 17_179_869_184_i64, "recordings": 40,
+    "recording_bytes": 125_829_120, "recording_bytes_limit": 2_147_483_648_i64,
+}))]
+struct AccountStorage {
+    /// Account ID
+    #[schema(value_type = String)]
+    account_id: AccountId,
+    /// E-mail address
+    email: String,
+    /// Tier of the account
+    #[schema(schema_with = tier)]
+    tier: Tier,
+    /// Profiles with stored data
+    profiles: i64,
+    /// Bytes of profiles and their snapshots
+    profile_bytes: i64,
+    /// Maximum of `profile_bytes`
+    profile_bytes_limit: u64,
+    /// Recordings
+    recordings: i64,
+    /// Bytes of recordings
+    recording_bytes: i64,
+    /// Maximum of `recording_bytes`
+    recording_bytes_limit: u64,
+}
+
+type AccountStorageList = List<AccountStorage>;
+
+impl ListItem for AccountStorage {
+    const LIST: &'static str = "AccountStorageList";
+    const MEANING: &'static str = "The accounts that store the most";
+}
+
+/// List accounts by their stored data
+#[utoipa::path(
+    get, path = "/v1/admin/storage/accounts", tag = "Staff", operation_id = "listAccountStorage",
+    params(("top" = Option<u32>, Query, minimum = 1, maximum = 100, description = "Maximum number of accounts, 10 by default")),
+    responses((status = 200, description = "The accounts", body = AccountStorageList), Unauthorized, InvalidQuery, Database),
+)]
+async fn stored(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<AccountStorageList>> {
+    let top = query.number("top", TOP_DEFAULT, TOP_MAX)?;
+    let found = storage::by_account(&mut *app.db.acquire().await?, i64::from(top)).await?;
+    let accounts = found.into_iter().map(|row| AccountStorage {
+        account_id: row.id,
+        email: row.email,
+        tier: row.tier,
+        profiles: row.profiles,
+        profile_bytes: row.profile_bytes,
+        profile_bytes_limit: app.config.limits.profile_bytes_per_account,
+        recordings: row.recordings,
+        recording_bytes: row.recording_bytes,
+        recording_bytes_limit: app.config.recordings.account_bytes,
+    });
+    Ok(Answer(accounts.collect()))
 }
