@@ -45,8 +45,3 @@ export function total(all: Series[], metric: string): number {
     return sum + grown;
   }, 0);
 }
-
-export function latest(all: Series[], metric: string): number | null {
-  const values = all.filter(({ name }) => name.split('{')[0] === metric).flatMap(({ points }) => points.slice(-1).map(({ value }) => value));
-  return values.length ? values.reduce((sum, value) => sum + value, 0) : null;
-}

@@ -1,20 +1,20 @@
 import type { Schemas } from '../../lib/api';
 import type { Tone } from '../../components/Status.svelte';
 
-type Worker = Schemas['WorkerRow'];
+export type Worker = Schemas['WorkerRow'];
 
-/** A worker's lease ends 10 s after its last heartbeat. The rest is for the age of what is shown, and for clocks that differ. */
-const SILENT_MS = 20_000;
+/** A worker's lease ends so long after its last heartbeat, by the clock of the database. */
+export const LEASE_SECONDS = 10;
 
 export const isLive = ({ status }: Worker): boolean => status === 'active' || status === 'draining';
 
-export const isSilent = (worker: Worker, now: number): boolean => now - Date.parse(worker.last_seen_at) > SILENT_MS;
+/** Its lease has expired, but it was not declared lost yet. */
+export const isSilent = (worker: Worker): boolean => isLive(worker) && worker.lease_age_seconds > LEASE_SECONDS;
 
-export function workerTone(worker: Worker, now: number): Tone {
-  if (worker.status === 'lost' || (isLive(worker) && isSilent(worker, now))) return 'bad';
+export function workerTone(worker: Worker): Tone {
+  if (worker.status === 'lost' || isSilent(worker)) return 'bad';
   if (worker.status === 'draining') return 'warn';
   return worker.status === 'active' ? 'good' : 'quiet';
 }
 
-export const freeSlots = (workers: Worker[]): number =>
-  workers.filter(({ status }) => status === 'active').reduce((sum, { live_sessions, max_sessions }) => sum + Math.max(0, max_sessions - live_sessions), 0);
+export const load = (worker: Worker): string => (worker.processor_load === null ? 'not reported' : `${Math.round(worker.processor_load * 100)} %`);
