@@ -16,14 +16,30 @@ export class Board extends Guarded {
     await this.settled();
   }
 
-  /** Fills in the reason of the open dialog, which must say what it will do, and confirms. */
-  async because(reason, verb) {
+  /** Waits for an element. A failure says what was expected of the board. */
+  async sees(locator, what, timeout = 15_000) {
+    await locator.first().waitFor({ timeout }).catch(() => {
+      throw new Error(`the board does not show ${what} within ${timeout / 1_000} s at ${this.page.url()}`);
+    });
+  }
+
+  /** Fills in the reason of the open dialog, which must say what it will do, and presses the button. */
+  async confirm(reason, verb) {
     const dialog = this.page.getByRole('dialog');
     await dialog.getByRole('heading', { name: 'What this does' }).waitFor();
+    if ((await dialog.getByRole('listitem').count()) === 0) throw new Error(`${verb}: the dialog does not say what it will do`);
     const button = dialog.getByRole('button', { name: verb, exact: true });
     if (await button.isEnabled()) throw new Error(`${verb}: a change needs a reason`);
     await dialog.getByLabel('Reason').fill(reason);
     await button.click();
-    await dialog.waitFor({ state: 'detached' });
+    return dialog;
+  }
+
+  /** As {@link Board.confirm}, for a change that succeeds. */
+  async because(reason, verb) {
+    const dialog = await this.confirm(reason, verb);
+    await dialog.waitFor({ state: 'detached' }).catch(async () => {
+      throw new Error(`${verb}: the dialog stays open: ${await dialog.innerText()}`);
+    });
   }
 }

@@ -12,13 +12,13 @@ await withBrowser(async (browser) => {
 
   // The dead worker.
   await tab.goto('/?all=true');
-  await page.getByRole('row').filter({ hasText: /lost|silent/ }).first().waitFor();
+  await tab.sees(page.getByRole('row').filter({ hasText: /lost|silent/ }), 'the worker that was killed as lost or silent', 40_000);
 
   // Its session is stuck with an operation whose outcome is unknown.
   await tab.goto('/sessions?status=busy');
   await page.getByRole('link', { name: 'stuck' }).click();
-  await page.getByText('It waits for its worker').waitFor();
-  await page.getByText('Its worker died while it ran.').waitFor();
+  await tab.sees(page.getByText('It waits for its worker'), 'what the session waits for');
+  await tab.sees(page.getByText('Its worker died while it ran.'), 'why the operation has no outcome', 40_000);
   await page.getByRole('button', { name: 'End the session' }).click();
   await tab.because('bad day: its worker died', 'End the session');
   await page.getByText('It has ended.').waitFor();
@@ -26,11 +26,13 @@ await withBrowser(async (browser) => {
 
   // Dead letters: one, a selection, and all of the endpoint.
   await tab.goto(`/dead-letters?endpoint_id=${endpoint}`);
+  const boxes = page.getByRole('checkbox', { name: /^Select wdl_/ });
+  const first = await boxes.first().getAttribute('aria-label');
   await page.getByRole('button', { name: /^wdl_/ }).first().click();
   await page.getByRole('dialog').getByRole('button', { name: 'Requeue' }).click();
   await tab.because('bad day: the endpoint is back', 'Requeue');
-  await page.getByText('1 delivery was requeued.').waitFor();
-  const boxes = page.getByRole('checkbox', { name: /^Select wdl_/ });
+  await tab.sees(page.getByText('1 delivery was requeued.'), 'that a delivery was requeued');
+  await page.getByRole('checkbox', { name: first, exact: true }).waitFor({ state: 'detached' });
   await boxes.nth(0).check();
   await boxes.nth(1).check();
   await page.getByRole('button', { name: 'Requeue the selected (2)' }).click();
@@ -38,7 +40,8 @@ await withBrowser(async (browser) => {
   await page.getByText('2 deliveries were requeued.').waitFor();
   await page.getByRole('button', { name: 'Requeue all that match' }).click();
   await tab.because('bad day: the endpoint is back', 'Requeue');
-  await page.getByText('All are requeued').waitFor({ timeout: 60_000 });
+  await tab.sees(page.getByText('All are requeued'), 'the end of the requeue', 60_000);
+  await tab.sees(page.getByText(/What came of them: \d+ delivered/), 'what came of the requeued deliveries');
 
   // Customers are informed.
   await tab.goto('/incidents');
@@ -47,6 +50,7 @@ await withBrowser(async (browser) => {
   await dialog.getByLabel('Title').fill('Sessions of one worker ended');
   await dialog.getByLabel('Message').fill('We are looking into it.');
   await dialog.getByLabel('workers').check();
+  await tab.sees(dialog.getByText('[Kitfleet] Incident: Sessions of one worker ended'), 'a preview of the mail');
   await tab.because('bad day: a worker died', 'Post');
   await page.getByRole('heading', { name: 'Sessions of one worker ended' }).waitFor();
   await page.getByRole('button', { name: 'Add an update' }).click();
@@ -60,10 +64,11 @@ await withBrowser(async (browser) => {
 
   // The other worker is drained and returned.
   await tab.goto('/');
-  await page.getByRole('row').filter({ hasText: 'active' }).getByRole('link').first().click();
+  await page.getByRole('row').filter({ hasText: 'active', hasNotText: 'silent' }).getByRole('link').first().click();
   await page.getByRole('heading', { name: 'If this worker went away now' }).waitFor();
   await page.getByRole('button', { name: 'Drain', exact: true }).click();
   await tab.because('bad day: to be looked at', 'Drain');
+  await tab.sees(page.getByRole('heading', { name: 'Drain', exact: true }), 'the progress of the drain');
   await page.getByRole('button', { name: 'Return to service' }).click();
   await tab.because('bad day: it is fine', 'Return to service');
   await page.getByRole('button', { name: 'Drain', exact: true }).waitFor();

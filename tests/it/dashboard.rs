@@ -26,15 +26,20 @@ async fn browse(app: &App, person: &Person, script: &str, variables: &[(&str, &s
 
 /// Runs a script of `tests/dashboard`. Its pictures are kept.
 async fn run_script(app: &App, script: &str, variables: &[(&str, &str)]) {
+    run(script_command(app, script, "dashboard", variables), "").await.code(0);
+}
+
+/// `pictures` is the folder of its pictures.
+fn script_command(app: &App, script: &str, pictures: &str, variables: &[(&str, &str)]) -> Command {
     assert!(tests().join("node_modules").exists(), "./ops/test installs Playwright");
-    let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pictures/dashboard");
+    let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pictures").join(pictures);
     let mut command = Command::new("node");
     command
         .arg(tests().join(script))
         .env("DASHBOARD_URL", &app.base_url)
         .env("DASHBOARD_PICTURES", pictures)
         .envs(variables.iter().copied());
-    run(command, "").await.code(0);
+    command
 }
 
 fn id_of(body: &Value) -> String {

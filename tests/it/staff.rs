@@ -1,6 +1,7 @@
 //! Staff operations over HTTP (contract: staff).
 
 mod accounts;
+mod board;
 mod requeueing;
 mod samples;
 mod sessions;

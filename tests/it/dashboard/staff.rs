@@ -1,5 +1,7 @@
 //! The staff board in Chromium, through a whole service.
 
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use kitfleet_domain::accounts::Tier;
@@ -8,13 +10,35 @@ use reqwest::Method;
 use reqwest::header::{AUTHORIZATION, CONTENT_SECURITY_POLICY};
 use serde_json::json;
 
-use super::run_script;
+use super::script_command;
 use crate::draining::{process_of, until_active};
+use crate::support::commands::run_within;
 use crate::support::sink::Sink;
 use crate::support::{App, Role, eventually, plain_http};
 use crate::webhooks::{create, id_of};
 
 const DEAD_LETTERS: i32 = 30;
+/// Of a script. Some wait until a worker is declared lost.
+const LIMIT: Duration = Duration::from_secs(150);
+
+/// Its pictures are kept in `pictures/staff`.
+async fn run_board(app: &App, script: &str, variables: &[(&str, &str)]) {
+    run_within(LIMIT, script_command(app, script, "staff", variables), "").await.code(0);
+}
+
+/// Addresses of the files that only the board uses.
+fn files_of_the_board() -> Vec<String> {
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("web/dist/assets");
+    let names = |folder: &Path| -> Vec<String> {
+        let entries = fs::read_dir(folder).expect("`npm run build` in web/ writes web/dist");
+        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("text")).collect()
+    };
+    for name in names(&built).iter().filter(|name| name.ends_with(".js")) {
+        let text = fs::read_to_string(built.join(name)).expect("a script");
+        assert!(!text.contains("/v1/admin/"), "{name} is of the board, but outside of assets/staff");
+    }
+    names(&built.join("staff")).into_iter().map(|name| format!("/app/assets/staff/{name}")).collect()
+}
 
 async fn staff_token(app: &App) -> String {
     let minted = app.run(&["key", "mint", "--staff", "--name", "Grace", "--json"]).await.code(0).json();
@@ -43,7 +67,10 @@ async fn staff_board_does_not_exist_for_a_customers_credential() {
     let (_, script) = page.split_once("src=\"").expect("a script");
     let script = script.split('"').next().expect("an address").to_owned();
     assert!(script.starts_with("/app/assets/staff/"), "{script}");
-    for path in ["/staff", "/staff/", "/staff/workers/wrk_unknown", &script] {
+    let files = files_of_the_board();
+    assert!(files.contains(&script), "{script} is not in web/dist, which is older than web/src");
+    let pages = ["/staff", "/staff/", "/staff/workers/wrk_unknown", "/staff/%2e%2e/staff"].map(str::to_owned);
+    for path in pages.iter().chain(&files) {
         client.get(path).await.problem(404, "not-found");
         assert_eq!(get(path, Some("svc_live_unknown")).await.status(), 401, "{path}");
         for token in [None, Some(token.as_str())] {
@@ -53,13 +80,22 @@ async fn staff_board_does_not_exist_for_a_customers_credential() {
     app.stop().await;
 }
 
-/// In both widths and both themes: no error, no violation of the policy, no serious finding of axe, no page that is too wide.
 #[tokio::test]
-async fn every_page_of_staff_is_sound() {
+async fn every_page_of_staff_is_sound_in_light() {
+    assert_every_page_of_staff_is_sound("light").await;
+}
+
+#[tokio::test]
+async fn every_page_of_staff_is_sound_in_dark() {
+    assert_every_page_of_staff_is_sound("dark").await;
+}
+
+/// In both widths: no error, no violation of the policy, no serious finding of axe, no page that is too wide.
+async fn assert_every_page_of_staff_is_sound(theme: &str) {
     let sink = Sink::start().await;
     let app = App::simulated().delivering_to(&sink).start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
-    // What pages and customers say is shown as text.
+    // Text of customers and pages is shown as text.
     let hostile = "<img src=x onerror=alert(1)>\u{202e}gpj.exe";
     let session = client.session_with(json!({"label": hostile})).await;
     let endpoint = id_of(&create(&client, &sink.url("/ok"), &["session.failed"]).await);
@@ -81,7 +117,9 @@ async fn every_page_of_staff_is_sound() {
         "storage=/storage".to_owned(),
         "missing=/nowhere".to_owned(),
     ];
-    run_script(&app, "staff.mjs", &[("STAFF_TOKEN", &token), ("STAFF_PAGES", &pages.join(" "))]).await;
+    let pages = pages.join(" ");
+    let variables = [("STAFF_TOKEN", token.as_str()), ("STAFF_PAGES", pages.as_str()), ("STAFF_THEME", theme)];
+    run_board(&app, "staff.mjs", &variables).await;
     app.stop().await;
 }
 
@@ -114,7 +152,7 @@ async fn bad_day_is_handled_on_the_board() {
         ("DAY_ENDPOINT", endpoint.as_str()),
         ("DAY_ACCOUNT", account.as_str()),
     ];
-    run_script(&app, "staff-day.mjs", &variables).await;
+    run_board(&app, "staff-day.mjs", &variables).await;
 
     assert_eq!(client.status(&session).await, "destroyed");
     eventually(Duration::from_mins(1), "all are delivered", async || {
@@ -131,5 +169,54 @@ async fn bad_day_is_handled_on_the_board() {
                 .expect("a count");
         assert_eq!(written, 1, "{operation}");
     }
+    app.stop().await;
+}
+
+/// Contract: staff 5, 33. Two people who change the same thing, a reason of 501 characters, a change of the service while a page is
+/// open, and a service that does not answer.
+#[tokio::test]
+async fn stale_page_of_staff_is_told_so() {
+    let sink = Sink::start().await;
+    let app = App::simulated().delivering_to(&sink).start().await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let (_, other) = app.customer(Tier::Enterprise).await;
+    let endpoint = id_of(&create(&client, &sink.url("/ok"), &["session.failed"]).await);
+    app.dead_letters(&endpoint, 3, 1).await;
+    let worker = app.worker_of(&other.session().await).await;
+    let key = other.key.clone().expect("a key");
+    let (account, token) = (account.to_string(), staff_token(&app).await);
+    let variables = [
+        ("STAFF_TOKEN", token.as_str()),
+        ("STALE_ACCOUNT", account.as_str()),
+        ("STALE_ENDPOINT", endpoint.as_str()),
+        ("STALE_WORKER", worker.as_str()),
+        ("STALE_KEY", key.as_str()),
+    ];
+    run_board(&app, "staff-stale.mjs", &variables).await;
+    let second = "select count(*) from staff_log where reason = 'stale: second'";
+    assert_eq!(app.count(second).await, 0, "a refused change is in the log of staff");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn worker_that_dies_during_its_drain_is_shown_as_lost() {
+    let builder = App::simulated().roles(&[Role::Api, Role::Worker, Role::Worker]);
+    let mut app = builder.start().await;
+    until_active(&app, 2).await;
+    let (_, client) = app.customer(Tier::Enterprise).await;
+    let worker = app.worker_of(&client.session().await).await;
+    let process = process_of(&app, &worker);
+    let token = staff_token(&app).await;
+    let variables = [("STAFF_TOKEN", token.as_str()), ("LOST_WORKER", worker.as_str())];
+    let command = script_command(&app, "staff-lost.mjs", "staff", &variables);
+    let script = tokio::spawn(async move { run_within(LIMIT, command, "").await.code(0) });
+    eventually(Duration::from_mins(1), "staff drain the worker", async || {
+        (app.count("select count(*) from workers where status = 'draining'").await == 1).then_some(())
+    })
+    .await;
+    // The page shows the drain first.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    app.signal(process, Signal::SIGKILL).await;
+    script.await.expect("the board shows it");
     app.stop().await;
 }

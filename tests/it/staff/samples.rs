@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::metrics::{samples, scraped};
 use crate::support::{App, Client, eventually};
 
 async fn names(staff: &Client, query: &str) -> Vec<String> {
@@ -12,10 +13,10 @@ async fn names(staff: &Client, query: &str) -> Vec<String> {
     series.map(|series| series["name"].as_str().expect("a name").to_owned()).collect()
 }
 
-/// Contract: staff 25 to 27.
+/// Contract: staff 25 to 27. A figure has the name of its metric.
 #[tokio::test]
 async fn figures_are_sampled_once_a_minute() {
-    let app = App::simulated().start().await;
+    let app = scraped(App::simulated()).start().await;
     let (client, staff) = (app.client().await, app.staff().await);
     client.session().await;
     eventually(Duration::from_secs(40), "the process has reported", async || {
@@ -32,7 +33,12 @@ async fn figures_are_sampled_once_a_minute() {
     let live = names(&staff, "names=service_sessions_live").await;
     let wanted = ["busy", "creating", "ready"].map(|status| format!("service_sessions_live{{status=\"{status}\"}}"));
     assert_eq!(live, wanted);
-    assert!(names(&staff, "").await.len() >= 35);
+    let all = names(&staff, "").await;
+    assert!(all.len() >= 35, "only {} figures: {all:?}", all.len());
+    let bare = |name: &str| name.split(['{', ' ']).next().unwrap_or_default().to_owned();
+    let metrics: Vec<_> = samples(&app.base_url).await.iter().map(|sample| bare(sample)).collect();
+    let unknown: Vec<_> = all.iter().filter(|name| !metrics.contains(&bare(name))).collect();
+    assert!(unknown.is_empty(), "no metric has the name of {unknown:?}");
     assert_eq!(names(&staff, "names=service_nothing").await, [""; 0]);
 
     // Two samples of one interval, and one from before the requested time.
