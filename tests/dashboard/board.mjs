@@ -1,5 +1,6 @@
 // The staff board, with its credential.
 
+import { mkdir } from 'node:fs/promises';
 import { env, Guarded } from './browser.mjs';
 
 export class Board extends Guarded {
@@ -14,6 +15,23 @@ export class Board extends Guarded {
   async goto(path) {
     await this.page.goto(`${env.url}/staff${path}`);
     await this.settled();
+  }
+
+  /** A picture of docs/images/staff. */
+  async picture(name) {
+    if (!env.pictures) return;
+    await mkdir(env.pictures, { recursive: true });
+    await this.page.screenshot({ path: `${env.pictures}/${name}.png` });
+  }
+
+  /** Texts of customers, pages and workers are shown as text, and do not turn its direction. */
+  async assertPlain(name) {
+    const { images, turned } = await this.page.evaluate(() => ({
+      images: document.querySelectorAll('main img, dialog img').length,
+      turned: document.body.innerText.includes('\u202e'),
+    }));
+    if (images) throw new Error(`${name}: a text of a customer is shown as markup`);
+    if (turned) throw new Error(`${name}: a text of a customer can change the direction of the page`);
   }
 
   /** Waits for an element. A failure says what was expected of the board. */

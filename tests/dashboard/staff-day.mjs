@@ -13,12 +13,14 @@ await withBrowser(async (browser) => {
   // The dead worker.
   await tab.goto('/?all=true');
   await tab.sees(page.getByRole('row').filter({ hasText: /lost|silent/ }), 'the worker that was killed as lost or silent', 40_000);
+  await tab.picture('workers');
 
   // Its session is stuck with an operation whose outcome is unknown.
   await tab.goto('/sessions?status=busy');
   await page.getByRole('link', { name: 'stuck' }).click();
   await tab.sees(page.getByText('It waits for its worker'), 'what the session waits for');
   await tab.sees(page.getByText('Its worker died while it ran.'), 'why the operation has no outcome', 40_000);
+  await tab.picture('session');
   await page.getByRole('button', { name: 'End the session' }).click();
   await tab.because('bad day: its worker died', 'End the session');
   await page.getByText('It has ended.').waitFor();
@@ -42,6 +44,7 @@ await withBrowser(async (browser) => {
   await tab.because('bad day: the endpoint is back', 'Requeue');
   await tab.sees(page.getByText('All are requeued'), 'the end of the requeue', 60_000);
   await tab.sees(page.getByText(/What came of them: \d+ delivered/), 'what came of the requeued deliveries');
+  await tab.picture('dead-letters');
 
   // Customers are informed.
   await tab.goto('/incidents');
@@ -51,6 +54,7 @@ await withBrowser(async (browser) => {
   await dialog.getByLabel('Message').fill('We are looking into it.');
   await dialog.getByLabel('workers').check();
   await tab.sees(dialog.getByText('[Kitfleet] Incident: Sessions of one worker ended'), 'a preview of the mail');
+  await tab.picture('incidents');
   await tab.because('bad day: a worker died', 'Post');
   await page.getByRole('heading', { name: 'Sessions of one worker ended' }).waitFor();
   await page.getByRole('button', { name: 'Add an update' }).click();
@@ -69,6 +73,7 @@ await withBrowser(async (browser) => {
   await page.getByRole('button', { name: 'Drain', exact: true }).click();
   await tab.because('bad day: to be looked at', 'Drain');
   await tab.sees(page.getByRole('heading', { name: 'Drain', exact: true }), 'the progress of the drain');
+  await tab.picture('worker');
   await page.getByRole('button', { name: 'Return to service' }).click();
   await tab.because('bad day: it is fine', 'Return to service');
   await page.getByRole('button', { name: 'Drain', exact: true }).waitFor();
@@ -76,11 +81,17 @@ await withBrowser(async (browser) => {
   // An account is suspended after a look at what ends, and reactivated.
   await tab.goto(`/accounts/${account}`);
   await page.getByRole('button', { name: 'Suspend' }).click();
-  await page.getByRole('dialog').getByText(/live sessions? of the account ends? now/).waitFor();
+  await tab.sees(page.getByRole('dialog').getByText(/live sessions? of the account ends? now/), 'what a suspension ends');
+  await tab.picture('account');
   await tab.because('bad day: it looked like abuse', 'Suspend');
   await page.getByRole('button', { name: 'Reactivate' }).click();
   await tab.because('bad day: it was not', 'Reactivate');
   await page.getByRole('button', { name: 'Suspend' }).waitFor();
+  // What the day looked like.
+  for (const name of ['capacity', 'queues']) {
+    await tab.goto(`/${name}`);
+    await tab.picture(name);
+  }
   tab.assertQuiet('the day');
   await tab.close();
 });

@@ -14,7 +14,7 @@ use super::script_command;
 use crate::draining::{process_of, until_active};
 use crate::support::commands::run_within;
 use crate::support::sink::Sink;
-use crate::support::{App, Role, eventually, plain_http};
+use crate::support::{App, Client, Role, eventually, plain_http};
 use crate::webhooks::{create, id_of};
 
 const DEAD_LETTERS: i32 = 30;
@@ -99,8 +99,25 @@ async fn assert_every_page_of_staff_is_sound(theme: &str) {
     let hostile = "<img src=x onerror=alert(1)>\u{202e}gpj.exe";
     let session = client.session_with(json!({"label": hostile})).await;
     let endpoint = id_of(&create(&client, &sink.url("/ok"), &["session.failed"]).await);
+    create(&client, &sink.url("/disabled"), &["session.failed"]).await;
     app.dead_letters(&endpoint, 3, 1).await;
     let (worker, token) = (app.worker_of(&session).await, staff_token(&app).await);
+    let incident = json!({"title": hostile, "message": hostile, "impact": "minor", "reason": hostile});
+    let staff = Client::new(&app.base_url, Some(&token));
+    staff.post("/v1/admin/incidents", incident).await.expect(201);
+    staff
+        .post(&format!("/v1/admin/accounts/{account}/notes"), json!({"note": hostile, "reason": "r"}))
+        .await
+        .expect(201);
+    app.execute_all(&format!(
+        "update accounts set name = '{hostile}';
+         update workers set name = '{hostile}';
+         update webhook_deliveries set last_error = '{hostile}', last_response_status = null;
+         update webhook_endpoints set disabled_at = now() where url like '%/disabled';
+         insert into delivery_requeues (id, account_id, error, total, done_at)
+         select gen_random_uuid(), id, '{hostile}', 1, now() from accounts limit 1"
+    ))
+    .await;
     let pages = [
         "workers=/".to_owned(),
         format!("worker=/workers/{worker}"),
