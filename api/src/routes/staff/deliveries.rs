@@ -125,7 +125,7 @@ async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<A
     let endpoint = filter(&query, "endpoint_id", |text| text.parse().ok());
     let account = filter(&query, "account_id", |text| text.parse().ok());
     let since = with_status(&query, "since", query.time("since"));
-    let error = with_status(&query, "error", query.parsed("error", |text| error_part(text)));
+    let error = with_status(&query, "error", query.parsed("error", error_part));
     let wanted = both(both(both(status, endpoint), account), both(error, since));
     let (((status, endpoint), account), (error, since)) = query.filters(wanted, &app.config.limits)?;
     let names = ["status", "endpoint_id", "account_id", "error", "since"];
