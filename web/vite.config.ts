@@ -1,18 +1,41 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
-import { defineConfig } from 'vite';
+import { defineConfig, loadEnv, type Plugin } from 'vite';
 
-declare const process: { env: Record<string, string | undefined> };
+const service = loadEnv('', '.', 'KITFLEET_').KITFLEET_URL ?? 'http://127.0.0.1:8080';
 
-const service = process.env.KITFLEET_URL ?? 'http://127.0.0.1:8080';
+/** While developing, every address below /staff/ is the board of staff, as in the service. */
+function staffAddresses(): Plugin {
+  return {
+    name: 'staff-addresses',
+    configureServer: (server) => {
+      server.middlewares.use((request: { url?: string }, _: unknown, next: () => void) => {
+        if (request.url === '/staff' || request.url?.startsWith('/staff/')) request.url = '/app/staff.html';
+        next();
+      });
+    },
+  };
+}
+
+/** Also styles of components that several pages of the board share. */
+const isOfStaff = (name: string): boolean => /(^|\/)(src\/staff\/|staff\.|(Change|Facts|Tiles|History|figures)\.css$)/.test(name);
 
 export default defineConfig({
   base: '/app/',
-  plugins: [svelte()],
+  plugins: [svelte(), staffAddresses()],
   build: {
     target: 'es2022',
     // The policy of the pages allows no inline content.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    rolldownOptions: {
+      input: ['index.html', 'staff.html'],
+      output: {
+        // The service refuses these files to other credentials than those of staff.
+        entryFileNames: ({ name }) => `assets/${name === 'staff' ? 'staff/' : ''}[name]-[hash].js`,
+        chunkFileNames: ({ moduleIds }) => `assets/${moduleIds.some(isOfStaff) ? 'staff/' : ''}[name]-[hash].js`,
+        assetFileNames: ({ originalFileNames, names }) => `assets/${[...originalFileNames, ...names].some(isOfStaff) ? 'staff/' : ''}[name]-[hash][extname]`,
+      },
+    },
   },
   // `npm run dev` shows the application in front of a running service.
   server: { proxy: { '/v1': { target: service, ws: true, changeOrigin: true, headers: { origin: service } } } },

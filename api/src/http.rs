@@ -11,6 +11,7 @@ pub mod cors;
 pub mod database_probe;
 pub mod deprecation;
 pub mod error;
+pub mod figures;
 pub mod hashing;
 pub mod idempotency;
 pub mod json;

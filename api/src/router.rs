@@ -114,7 +114,11 @@ pub async fn serve_health(
     wakeups: Wakeups,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
-    Server::new(config, db, wakeups, health, shutdown)?.run(listener).await;
+    let server = Server::new(config, db, wakeups, health, shutdown)?;
+    tokio::select! {
+        () = server.run(listener) => {}
+        () = server.report_figures() => {}
+    }
     Ok(())
 }
 

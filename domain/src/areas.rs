@@ -6,19 +6,19 @@ mod tests;
 use indexmap::IndexMap;
 use sqlx::PgConnection;
 
-use crate::area::{Area, Purge, ScheduledJob, Sealed};
+use crate::area::{Area, Bound, Purge, ScheduledJob, Sealed};
 use crate::audit::Actor;
 use crate::ids::AccountId;
 use crate::metrics::MetricDeclaration;
 use crate::{
     accounts, agents, api_keys, audit, billing, byok, challenges, database, devices, emails, events, identities, live,
-    livekit, mail_links, mfa, notifications, oauth, profiles, proxies, recipes, recordings, sessions, sign_ins, staff,
-    status, teams, usage, web_sessions, webhooks, workers,
+    livekit, mail_links, mfa, notifications, oauth, profiles, proxies, recipes, recordings, samples, sessions,
+    sign_ins, staff, status, teams, usage, web_sessions, webhooks, workers,
 };
 
 /// An area whose rows refer to another area's rows comes before it: a purge deletes no row that is still referenced,
 /// and an account's deletion removes dependent objects first.
-static ALL: [Area; 31] = [
+static ALL: [Area; 32] = [
     live::AREA,
     recordings::AREA,
     audit::AREA,
@@ -33,6 +33,7 @@ static ALL: [Area; 31] = [
     workers::AREA,
     emails::AREA,
     status::AREA,
+    samples::AREA,
     sign_ins::AREA,
     web_sessions::AREA,
     mail_links::AREA,
@@ -73,6 +74,11 @@ pub fn metrics() -> impl Iterator<Item = &'static dyn MetricDeclaration> {
 /// Each table has a reason.
 pub fn kept() -> impl Iterator<Item = (&'static str, &'static str)> {
     ALL.iter().flat_map(|area| area.kept).copied()
+}
+
+/// Each table has a bound.
+pub fn bounds() -> impl Iterator<Item = (&'static str, Bound)> {
+    ALL.iter().flat_map(|area| area.bounds).copied()
 }
 
 pub fn sealed() -> impl Iterator<Item = &'static Sealed> {

@@ -1,5 +1,6 @@
 //! Resources of the machine: disk space, memory and scheduling priority.
 
+mod load;
 mod memory;
 
 use std::io;
@@ -9,6 +10,7 @@ use thread_priority::{
     NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
 };
 
+pub use self::load::processor_load;
 pub use self::memory::Memory;
 
 /// On a small disk, the free space can be as low as this fraction of the disk (one twentieth).

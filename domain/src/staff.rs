@@ -153,6 +153,10 @@ pub enum Operation {
     RefundRecorded,
     #[strum(serialize = "webhook_delivery.requeued")]
     DeliveriesRequeued,
+    #[strum(serialize = "webhook_requeue.paused")]
+    RequeuePaused,
+    #[strum(serialize = "webhook_requeue.resumed")]
+    RequeueResumed,
     #[strum(serialize = "crypto_order.expired")]
     OrderExpired,
     #[strum(serialize = "crypto_order.settled")]

@@ -6,6 +6,7 @@
 pub mod dead_letters;
 pub mod deliveries;
 pub mod endpoints;
+pub mod inspection;
 pub mod reminders;
 pub mod requeues;
 pub mod secrets;

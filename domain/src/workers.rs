@@ -103,6 +103,12 @@ pub struct Worker {
     pub free_disk_bytes: Option<i64>,
     /// Available memory of its machine or control group.
     pub free_memory_bytes: Option<i64>,
+    /// Started browsers without a session. `None` for a worker without real browsers.
+    pub hot_browsers: Option<i32>,
+    /// Load of the last minute, for each processor of its machine.
+    pub processor_load: Option<f64>,
+    /// Time since the last heartbeat, by the database's clock.
+    pub lease_age_seconds: f64,
 }
 
 #[derive(Debug)]
@@ -200,13 +206,17 @@ pub struct Resources {
     pub has_room: bool,
     pub free_disk_bytes: Option<i64>,
     pub free_memory_bytes: Option<i64>,
+    pub hot_browsers: Option<i32>,
+    pub processor_load: Option<f64>,
 }
 
 /// `None`: the worker was declared lost or stopped, and must not continue.
 pub async fn heartbeat(conn: &mut PgConnection, id: WorkerId, resources: Resources) -> sqlx::Result<Option<Lease>> {
     sqlx::query_as!(
         Lease,
-        r#"update workers set last_seen_at = now(), has_room = $2, free_disk_bytes = $3, free_memory_bytes = $4
+        r#"update workers
+           set last_seen_at = now(), has_room = $2, free_disk_bytes = $3, free_memory_bytes = $4, hot_browsers = $5,
+               processor_load = $6
            where id = $1 and status in ('active', 'draining')
            returning status = 'draining' as "draining!",
                      status = 'draining' and coalesce(drain_by <= now(), false) as "overdue!""#,
@@ -214,6 +224,8 @@ pub async fn heartbeat(conn: &mut PgConnection, id: WorkerId, resources: Resourc
         resources.has_room,
         resources.free_disk_bytes,
         resources.free_memory_bytes,
+        resources.hot_browsers,
+        resources.processor_load,
     )
     .fetch_optional(conn)
     .await
@@ -226,6 +238,13 @@ pub async fn drain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> 
         .execute(conn)
         .await?;
     Ok(drained.rows_affected() == 1)
+}
+
+/// No other transaction changes the status until the end of this one.
+pub async fn lock_status(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Option<String>> {
+    sqlx::query_scalar!("select status from workers where id = $1 for no key update", id as _)
+        .fetch_optional(conn)
+        .await
 }
 
 /// Contract: workers 28. Returns false when the worker is not draining, is stopping, or runs a version that cannot
@@ -401,6 +420,78 @@ pub async fn slots(conn: &mut PgConnection) -> sqlx::Result<Slots> {
     .await
 }
 
+/// Workers and their slots, as staff see them.
+#[derive(Debug)]
+pub struct Capacity {
+    /// Workers that receive sessions.
+    pub active: i64,
+    pub draining: i64,
+    /// Workers whose lease has expired, but that were not declared lost yet.
+    pub silent: i64,
+    pub slots: i64,
+    pub free_slots: i64,
+    /// Slots of the active worker that has the most.
+    pub largest_worker_slots: i64,
+}
+
+pub async fn capacity(conn: &mut PgConnection) -> sqlx::Result<Capacity> {
+    sqlx::query_as!(
+        Capacity,
+        r#"with live as (
+               select id, status, has_room, last_seen_at > now() - make_interval(secs => $1) as heard,
+                      case driver when 'none' then 0 else max_sessions end as max_sessions
+               from workers where status in ('active', 'draining')
+           )
+           select count(*) filter (where heard and status = 'active') as "active!",
+                  count(*) filter (where heard and status = 'draining') as "draining!",
+                  count(*) filter (where not heard) as "silent!",
+                  coalesce(sum(max_sessions) filter (where heard and status = 'active'), 0)::bigint as "slots!",
+                  coalesce(max(max_sessions) filter (where heard and status = 'active'), 0)::bigint as "largest_worker_slots!",
+                  (select count(*) from worker_slots s join live w on w.id = s.worker_id
+                   where s.session_id is null and w.status = 'active' and w.heard and w.has_room) as "free_slots!"
+           from live"#,
+        LEASE.as_secs_f64(),
+    )
+    .fetch_one(conn)
+    .await
+}
+
+/// What depends on a worker.
+#[derive(Debug)]
+pub struct Impact {
+    pub creating_sessions: i64,
+    pub ready_sessions: i64,
+    pub busy_sessions: i64,
+    /// Live sessions that save a profile at their end.
+    pub unsaved_profiles: i64,
+    pub agent_sessions: i64,
+    /// Free slots of the other workers.
+    pub free_slots_elsewhere: i64,
+}
+
+/// `None` when there is no such worker.
+pub async fn impact(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Option<Impact>> {
+    sqlx::query_as!(
+        Impact,
+        r#"select count(*) filter (where s.status = 'creating') as "creating_sessions!",
+                  count(*) filter (where s.status = 'ready') as "ready_sessions!",
+                  count(*) filter (where s.status = 'busy') as "busy_sessions!",
+                  count(*) filter (where s.profile_in_hand) as "unsaved_profiles!",
+                  count(a.id) as "agent_sessions!",
+                  (select count(*) from worker_slots l join workers o on o.id = l.worker_id
+                   where l.session_id is null and o.id <> w.id and o.status = 'active' and o.has_room
+                     and o.last_seen_at > now() - make_interval(secs => $2)) as "free_slots_elsewhere!"
+           from workers w
+                left join sessions s on s.worker_id = w.id and s.live
+                left join agent_sessions a on a.session_id = s.id
+           where w.id = $1 group by w.id"#,
+        id as _,
+        LEASE.as_secs_f64(),
+    )
+    .fetch_optional(conn)
+    .await
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoSlotReason {
     Slots,
@@ -491,7 +582,8 @@ pub async fn list_before(
     sqlx::query_as!(
         Worker,
         r#"select w.id, w.name, w.status, w.driver as "driver: _", w.max_sessions, w.started_at, w.last_seen_at, w.drain_by,
-                  w.version, w.is_sandboxed, w.free_disk_bytes, w.free_memory_bytes,
+                  w.version, w.is_sandboxed, w.free_disk_bytes, w.free_memory_bytes, w.hot_browsers, w.processor_load,
+                  extract(epoch from now() - w.last_seen_at)::float8 as "lease_age_seconds!",
                   (select count(*) from sessions s
                    where s.worker_id = w.id and s.live) as "live_sessions!"
            from workers w where ($1 or w.status in ('active', 'draining')) and w.id < $2 order by w.id desc limit $3"#,
@@ -507,7 +599,8 @@ pub async fn find(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Option<
     sqlx::query_as!(
         Worker,
         r#"select w.id, w.name, w.status, w.driver as "driver: _", w.max_sessions, w.started_at, w.last_seen_at, w.drain_by,
-                  w.version, w.is_sandboxed, w.free_disk_bytes, w.free_memory_bytes,
+                  w.version, w.is_sandboxed, w.free_disk_bytes, w.free_memory_bytes, w.hot_browsers, w.processor_load,
+                  extract(epoch from now() - w.last_seen_at)::float8 as "lease_age_seconds!",
                   (select count(*) from sessions s
                    where s.worker_id = w.id and s.live) as "live_sessions!"
            from workers w where w.id = $1"#,

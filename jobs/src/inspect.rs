@@ -83,14 +83,22 @@ impl JobRow {
 }
 
 async fn list_queued(conn: &mut PgConnection, filter: &Filter, before: Uuid) -> sqlx::Result<Vec<JobRow>> {
+    // The status is part of the text, so that the partial indexes of rare statuses serve it.
+    let status = match filter.status.as_deref().map(str::to_lowercase).as_deref() {
+        None => "",
+        Some("pending") => "and status = 'Pending'",
+        Some("running") => "and status in ('Queued', 'Running')",
+        Some("done") => "and status = 'Done'",
+        Some("failed") => "and status = 'Failed'",
+        Some("killed") => "and status = 'Killed'",
+        Some(_) => return Ok(Vec::new()),
+    };
     let select = format!(
         "select {COLUMNS} from apalis.jobs
-         where ($1::text is null or job_type = $1) and ($2::text is null or lower(status) = lower($2)) and id < $3
-         order by id desc limit $4"
+         where ($1::text is null or job_type = $1) {status} and id < $2 order by id desc limit $3"
     );
     sqlx::query_as(sqlx::AssertSqlSafe(select))
         .bind(&filter.queue)
-        .bind(&filter.status)
         .bind(ulid::Ulid::from(before.as_u128()).to_string())
         .bind(filter.limit)
         .fetch_all(conn)
@@ -241,6 +249,69 @@ pub async fn stats(conn: &mut PgConnection) -> sqlx::Result<Vec<QueueStats>> {
     let mut queues: Vec<QueueStats> = sqlx::query_as(sqlx::AssertSqlSafe(select)).fetch_all(conn).await?;
     queues.extend(of_deliveries);
     Ok(queues)
+}
+
+/// Jobs of a type now, without a count of all rows.
+#[derive(Debug)]
+pub struct JobLoad {
+    /// Queue name without the worker's id.
+    pub job_type: &'static str,
+    /// Due jobs; for webhooks at most [`MOST_COUNTED`].
+    pub waiting: i64,
+    /// Time the oldest has waited.
+    pub age: Duration,
+    pub running: i64,
+    /// Failed jobs and dead letters that are kept.
+    pub failed: i64,
+    /// Jobs that ended within the last minute, of those that were created within the last 15 minutes.
+    pub ended_last_minute: i64,
+    /// Those of them that failed.
+    pub failed_last_minute: i64,
+}
+
+pub async fn loads(conn: &mut PgConnection) -> sqlx::Result<Vec<JobLoad>> {
+    let recent = first_id(&mut *conn, Duration::from_mins(15)).await?;
+    let counted: Vec<(String, i64, i64, i64, i64)> = sqlx::query_as(
+        "with counted (job_type, running, failed, ended, ended_badly) as (
+             select split_part(job_type, ':', 1), count(*), 0, 0, 0 from apalis.jobs where status in ('Queued', 'Running') group by 1
+             union all
+             select split_part(job_type, ':', 1), 0, count(*), 0, 0 from apalis.jobs where status = 'Failed' group by 1
+             union all
+             select split_part(job_type, ':', 1), 0, 0, count(*), count(*) filter (where status <> 'Done')
+             from apalis.jobs
+             where id >= $1 and status in ('Done', 'Failed', 'Killed') and done_at > now() - interval '1 minute' group by 1
+             union all
+             select 'operations', count(*), 0, 0, 0
+             from sessions s join intents i on i.id = s.operation_id where s.live and i.status = 'running'
+             union all
+             select 'operations', 0, 0, count(*), 0 from intents where outcome is not null and done_at > now() - interval '1 minute'
+             union all
+             select $2, count(*) filter (where status = 'in_flight'), count(*) filter (where status = 'dlq'), 0, 0
+             from webhook_deliveries where status <> 'delivered'
+             union all
+             select $2, 0, 0, count(*), count(*) filter (where status <> 'delivered')
+             from webhook_deliveries
+             where id >= uuid_v7_of(now() - interval '15 minutes') and next_attempt_at is null
+               and updated_at > now() - interval '1 minute'
+         )
+         select job_type, sum(running)::bigint, sum(failed)::bigint, sum(ended)::bigint, sum(ended_badly)::bigint
+         from counted group by job_type",
+    )
+    .bind(recent)
+    .bind(AttemptJob::QUEUE.name)
+    .fetch_all(&mut *conn)
+    .await?;
+    let backlogs = backlogs(conn).await?.into_iter();
+    Ok(backlogs
+        .map(|Backlog { job_type, depth, age }| {
+            let of_type = counted.iter().find(|(name, ..)| name == job_type);
+            let (running, failed, ended_last_minute, failed_last_minute) = of_type
+                .map_or_else(Default::default, |(_, running, failed, ended, badly)| {
+                    (*running, *failed, *ended, *badly)
+                });
+            JobLoad { job_type, waiting: depth, age, running, failed, ended_last_minute, failed_last_minute }
+        })
+        .collect())
 }
 
 #[derive(Debug)]

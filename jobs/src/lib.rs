@@ -19,6 +19,7 @@ pub mod pending_work;
 pub mod proxies;
 pub mod queues;
 pub mod replies;
+pub mod samples;
 pub mod sessions;
 pub mod staff;
 pub mod status;

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::accounts::{self, AccountStatus, LimitChanges, Tier};
+use kitfleet_domain::accounts::{self, AccountStatus, LimitChanges, OwnLimits, Tier};
 use kitfleet_domain::billing::orders::{self, Order, Reason, Status};
-use kitfleet_domain::ids::{AccountId, DeliveryId, OrderId, SessionId, WorkerId};
+use kitfleet_domain::ids::{AccountId, DeliveryId, OrderId, RequeueId, SessionId, WorkerId};
 use kitfleet_domain::recordings;
 use kitfleet_domain::staff::{self, Operation, StaffActor, StaffRecord};
 use kitfleet_domain::timestamp::Timestamp;
@@ -71,7 +71,14 @@ async fn require_status(conn: &mut PgConnection, account: AccountId, needed: Acc
     if status == needed { Ok(()) } else { Err(Refused::conflict(format!("the account is {}", status.name()))) }
 }
 
-pub async fn set_tier(conn: &mut PgConnection, account: AccountId, tier: Tier, by: &StaffActor) -> Result<(), Refused> {
+/// `from` is the tier that the caller saw, if it must still be the account's.
+pub async fn set_tier(
+    conn: &mut PgConnection,
+    account: AccountId,
+    from: Option<Tier>,
+    tier: Tier,
+    by: &StaffActor,
+) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
     let status = accounts::lock_status(&mut tx, account).await?.ok_or(Refused::Unknown)?;
     if status == AccountStatus::Deleted {
@@ -81,14 +88,19 @@ pub async fn set_tier(conn: &mut PgConnection, account: AccountId, tier: Tier, b
     if before == tier {
         return Err(Refused::conflict(format!("the account is already on the tier {tier}")));
     }
+    if from.is_some_and(|from| from != before) {
+        return Err(Refused::conflict(format!("the account is on the tier {before} by now")));
+    }
     let details = json!({"from": before, "to": tier});
     staff::record(&mut tx, by, StaffRecord::to_account(Operation::TierChanged, account, details)).await?;
     Ok(tx.commit().await?)
 }
 
+/// `from` are the limits that the caller saw, if they must still be the account's.
 pub async fn change_limits(
     conn: &mut PgConnection,
     account: AccountId,
+    from: Option<OwnLimits>,
     changes: LimitChanges,
     by: &StaffActor,
 ) -> Result<(), Refused> {
@@ -99,6 +111,9 @@ pub async fn change_limits(
     };
     if limits.from == limits.to {
         return Err(Refused::conflict("the account has these limits already"));
+    }
+    if from.is_some_and(|from| from != limits.from) {
+        return Err(Refused::conflict("the account has other limits by now"));
     }
     staff::record(&mut tx, by, StaffRecord::to_account(Operation::LimitsSet, account, json!(limits))).await?;
     Ok(tx.commit().await?)
@@ -168,22 +183,56 @@ pub async fn requeue(conn: &mut PgConnection, ids: &[DeliveryId], by: &StaffActo
     Ok(requeued)
 }
 
-/// Dead letters created at or after `since`. A scheduled job requeues them in bounded batches; the returned row shows
+/// Dead letters created at or after `since` whose error contains `error`. A scheduled job requeues them in bounded batches; the returned row shows
 /// the progress.
 pub async fn requeue_all(
     conn: &mut PgConnection,
     whose: DeadLetterFilter,
-    since: Option<Timestamp>,
+    (since, error): (Option<Timestamp>, Option<&str>),
     by: &StaffActor,
 ) -> Result<Requeue, Refused> {
     let mut tx = conn.begin().await?;
-    let begun = requeues::begin(&mut tx, whose, since).await?.ok_or(Refused::Unknown)?;
-    let details =
-        json!({"requeue_id": begun.id, "endpoint_id": begun.endpoint_id, "since": since, "total": begun.total});
+    let begun = requeues::begin(&mut tx, whose, since, error).await?.ok_or(Refused::Unknown)?;
+    let details = json!({
+        "requeue_id": begun.id, "endpoint_id": begun.endpoint_id, "since": since, "error": error, "total": begun.total,
+    });
     staff::record(&mut tx, by, StaffRecord::to_account(Operation::DeliveriesRequeued, begun.account_id, details))
         .await?;
     tx.commit().await?;
     Ok(begun)
+}
+
+/// The batch in progress is still requeued.
+pub async fn pause_requeue(conn: &mut PgConnection, id: RequeueId, by: &StaffActor) -> Result<(), Refused> {
+    let mut tx = conn.begin().await?;
+    let Some(account) = requeues::pause(&mut tx, id).await? else {
+        return Err(conflict_of_requeue(&mut tx, id).await?);
+    };
+    staff::record(&mut tx, by, of_requeue(Operation::RequeuePaused, account, id)).await?;
+    Ok(tx.commit().await?)
+}
+
+pub async fn resume_requeue(conn: &mut PgConnection, id: RequeueId, by: &StaffActor) -> Result<(), Refused> {
+    let mut tx = conn.begin().await?;
+    let Some(account) = requeues::resume(&mut tx, id).await? else {
+        return Err(conflict_of_requeue(&mut tx, id).await?);
+    };
+    staff::record(&mut tx, by, of_requeue(Operation::RequeueResumed, account, id)).await?;
+    Ok(tx.commit().await?)
+}
+
+async fn conflict_of_requeue(conn: &mut PgConnection, id: RequeueId) -> Result<Refused, Refused> {
+    let requeue = requeues::find(conn, id).await?.ok_or(Refused::Unknown)?;
+    Ok(Refused::conflict(match (requeue.done_at, requeue.paused_at) {
+        (Some(_), _) => "the requeue is done",
+        (None, Some(_)) => "the requeue is already paused",
+        (None, None) => "the requeue is not paused",
+    }))
+}
+
+fn of_requeue(operation: Operation, account: AccountId, id: RequeueId) -> StaffRecord {
+    let details = json!({"requeue_id": id});
+    StaffRecord { operation, account: Some(account), target: Some(id.to_string()), details }
 }
 
 pub async fn retry_job(conn: &mut PgConnection, id: &str, by: &StaffActor) -> Result<(), Refused> {
@@ -227,14 +276,21 @@ async fn require_job(conn: &mut PgConnection, id: &str) -> Result<(), Refused> {
 }
 
 /// Stops assigning sessions to a worker. With a deadline, sessions that are still live then are ended. A worker that drains
-/// already gets the new deadline.
+/// already gets the new deadline. `from` is the status that the caller saw, if it must still be the worker's.
 pub async fn drain(
     conn: &mut PgConnection,
     worker: WorkerId,
     deadline: Option<Duration>,
+    from: Option<&str>,
     by: &StaffActor,
 ) -> Result<(), Refused> {
     let mut tx = conn.begin().await?;
+    if let Some(from) = from {
+        let status = workers::lock_status(&mut tx, worker).await?.ok_or(Refused::Unknown)?;
+        if status != from {
+            return Err(Refused::conflict(format!("the worker is {status} by now")));
+        }
+    }
     let mut changed = workers::drain(&mut tx, worker).await?;
     if let Some(within) = deadline {
         changed |= workers::drain_within(&mut tx, worker, within).await?;

@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 pub async fn requeue_all(conn: &mut PgConnection, endpoint: WebhookId, format: Format) -> Result<()> {
     let mut tx = conn.begin().await?;
-    let begun = requeues::begin(&mut tx, DeadLetterFilter::Endpoint(endpoint), None).await?;
+    let begun = requeues::begin(&mut tx, DeadLetterFilter::Endpoint(endpoint), None, None).await?;
     let begun = begun.with_context(|| format!("the account of {endpoint} was deleted"))?;
     let dead = dead_letters::of_endpoint(&mut tx, endpoint).await?;
     tx.commit().await?;

@@ -60,7 +60,7 @@ export class Guarded {
     context ??= await browser.newContext({ viewport: size, colorScheme: theme, reducedMotion: 'reduce', locale: 'en-GB', permissions });
     const page = await context.newPage();
     page.setDefaultTimeout(TIMEOUT_MS);
-    return new Guarded(page);
+    return new this(page);
   }
 
   /** Opens the dashboard as a person who has signed in in this tab before. */

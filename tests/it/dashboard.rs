@@ -1,16 +1,18 @@
 //! The dashboard in Chromium, through a whole service (`tests/dashboard`).
 
+mod staff;
+
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use kitfleet_domain::accounts::Tier;
 use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, LOCATION};
 use serde_json::{Value, json};
-use tokio::process::Command;
-use tokio::time::timeout;
 
 use crate::support::app::Builder;
+use crate::support::commands::run_within;
 use crate::support::people::PASSWORD;
 use crate::support::sink::Sink;
 use crate::support::{App, plain_http};
@@ -22,10 +24,15 @@ fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dashboard")
 }
 
-/// Runs a script of `tests/dashboard`. Its pictures are kept.
+/// Runs a script of `tests/dashboard`.
 async fn browse(app: &App, script: &[&str], variables: &[(&str, &str)]) {
+    run_within(SCRIPT_ENDS_WITHIN, script_command(app, script, "dashboard", variables), "").await.code(0);
+}
+
+/// Its pictures are kept in the folder `pictures`.
+fn script_command(app: &App, script: &[&str], pictures: &str, variables: &[(&str, &str)]) -> Command {
     assert!(tests().join("node_modules").exists(), "./ops/test installs Playwright");
-    let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pictures/dashboard");
+    let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pictures").join(pictures);
     let mut command = Command::new("node");
     command
         .current_dir(tests())
@@ -33,11 +40,8 @@ async fn browse(app: &App, script: &[&str], variables: &[(&str, &str)]) {
         .env("DASHBOARD_URL", &app.base_url)
         .env("DASHBOARD_PASSWORD", PASSWORD)
         .env("DASHBOARD_PICTURES", pictures)
-        .envs(variables.iter().copied())
-        .kill_on_drop(true);
-    let ran = timeout(SCRIPT_ENDS_WITHIN, command.output()).await.expect("the script ends").expect("node");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(ran.status.success(), "{}\n{}", text(&ran.stdout), text(&ran.stderr));
+        .envs(variables.iter().copied());
+    command
 }
 
 /// Runs flows of `tests/dashboard/flows`, for which `people` accounts are made.

@@ -1,7 +1,9 @@
 //! Staff operations over HTTP (contract: staff).
 
 mod accounts;
+mod board;
 mod requeueing;
+mod samples;
 mod sessions;
 mod workers;
 
@@ -253,7 +255,7 @@ async fn staff_change_tiers_and_record_notes_and_refunds() {
 }
 
 impl App {
-    async fn dead_letters(&self, endpoint: &str, count: i32, hours: i32) {
+    pub async fn dead_letters(&self, endpoint: &str, count: i32, hours: i32) {
         sqlx::query(
             "with event as (
                  insert into events (id, account_id, type, data)
@@ -277,7 +279,7 @@ impl App {
         .expect("dead letters");
     }
 
-    async fn count_of_status(&self, status: &str) -> i64 {
+    pub async fn count_of_status(&self, status: &str) -> i64 {
         sqlx::query_scalar("select count(*) from webhook_deliveries where status = $1")
             .bind(status)
             .fetch_one(&self.database.pool)

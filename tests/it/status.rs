@@ -53,7 +53,7 @@ impl App {
         self.stranger().send(form.body("List-Unsubscribe=One-Click")).await
     }
 
-    async fn subscribed(&self, address: &str) -> Mail {
+    pub async fn subscribed(&self, address: &str) -> Mail {
         self.stranger().post(SUBSCRIBERS, json!({"email": address})).await.expect(200);
         let asked = self.mail_to(address, Template::StatusConfirm).await;
         self.press("/status/confirm", &asked.token).await.expect(200);

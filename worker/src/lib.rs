@@ -31,7 +31,7 @@ use kitfleet_domain::encryption_key::{KeyStatus, KeyWatch};
 use kitfleet_domain::files::access::AccessTickets;
 use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::log_throttle::LogThrottle;
-use kitfleet_domain::machine::{DiskSpace, Memory};
+use kitfleet_domain::machine::{DiskSpace, Memory, processor_load};
 use kitfleet_domain::metrics::{Gauge, MetricDeclaration};
 use kitfleet_domain::sealing::Opener;
 use kitfleet_domain::workers::{self, Driver, Lease, NewWorker, Resources};
@@ -435,6 +435,8 @@ async fn keep_lease(context: &Context, rounds: &LeasePoll) -> RunError {
             has_room: lacks.is_none(),
             free_disk_bytes: disk.and_then(|room| bytes(room.left)),
             free_memory_bytes: memory.and_then(|memory| bytes(memory.left)),
+            hot_browsers: context.browsers.hot().and_then(|hot| i32::try_from(hot).ok()),
+            processor_load: processor_load(),
         };
         match heartbeat(context, rounds, &mut drained, resources).await {
             Ok(Some(_)) => {}

@@ -18,6 +18,7 @@ use kitfleet_domain::metrics::Counter;
 use kitfleet_domain::profiles::{self, ExpiredProfile, Retention};
 use kitfleet_domain::recordings::PURGE_ARM;
 use kitfleet_domain::retention::{self, PurgeOutcome, Terms};
+use kitfleet_domain::samples;
 use kitfleet_domain::sessions::{self, Destroyed, ExpiredSession, SessionAgeLimits, recovery};
 use kitfleet_domain::status::{self, components, history};
 use kitfleet_domain::webhooks::reminders::{self, EndingGrace, OldSecret};
@@ -60,7 +61,7 @@ const BATCH: i64 = 500;
 
 type Run = fn(Arc<Context>) -> BoxFuture<'static, sqlx::Result<()>>;
 
-const CHAINS: [(ScheduledJob, Run); 13] = [
+const CHAINS: [(ScheduledJob, Run); 14] = [
     (sessions::SWEEP_FREE_TIER, |context| {
         Box::pin(async move { sweep_old_sessions(&context.db, context.config.session_ages).await.map(drop) })
     }),
@@ -88,6 +89,7 @@ const CHAINS: [(ScheduledJob, Run); 13] = [
         Box::pin(async move { crypto_orders::sweep(&context.db, &context.crypto).await.map(drop) })
     }),
     (status::SAMPLE, |context| Box::pin(async move { sample_status(&context.db).await })),
+    (samples::SAMPLE, |context| Box::pin(async move { sample_service(&context.async_commit_pool).await })),
     (status::SEND_NOTICES, |context| {
         let interval = context.config.status.update_interval;
         Box::pin(async move { send_incident_notices(&context.db, interval).await })
@@ -211,6 +213,12 @@ async fn sample_status(db: &PgPool) -> sqlx::Result<()> {
     let mut conn = db.acquire().await?;
     let measured = components::measure(&mut conn).await?;
     history::record(&mut conn, &measured).await
+}
+
+async fn sample_service(db: &PgPool) -> sqlx::Result<()> {
+    let mut conn = db.acquire().await?;
+    let figures = kitfleet_jobs::samples::measure(&mut conn).await?;
+    samples::record(&mut conn, &figures).await
 }
 
 async fn send_incident_notices(db: &PgPool, update_interval: Duration) -> sqlx::Result<()> {

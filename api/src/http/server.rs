@@ -29,7 +29,7 @@ use crate::http::connections::{ConnectionSlot, Connections};
 use crate::http::malformed::RejectionRewriter;
 use crate::http::slow_reader::SlowReaderGuard;
 use crate::http::state::{ApiConfig, App, ServeError};
-use crate::http::{metrics, rescue};
+use crate::http::{figures, metrics, rescue};
 
 /// For handlers to respond, in addition to the operations that they wait for.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -82,6 +82,8 @@ impl Server {
         background.spawn(drained.clone().run_until_cancelled_owned(async move { app.pulse.feel(&app.db).await }));
         let app = self.app.clone();
         background.spawn(drained.clone().run_until_cancelled_owned(async move { app.board.report(&app.db).await }));
+        let server = self.clone();
+        background.spawn(drained.clone().run_until_cancelled_owned(async move { server.report_figures().await }));
         let app = self.app.clone();
         app.refresh_encryption_key().await;
         background.spawn(drained.clone().run_until_cancelled_owned(async move {
@@ -95,6 +97,11 @@ impl Server {
         self.run(listener).await;
         drained.cancel();
         background.wait().await;
+    }
+
+    /// Never returns.
+    pub async fn report_figures(&self) {
+        figures::report(&self.app.db, &self.app.metrics).await;
     }
 
     /// Answers the accepted requests after shutdown.

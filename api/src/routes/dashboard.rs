@@ -1,5 +1,6 @@
 //! `/app/`: the dashboard, a single-page application (`web/`) that uses the public interface only. Its built files are part of the
-//! program. Every address below `/app/` that names no file answers the same page, which reads the address itself.
+//! program. Every address below `/app/` that names no file answers the same page, which reads the address itself. `/staff/` is
+//! the board of staff, a second page of the same build (contract: staff 29).
 
 use axum::extract::{RawPathParams, State};
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION};
@@ -9,6 +10,7 @@ use axum::routing::get;
 use rust_embed::{EmbeddedFile, RustEmbed};
 use tower_http::compression::CompressionLayer;
 
+use crate::http::auth::staff::refuse_others;
 use crate::http::error::{Problem, Result};
 use crate::http::kinds;
 use crate::http::routing::Routes;
@@ -19,8 +21,11 @@ use crate::http::state::App;
 struct Built;
 
 const PAGE: &str = "index.html";
+const STAFF_PAGE: &str = "staff.html";
 /// The names of these files contain a hash of their content.
 const HASHED: &str = "assets/";
+/// Files that only the board of staff uses.
+const STAFF_FILES: &str = "assets/staff/";
 
 /// Not part of the contract.
 pub fn routes() -> Routes {
@@ -29,6 +34,9 @@ pub fn routes() -> Routes {
         .assets("/app", get(|| async { Redirect::permanent("/app/") }))
         .assets("/app/", get(page).layer(CompressionLayer::new()))
         .assets("/app/{*path}", get(file).layer(CompressionLayer::new()))
+        .assets("/staff", get(staff_root))
+        .assets("/staff/", get(staff_page).layer(CompressionLayer::new()))
+        .assets("/staff/{*path}", get(staff_page).layer(CompressionLayer::new()))
 }
 
 /// Browsers find the dashboard. Other clients get the 404 of an unknown path.
@@ -41,7 +49,21 @@ async fn root(headers: HeaderMap) -> Result<Response> {
 }
 
 async fn page(State(app): State<App>) -> Result<Response> {
-    let page = Built::get(PAGE).ok_or_else(missing)?;
+    show(&app, PAGE)
+}
+
+async fn staff_root(State(app): State<App>, headers: HeaderMap) -> Result<Response> {
+    refuse_others(&app, &headers).await?;
+    Ok(Redirect::permanent("/staff/").into_response())
+}
+
+async fn staff_page(State(app): State<App>, headers: HeaderMap) -> Result<Response> {
+    refuse_others(&app, &headers).await?;
+    show(&app, STAFF_PAGE)
+}
+
+fn show(app: &App, page: &str) -> Result<Response> {
+    let page = Built::get(page).ok_or_else(missing)?;
     let mut response = respond(page, "no-cache");
     if let Ok(policy) = HeaderValue::try_from(policy(&app.config.base_url)) {
         response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
@@ -49,15 +71,20 @@ async fn page(State(app): State<App>) -> Result<Response> {
     Ok(response)
 }
 
-async fn file(State(app): State<App>, params: RawPathParams) -> Result<Response> {
+async fn file(State(app): State<App>, params: RawPathParams, headers: HeaderMap) -> Result<Response> {
     let path = params.iter().next().map(|(_, path)| path).unwrap_or_default();
-    if !path.starts_with(HASHED) {
-        return page(State(app)).await;
+    if path.starts_with(STAFF_FILES) {
+        refuse_others(&app, &headers).await?;
     }
-    Ok(respond(Built::get(path).ok_or_else(missing)?, "public, max-age=31536000, immutable"))
+    if !path.starts_with(HASHED) {
+        return show(&app, PAGE);
+    }
+    // A shared cache would serve files of staff to every credential.
+    let scope = if path.starts_with(STAFF_FILES) { "private" } else { "public" };
+    Ok(respond(Built::get(path).ok_or_else(missing)?, &format!("{scope}, max-age=31536000, immutable")))
 }
 
-fn respond(file: EmbeddedFile, caching: &'static str) -> Response {
+fn respond(file: EmbeddedFile, caching: &str) -> Response {
     let media_type = file.metadata.mimetype().to_owned();
     let media_type = if media_type == "text/html" { "text/html; charset=utf-8".to_owned() } else { media_type };
     ([(CONTENT_TYPE, media_type), (CACHE_CONTROL, caching.to_owned())], file.data).into_response()

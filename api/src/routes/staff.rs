@@ -1,4 +1,4 @@
-//! Operator actions on customer accounts (contract: staff 7 to 24).
+//! Operator actions on customer accounts (contract: staff 7 to 38).
 
 mod accounts;
 mod crypto_orders;
@@ -6,6 +6,7 @@ mod deliveries;
 mod incidents;
 mod jobs;
 mod mac_nodes;
+mod samples;
 mod sessions;
 mod usage;
 mod workers;
@@ -36,6 +37,7 @@ pub fn routes() -> Routes {
         .merge(incidents::routes())
         .merge(jobs::routes())
         .merge(mac_nodes::routes())
+        .merge(samples::routes())
         .merge(sessions::routes())
         .merge(usage::routes())
         .merge(workers::routes())

@@ -46,7 +46,7 @@ pub fn impact() -> RefOr<Schema> {
     named("IncidentImpact", one_of(&Impact::NAMES, None))
 }
 
-fn incident_status() -> RefOr<Schema> {
+pub fn incident_status() -> RefOr<Schema> {
     named("IncidentStatus", one_of(&Status::NAMES, None))
 }
 

@@ -56,12 +56,19 @@ pub async fn list(conn: &mut PgConnection, filter: &SessionFilter) -> sqlx::Resu
                 left join intents i on i.id = s.operation_id
                 left join agent_sessions a on a.session_id = s.id
            where s.id = any(array(
-               select id from sessions
-               where not $1 and live and ($2::text is null or status = $2) and ($3::uuid is null or account_id = $3)
-                 and ($4::uuid is null or worker_id = $4) and ($5::uuid is null or profile_id = $5) and id < $6
+               -- All live sessions are read through an index, and the newest of them are joined.
+               (select id from (
+                    select id from sessions
+                    where not $1 and live and ($2::text is null or status = $2) and ($3::uuid is null or account_id = $3)
+                      and ($4::uuid is null or worker_id = $4) and ($5::uuid is null or profile_id = $5) and id < $6 offset 0
+                ) live order by id desc limit $7)
                union all
                (select id from sessions
-                where $1 and $3 is null and ($2 is null or status = $2) and ($4 is null or worker_id = $4)
+                where $1 and $3 is null and ($2 is null or $2 <> 'errored' and status = $2) and ($4 is null or worker_id = $4)
+                  and ($5 is null or profile_id = $5) and id < $6 order by id desc limit $7)
+               union all
+               (select id from sessions
+                where $1 and $3 is null and $2 = 'errored' and not live and ended = 'errored' and ($4 is null or worker_id = $4)
                   and ($5 is null or profile_id = $5) and id < $6 order by id desc limit $7)
                union all
                (select id from sessions

@@ -133,6 +133,12 @@ impl Message {
     }
 }
 
+impl From<Message> for String {
+    fn from(message: Message) -> Self {
+        message.0
+    }
+}
+
 pub fn parse_open_status(text: &str) -> Result<Status, Invalid> {
     let known = Status::VARIANTS.iter().copied().find(|status| *status != Status::Resolved && status.name() == text);
     known.ok_or_else(|| Invalid::field("status", format!("must be one of {}", Status::OPEN.join(", "))))
@@ -310,6 +316,36 @@ pub struct IncidentMail {
     pub message: String,
     /// True when the incident is resolved by now.
     pub over: bool,
+}
+
+impl IncidentMail {
+    #[must_use]
+    pub fn subject(&self, kind: Kind) -> String {
+        let what = match kind {
+            Kind::Posted => "Incident",
+            Kind::Updated => "Update",
+            Kind::Resolved => "Resolved",
+        };
+        format!("[Kitfleet] {what}: {}", self.title)
+    }
+
+    #[must_use]
+    pub fn paragraphs(&self, base_url: &str) -> Vec<String> {
+        let Self { impact, components, status, message, .. } = self;
+        let affected =
+            if components.is_empty() { String::new() } else { format!(" Affected: {}.", components.join(", ")) };
+        let mut paragraphs = vec![format!("Status: {}. Impact: {}.{affected}", status.name(), impact.name())];
+        paragraphs.extend(message.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
+        paragraphs.push(format!("Service status: {base_url}/status"));
+        paragraphs
+    }
+
+    /// Mail about an incident that is not stored.
+    #[must_use]
+    pub fn draft(incident: NewIncident, status: Status) -> Self {
+        let NewIncident { title, message, impact, components } = incident;
+        Self { title, impact, components, status, message: message.0, over: status == Status::Resolved }
+    }
 }
 
 pub async fn told(conn: &mut PgConnection, update: IncidentUpdateId) -> sqlx::Result<Option<IncidentMail>> {

@@ -100,6 +100,13 @@ pub(super) async fn purge_unconfirmed(conn: &mut PgConnection, limit: i64) -> sq
     Ok(purged.rows_affected())
 }
 
+/// Subscribers that receive mails.
+pub async fn count(conn: &mut PgConnection) -> sqlx::Result<i64> {
+    sqlx::query_scalar!(r#"select count(*) as "subscribers!" from status_subscribers where confirmed_at is not null"#)
+        .fetch_one(conn)
+        .await
+}
+
 /// All processes use the same key.
 #[derive(Clone)]
 pub struct Unsubscriber {

@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::deliveries::DeliveryStatus;
-use crate::ids::{AccountId, DeliveryId, WebhookId};
+use crate::ids::{AccountId, DeliveryId, RequeueId, WebhookId};
 use crate::timestamp::Timestamp;
 
 /// Delivery as operators see it, without the request and response bodies, which belong to the customer.
@@ -29,6 +29,10 @@ pub struct Filter {
     pub status: Option<DeliveryStatus>,
     pub endpoint: Option<WebhookId>,
     pub account: Option<AccountId>,
+    /// Part of the last error, in any case. Only with a status.
+    pub error: Option<String>,
+    /// Earliest creation time. Only with a status.
+    pub since: Option<Timestamp>,
     pub before: Option<DeliveryId>,
     pub limit: i64,
 }
@@ -49,13 +53,23 @@ pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<
                 where $1 is null and (e.id = $2 or $2 is null and $4 is not null) and ($4 is null or e.account_id = $4)
                 order by d.id desc limit $3)
                union all
+               -- Dead letters of all endpoints have an index.
+               (select id from webhook_deliveries
+                where $1 = 'dlq' and $2 is null and $4 is null and status = 'dlq' and id < $5
+                  and ($6::text is null or strpos(lower(delivery_error(last_error, last_response_status)), lower($6)) > 0)
+                  and ($7::timestamptz is null or created_at >= $7)
+                order by id desc limit $3)
+               union all
                -- The newest of each endpoint, of which an index has them by status, and of these the newest.
                (select d.id from webhook_endpoints e
                 cross join lateral (
                     select id from webhook_deliveries
-                    where endpoint_id = e.id and status = $1 and id < $5 order by id desc limit $3
+                    where endpoint_id = e.id and status = $1 and id < $5
+                      and ($6 is null or strpos(lower(delivery_error(last_error, last_response_status)), lower($6)) > 0)
+                      and ($7 is null or created_at >= $7)
+                    order by id desc limit $3
                 ) d
-                where $1 is not null and ($2 is null or e.id = $2) and ($4 is null or e.account_id = $4)
+                where $1 is not null and ($1 <> 'dlq' or $2 is not null or $4 is not null) and ($2 is null or e.id = $2) and ($4 is null or e.account_id = $4)
                 order by d.id desc limit $3)
            )) order by id desc limit $3"#,
         filter.status.map(DeliveryStatus::name),
@@ -63,6 +77,8 @@ pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<
         filter.limit,
         filter.account as _,
         filter.before.map_or(Uuid::max(), |before| before.as_uuid()),
+        filter.error,
+        filter.since as _,
     )
     .fetch_all(conn)
     .await
@@ -80,6 +96,8 @@ pub enum Refusal {
     NoEndpoint(WebhookId),
     #[error("{0} is disabled")]
     Disabled(WebhookId),
+    #[error("{0} requeues them already")]
+    UnderWay(RequeueId),
 }
 
 impl Refusal {
@@ -123,7 +141,7 @@ pub async fn requeue(conn: &mut PgConnection, ids: &[DeliveryId]) -> Result<Vec<
         Some(_) => None,
     });
     let refused: Vec<_> = refused.collect();
-    if refused.is_empty() { Ok(send_again(conn, ids).await?) } else { Err(RequeueError::Refused(refused)) }
+    if refused.is_empty() { Ok(send_again(conn, ids, None).await?) } else { Err(RequeueError::Refused(refused)) }
 }
 
 pub async fn of_endpoint(conn: &mut PgConnection, endpoint: WebhookId) -> sqlx::Result<Vec<DeliveryId>> {
@@ -150,10 +168,15 @@ pub async fn moved_since(
 }
 
 /// The caller must hold the locks on the rows of their endpoints.
-pub(super) async fn send_again(conn: &mut PgConnection, ids: &[DeliveryId]) -> sqlx::Result<Vec<DeliveryId>> {
+pub(super) async fn send_again(
+    conn: &mut PgConnection,
+    ids: &[DeliveryId],
+    by: Option<RequeueId>,
+) -> sqlx::Result<Vec<DeliveryId>> {
     let due = sqlx::query_scalar!(
         "with due as (
-               update webhook_deliveries set status = 'pending', attempts = 0, next_attempt_at = now(), due = true, updated_at = now()
+               update webhook_deliveries
+               set status = 'pending', attempts = 0, next_attempt_at = now(), due = true, updated_at = now(), requeue_id = $2
                where id = any ($1) and status = 'dlq' returning id, endpoint_id
            ), counted as (
                update webhook_endpoints e set dlq = e.dlq - of_endpoint.count
@@ -162,6 +185,7 @@ pub(super) async fn send_again(conn: &mut PgConnection, ids: &[DeliveryId]) -> s
            )
            select id from due order by id",
         &uuids_of(ids),
+        by as _,
     )
     .fetch_all(&mut *conn)
     .await?;

@@ -29,6 +29,10 @@ pub(super) async fn list(
     before: Uuid,
     limit: i64,
 ) -> sqlx::Result<Vec<JobRow>> {
+    // An operation is done after any outcome.
+    if status.is_some_and(|status| ["failed", "killed"].contains(&&*status.to_lowercase())) {
+        return Ok(Vec::new());
+    }
     let under_way = status.is_some_and(|status| ["pending", "running"].contains(&&*status.to_lowercase()));
     let from = if under_way { UNDER_WAY } else { "intents i" };
     let select = format!(

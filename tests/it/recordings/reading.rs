@@ -221,7 +221,7 @@ async fn trace_link_ends_with_the_right_of_its_creator() {
     app.stop().await;
 }
 
-/// Contract: recordings 37; staff 25. The customer sees each read with its reason.
+/// Contract: recordings 37; staff 39. The customer sees each read with its reason.
 #[tokio::test]
 async fn staff_reads_a_recording_where_they_may_and_the_customer_sees_it() {
     let app = App::simulated().set("staff.may_watch", "true").start().await;

@@ -35,6 +35,10 @@ impl Ran {
 }
 
 pub async fn run(command: std::process::Command, input: &str) -> Ran {
+    run_within(Duration::from_mins(1), command, input).await
+}
+
+pub async fn run_within(limit: Duration, command: std::process::Command, input: &str) -> Ran {
     let mut command = tokio::process::Command::from(command);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().expect("the binary starts");
@@ -42,7 +46,7 @@ pub async fn run(command: std::process::Command, input: &str) -> Ran {
     // A command that does not read its input may have ended before the write.
     let _ = stdin.write_all(input.as_bytes()).await;
     drop(stdin);
-    let ended = tokio::time::timeout(Duration::from_mins(1), child.wait_with_output()).await;
+    let ended = tokio::time::timeout(limit, child.wait_with_output()).await;
     let output = ended.expect("the command ends").expect("a child");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
     Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }

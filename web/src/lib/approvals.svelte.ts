@@ -1,7 +1,7 @@
 // Steps of agents that wait for the person.
 
 import { api, type Schemas, take } from './api';
-import { changes } from './notifications.svelte';
+import { changes } from './changes';
 import { session } from './session.svelte';
 
 export type Approval = Schemas['WaitingApproval'];

@@ -1,6 +1,7 @@
 // The account's notification stream. Lists reload when an event of theirs arrives.
 
 import { Refusal } from './api';
+import { notifyAll } from './changes';
 import { readEvents } from './events';
 import { preferences } from './preferences.svelte';
 import { session } from './session.svelte';
@@ -11,14 +12,8 @@ export interface Notice {
   data: Record<string, unknown>;
 }
 
-type Listener = { prefixes: string[]; notify(): void };
-
-/** Several events within this time cause one reload. */
-export const GATHER_MS = 250;
 const LONGEST_PAUSE_MS = 15_000;
 const KEPT = 50;
-
-const listeners = new Set<Listener>();
 
 class Notifications {
   recent = $state.raw<Notice[]>([]);
@@ -79,29 +74,3 @@ class Notifications {
 }
 
 export const notifications = new Notifications();
-
-/** Calls `act` some time after events whose name begins with one of `prefixes`. Returns the function that ends it. */
-export function changes(prefixes: string[], act: () => void, gatherMs: () => number = () => GATHER_MS): () => void {
-  if (prefixes.length === 0) return () => {};
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const listener: Listener = {
-    prefixes,
-    notify: () => {
-      timer ??= setTimeout(() => {
-        timer = undefined;
-        act();
-      }, gatherMs());
-    },
-  };
-  listeners.add(listener);
-  return () => {
-    listeners.delete(listener);
-    clearTimeout(timer);
-  };
-}
-
-function notifyAll(event: string): void {
-  for (const { prefixes, notify } of listeners) {
-    if (event === '' || prefixes.some((prefix) => event.startsWith(prefix))) notify();
-  }
-}

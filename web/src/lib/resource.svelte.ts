@@ -2,7 +2,7 @@
 
 import { onDestroy, untrack } from 'svelte';
 import type { Page } from './api';
-import { changes, GATHER_MS } from './notifications.svelte';
+import { changes, GATHER_MS } from './changes';
 
 export class Resource<T> {
   data = $state.raw<T | null>(null);

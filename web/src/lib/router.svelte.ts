@@ -1,4 +1,4 @@
-// Addresses below /app/. A page is a lazily loaded component.
+// Addresses below /app/, or below /staff/ on the board of staff. A page is a lazily loaded component.
 
 import type { Component } from 'svelte';
 
@@ -14,7 +14,7 @@ export interface Route {
   needsAdmin?: true;
 }
 
-const BASE = '/app';
+const BASE = location.pathname.split('/')[1] === 'staff' ? '/staff' : '/app';
 
 class Router {
   path = $state(current());

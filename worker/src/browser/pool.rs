@@ -133,6 +133,15 @@ impl Pool {
         }
     }
 
+    /// Started browsers without a session. `None` without real browsers.
+    #[must_use]
+    pub fn hot(&self) -> Option<usize> {
+        match &self.kind {
+            Kind::Webkit(slots) => Some(slots.hosts.shelf.hot()),
+            Kind::Simulated | Kind::None => None,
+        }
+    }
+
     /// `disk` or `memory`. Simulated browsers use neither and save nothing, so they also run on a full machine
     /// (contract: workers 17).
     #[must_use]

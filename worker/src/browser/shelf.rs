@@ -72,6 +72,10 @@ impl WarmShelf {
         })
     }
 
+    pub fn hot(&self) -> usize {
+        self.with(|stock| stock.hot.len())
+    }
+
     pub async fn take_next(&self) -> Host {
         loop {
             self.arrived.notified().await;

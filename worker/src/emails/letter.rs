@@ -13,6 +13,7 @@ use kitfleet_domain::byok::Provider;
 use kitfleet_domain::emails::{Attempt, SIGNUP, Template};
 use kitfleet_domain::ids::{SessionId, WebhookId};
 use kitfleet_domain::status::incidents::IncidentMail;
+use kitfleet_domain::status::notices::Kind;
 use kitfleet_domain::tokens::Token;
 
 pub(super) struct Letter<'a> {
@@ -67,21 +68,15 @@ impl<'a> Letter<'a> {
     }
 
     pub(super) fn of_incident(template: Template, told: &IncidentMail, base_url: &'a str) -> Self {
-        let IncidentMail { title, impact, components, status, message, over: _ } = told;
-        let what = match template {
-            Template::IncidentPosted => "Incident",
-            Template::IncidentUpdated => "Update",
-            _ => "Resolved",
+        let kind = match template {
+            Template::IncidentPosted => Kind::Posted,
+            Template::IncidentUpdated => Kind::Updated,
+            _ => Kind::Resolved,
         };
-        let affected =
-            if components.is_empty() { String::new() } else { format!(" Affected: {}.", components.join(", ")) };
-        let mut paragraphs = vec![format!("Status: {}. Impact: {}.{affected}", status.name(), impact.name())];
-        paragraphs.extend(message.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
-        paragraphs.push(format!("Service status: {base_url}/status"));
         Self {
-            subject: format!("[Kitfleet] {what}: {title}").into(),
-            heading: title.clone().into(),
-            paragraphs,
+            subject: told.subject(kind).into(),
+            heading: told.title.clone().into(),
+            paragraphs: told.paragraphs(base_url),
             link: None,
             notes: vec!["You receive this mail because this address is subscribed to Kitfleet incidents.".to_owned()],
             unsubscribe: None,

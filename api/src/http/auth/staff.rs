@@ -2,6 +2,7 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use kitfleet_domain::ids::StaffCredentialId;
 use kitfleet_domain::staff::{self, Reason, StaffActor};
@@ -35,6 +36,14 @@ impl FromRequestParts<App> for Staff {
             .copied()
             .ok_or_else(|| Problem::internal(&"the rule of this route does not require staff"))
     }
+}
+
+/// Browsers request pages without a credential. A request with any other credential than one of staff is refused.
+pub async fn refuse_others(app: &App, headers: &HeaderMap) -> Result<()> {
+    if headers.contains_key(AUTHORIZATION) {
+        caller(app, headers).await?;
+    }
+    Ok(())
 }
 
 pub(super) async fn caller(app: &App, headers: &HeaderMap) -> Result<Staff> {

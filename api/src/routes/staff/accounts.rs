@@ -203,6 +203,8 @@ struct SetTier {
     /// New tier
     #[schema(schema_with = tier)]
     tier: String,
+    /// Tier that the caller saw; the request is a 409 if it has changed
+    from: Option<String>,
     /// Reason, recorded in the logs
     #[schema(min_length = 1, max_length = 500)]
     reason: String,
@@ -225,13 +227,14 @@ async fn set_tier(
     path: IdPath<AccountId>,
     body: Unchecked<SetTier>,
 ) -> Result<Answer<CustomerAccount>> {
-    let (tier, by) = body.check(|SetTier { tier, reason }| {
+    let ((tier, from), by) = body.check(|SetTier { tier, from, reason }| {
         let tier = tier.parse::<Tier>().map_err(|message| Invalid::field("tier", message));
-        both(tier, staff.because(&reason))
+        let from = from.map(|from| from.parse::<Tier>().map_err(|message| Invalid::field("from", message)));
+        both(both(tier, from.transpose()), staff.because(&reason))
     })?;
     let id = path.id()?;
     let mut conn = app.db.acquire().await?;
-    staff::set_tier(&mut conn, id, tier, &by).await?;
+    staff::set_tier(&mut conn, id, from, tier, &by).await?;
     shown(&mut conn, id).await
 }
 
@@ -247,9 +250,20 @@ struct ChangeLimits {
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<u32>, maximum = 1_000_000)]
     profiles: Option<OwnLimit>,
+    /// Limits that the caller saw; the request is a 409 if one has changed
+    from: Option<LimitsSeen>,
     /// Reason, recorded in the logs
     #[schema(min_length = 1, max_length = 500)]
     reason: String,
+}
+
+/// Limits of the account that the caller saw; null or absent for the tier's limit
+#[derive(Deserialize, ToSchema)]
+struct LimitsSeen {
+    /// Maximum number of live sessions
+    concurrent_sessions: Option<u32>,
+    /// Maximum number of profiles
+    profiles: Option<u32>,
 }
 
 /// A limit of this account; null for the limit of its tier.
@@ -285,7 +299,7 @@ async fn change_limits(
     path: IdPath<AccountId>,
     body: Unchecked<ChangeLimits>,
 ) -> Result<Answer<CustomerAccount>> {
-    let (changes, by) = body.check(|ChangeLimits { concurrent_sessions, profiles, reason }| {
+    let ((changes, from), by) = body.check(|ChangeLimits { concurrent_sessions, profiles, from, reason }| {
         let sessions = limit_change(concurrent_sessions.as_ref(), "concurrent_sessions", MOST_OWN_SESSIONS);
         let profiles = limit_change(profiles.as_ref(), "profiles", MOST_OWN_PROFILES);
         let changes = both(sessions, profiles).and_then(|(concurrent_sessions, profiles)| {
@@ -293,11 +307,13 @@ async fn change_limits(
             let message = "must have at least one of concurrent_sessions and profiles";
             if changes.is_empty() { Err(Invalid::field("body", message)) } else { Ok(changes) }
         });
-        both(changes, staff.because(&reason))
+        let from = from
+            .map(|LimitsSeen { concurrent_sessions, profiles }| accounts::OwnLimits { concurrent_sessions, profiles });
+        both(changes.map(|changes| (changes, from)), staff.because(&reason))
     })?;
     let id = path.id()?;
     let mut conn = app.db.acquire().await?;
-    staff::change_limits(&mut conn, id, changes, &by).await?;
+    staff::change_limits(&mut conn, id, from, changes, &by).await?;
     shown(&mut conn, id).await
 }
 

@@ -4,10 +4,12 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
 use kitfleet_domain::ids::IncidentId;
-use kitfleet_domain::status::incidents::{self, Filter, Message, NewIncident, Status};
-use kitfleet_domain::validation::both;
+use kitfleet_domain::status::incidents::{self, Filter, IncidentMail, Message, NewIncident, Status};
+use kitfleet_domain::status::notices::Kind;
+use kitfleet_domain::status::subscribers;
+use kitfleet_domain::validation::{Invalid, both};
 use kitfleet_jobs::status;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::routes;
@@ -21,10 +23,14 @@ use crate::http::openapi::{Body, Database, InvalidQuery, NoIncident, OutOfPlace,
 use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
 use crate::http::state::App;
-use crate::routes::status::{Incident, impact};
+use crate::routes::status::{Incident, impact, incident_status};
 
 pub fn routes() -> Routes {
-    Routes::new().for_staff(routes!(post, list)).for_staff(routes!(update)).for_staff(routes!(resolve))
+    Routes::new()
+        .for_staff(routes!(post, list))
+        .for_staff(routes!(preview))
+        .for_staff(routes!(update))
+        .for_staff(routes!(resolve))
 }
 
 fn open_status() -> RefOr<Schema> {
@@ -100,6 +106,78 @@ async fn post(
     })?;
     let id = status::post(&mut *app.db.acquire().await?, new, &by).await?;
     Ok((StatusCode::CREATED, shown(&app, id).await?))
+}
+
+/// Notice that would be mailed
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({
+    "title": "Mails are late", "message": "We know why.", "impact": "minor", "components": ["mail"], "status": "identified",
+    "is_new": false,
+}))]
+struct IncidentDraft {
+    /// Title of the incident
+    #[schema(min_length = 1, max_length = 120)]
+    title: String,
+    /// Message of the notice; the standard message for a resolution by default
+    #[schema(min_length = 1, max_length = 5000)]
+    message: Option<String>,
+    /// Severity of the incident
+    #[schema(schema_with = impact)]
+    impact: String,
+    /// Affected components
+    #[schema(max_items = 5)]
+    components: Option<Vec<String>>,
+    /// Status of the incident after the notice
+    #[schema(schema_with = incident_status)]
+    status: String,
+    /// True for a new incident, whose status is `investigating`
+    is_new: bool,
+}
+
+/// Mail to subscribers of the status page
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "subject": "[Kitfleet] Update: Mails are late",
+    "paragraphs": ["Status: identified. Impact: minor. Affected: mail.", "We know why.", "Service status: https://example.com/status"],
+    "subscribers": 214,
+}))]
+struct IncidentPreview {
+    /// Subject of the mail
+    subject: String,
+    /// Text of the mail
+    paragraphs: Vec<String>,
+    /// Number of subscribers at present
+    subscribers: i64,
+}
+
+/// Preview the mail about an incident
+///
+/// Changes nothing.
+#[utoipa::path(
+    post, path = "/v1/admin/incidents/preview", tag = "Staff", operation_id = "previewIncident", request_body = IncidentDraft,
+    responses((status = 200, description = "The mail", body = IncidentPreview), Unauthorized, Body, Database),
+)]
+async fn preview(_: Staff, State(app): State<App>, body: Unchecked<IncidentDraft>) -> Result<Answer<IncidentPreview>> {
+    let (draft, kind) = body.check(|IncidentDraft { title, message, impact, components, status, is_new }| {
+        let status = Status::named(&status)
+            .ok_or_else(|| Invalid::field("status", format!("must be one of {}", Status::NAMES.join(", "))));
+        let message = message.unwrap_or_else(|| match status {
+            Ok(Status::Resolved) => Message::of_solution().into(),
+            _ => String::new(),
+        });
+        let incident = NewIncident::parse(&title, &message, &impact, &components.unwrap_or_default());
+        both(incident, status).map(|(incident, status)| {
+            let kind = match (is_new, status) {
+                (true, _) => Kind::Posted,
+                (false, Status::Resolved) => Kind::Resolved,
+                (false, _) => Kind::Updated,
+            };
+            (IncidentMail::draft(incident, if is_new { Status::Investigating } else { status }), kind)
+        })
+    })?;
+    let subscribers = subscribers::count(&mut *app.db.acquire().await?).await?;
+    let paragraphs = draft.paragraphs(&app.config.base_url);
+    Ok(Answer(IncidentPreview { subject: draft.subject(kind), paragraphs, subscribers }))
 }
 
 type IncidentList = Page<Incident>;

@@ -19,7 +19,7 @@ use crate::http::auth::staff::Staff;
 use crate::http::error::{Problem, Result};
 use crate::http::json::Json;
 use crate::http::kinds;
-use crate::http::lists::{self, ListItem, Page, Paging, Query};
+use crate::http::lists::{self, List, ListItem, Page, Paging, Query};
 use crate::http::openapi::{Body, Database, InvalidQuery, NoJob, OutOfPlace, Unauthorized};
 use crate::http::routing::Routes;
 use crate::http::state::App;
@@ -31,6 +31,8 @@ pub fn routes() -> Routes {
     Routes::new()
         .for_staff(routes!(list))
         .for_staff(routes!(stats))
+        .for_staff(routes!(loads))
+        .for_staff(routes!(get))
         .for_staff(routes!(retry))
         .for_staff(routes!(cancel))
 }
@@ -166,6 +168,78 @@ impl ListItem for QueueNumbers {
 async fn stats(_: Staff, State(app): State<App>) -> Result<Answer<QueueNumbersList>> {
     let found = inspect::stats(&mut *app.db.acquire().await?).await?;
     Ok(Answer(found.into_iter().map(QueueNumbers::from).collect()))
+}
+
+/// Jobs of a type at present
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "job_type": "emails", "waiting": 1, "oldest_waiting_seconds": 0.4, "running": 0, "failed": 2, "ended_last_minute": 31,
+    "failed_last_minute": 0,
+}))]
+struct JobLoad {
+    /// Name of the queue, without the worker's ID
+    job_type: &'static str,
+    /// Due jobs; webhook deliveries are counted up to 100,000
+    waiting: i64,
+    /// Seconds that the oldest due job has waited
+    oldest_waiting_seconds: f64,
+    /// Running jobs
+    running: i64,
+    /// Failed jobs and dead letters that are kept
+    failed: i64,
+    /// Jobs that ended within the last minute, of those that were created within the last 15 minutes
+    ended_last_minute: i64,
+    /// Those of them that failed or were cancelled; 0 for operations, which are done after any outcome
+    failed_last_minute: i64,
+}
+
+impl From<inspect::JobLoad> for JobLoad {
+    fn from(load: inspect::JobLoad) -> Self {
+        Self {
+            job_type: load.job_type,
+            waiting: load.waiting,
+            oldest_waiting_seconds: load.age.as_secs_f64(),
+            running: load.running,
+            failed: load.failed,
+            ended_last_minute: load.ended_last_minute,
+            failed_last_minute: load.failed_last_minute,
+        }
+    }
+}
+
+type JobLoadList = List<JobLoad>;
+
+impl ListItem for JobLoad {
+    const LIST: &'static str = "JobLoadList";
+    const MEANING: &'static str = "All types of jobs";
+}
+
+/// Get the load of each type of jobs
+///
+/// Does not count finished jobs, so its cost does not depend on their number.
+#[utoipa::path(
+    get, path = "/v1/admin/jobs/loads", tag = "Staff", operation_id = "listJobLoads",
+    responses((status = 200, description = "The types of jobs", body = JobLoadList), Unauthorized, Database),
+)]
+async fn loads(_: Staff, State(app): State<App>) -> Result<Answer<JobLoadList>> {
+    let found = inspect::loads(&mut *app.db.acquire().await?).await?;
+    Ok(Answer(found.into_iter().map(JobLoad::from).collect()))
+}
+
+/// Get a job
+///
+/// Parameters and results of operations and deliveries belong to the customer and are not shown.
+#[utoipa::path(
+    get, path = "/v1/admin/jobs/{id}", tag = "Staff", operation_id = "getJob",
+    params(("id" = String, Path, description = "The job")),
+    responses((status = 200, description = "The job", body = Job), Unauthorized, NoJob, Database),
+)]
+async fn get(_: Staff, State(app): State<App>, JobPath(id): JobPath) -> Result<Answer<Job>> {
+    let mut conn = app.db.acquire().await?;
+    if !inspect::is_id(&id) {
+        return Err(Problem::new(&kinds::NOT_FOUND, "there is no job with this id"));
+    }
+    shown(&mut conn, &id).await
 }
 
 /// Retry a job

@@ -10,6 +10,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
+use super::filter;
 use crate::http::auth::staff::Staff;
 use crate::http::error::Result;
 use crate::http::lists::{List, ListItem, Query};
@@ -73,13 +74,15 @@ impl ListItem for AccountUsage {
     params(
         ("top" = Option<u32>, Query, minimum = 1, maximum = 100, description = "Maximum number of accounts, 10 by default"),
         ("days" = Option<u32>, Query, minimum = 1, maximum = 90, description = "Number of days, 30 by default"),
+        ("account_id" = Option<String>, Query, description = "Only this account"),
     ),
     responses((status = 200, description = "The accounts", body = AccountUsageList), Unauthorized, InvalidQuery, Database),
 )]
 async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<AccountUsageList>> {
     let limits = &app.config.limits;
     let days = query.number("days", limits.usage_days_default, limits.usage_days_max);
-    let (top, days) = both(query.number("top", TOP_DEFAULT, TOP_MAX), days)?;
-    let used = usage::by_account(&mut *app.db.acquire().await?, days, None, i64::from(top)).await?;
+    let account = filter(&query, "account_id", |text| text.parse().ok());
+    let ((top, days), account) = both(both(query.number("top", TOP_DEFAULT, TOP_MAX), days), account)?;
+    let used = usage::by_account(&mut *app.db.acquire().await?, days, account, i64::from(top)).await?;
     Ok(Answer(used.into_iter().map(AccountUsage::from).collect()))
 }

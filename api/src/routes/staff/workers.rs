@@ -1,10 +1,12 @@
-//! Workers: staff can list and drain them.
+//! Workers: staff can list and drain them, and read the capacity.
 
 use std::time::Duration;
 
 use axum::Json as Answer;
 use axum::extract::State;
 use kitfleet_domain::ids::WorkerId;
+use kitfleet_domain::samples;
+use kitfleet_domain::sessions::{SessionStatus, census};
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, both};
 use kitfleet_domain::workers::{self, LONGEST_DRAIN};
@@ -25,7 +27,13 @@ use crate::http::routing::Routes;
 use crate::http::state::App;
 
 pub fn routes() -> Routes {
-    Routes::new().for_staff(routes!(list)).for_staff(routes!(get)).for_staff(routes!(drain)).for_staff(routes!(undrain))
+    Routes::new()
+        .for_staff(routes!(list))
+        .for_staff(routes!(get))
+        .for_staff(routes!(impact))
+        .for_staff(routes!(drain))
+        .for_staff(routes!(undrain))
+        .for_staff(routes!(capacity))
 }
 
 /// Worker process
@@ -34,7 +42,8 @@ pub fn routes() -> Routes {
     "id": "wrk_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "name": "eu-1", "status": "active", "driver": "webkit",
     "live_sessions": 3, "max_sessions": 8, "started_at": "2026-11-20T18:05:00.123Z",
     "last_seen_at": "2026-11-20T18:06:00.123Z", "drain_by": null, "version": "0.1.0", "is_sandboxed": true,
-    "free_disk_bytes": 53_687_091_200_i64, "free_memory_bytes": 6_442_450_944_i64,
+    "free_disk_bytes": 53_687_091_200_i64, "free_memory_bytes": 6_442_450_944_i64, "hot_browsers": 2, "processor_load": 0.4,
+    "lease_age_seconds": 1.2,
 }))]
 struct WorkerRow {
     /// ID of this run of the worker
@@ -71,6 +80,14 @@ struct WorkerRow {
     /// Free bytes of memory of its machine or control group; null until reported
     #[schema(required = true)]
     free_memory_bytes: Option<i64>,
+    /// Started browsers without a session; null for a worker without real browsers, or until reported
+    #[schema(required = true)]
+    hot_browsers: Option<i32>,
+    /// Load of the last minute for each processor of its machine; 1 when all are in use, null until reported
+    #[schema(required = true)]
+    processor_load: Option<f64>,
+    /// Seconds since the last heartbeat, by the clock of the database; the lease lasts 10 seconds
+    lease_age_seconds: f64,
 }
 
 impl From<workers::Worker> for WorkerRow {
@@ -89,6 +106,9 @@ impl From<workers::Worker> for WorkerRow {
             is_sandboxed: worker.is_sandboxed,
             free_disk_bytes: worker.free_disk_bytes,
             free_memory_bytes: worker.free_memory_bytes,
+            hot_browsers: worker.hot_browsers,
+            processor_load: worker.processor_load,
+            lease_age_seconds: worker.lease_age_seconds,
         }
     }
 }
@@ -130,6 +150,107 @@ async fn get(_: Staff, State(app): State<App>, path: IdPath<WorkerId>) -> Result
     shown(&mut *app.db.acquire().await?, path.id()?).await
 }
 
+/// What would happen if a worker went away
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "creating_sessions": 0, "ready_sessions": 2, "busy_sessions": 1, "unsaved_profiles": 1, "agent_sessions": 0,
+    "free_slots_elsewhere": 5,
+}))]
+struct WorkerImpact {
+    /// Sessions whose browser is not open yet
+    creating_sessions: i64,
+    /// Sessions without an operation, which are errored
+    ready_sessions: i64,
+    /// Sessions with an operation, which stay busy until they are destroyed
+    busy_sessions: i64,
+    /// Profiles whose changes would be lost
+    unsaved_profiles: i64,
+    /// Agent sessions that use these sessions
+    agent_sessions: i64,
+    /// Free slots of the other workers
+    free_slots_elsewhere: i64,
+}
+
+impl From<workers::Impact> for WorkerImpact {
+    fn from(impact: workers::Impact) -> Self {
+        Self {
+            creating_sessions: impact.creating_sessions,
+            ready_sessions: impact.ready_sessions,
+            busy_sessions: impact.busy_sessions,
+            unsaved_profiles: impact.unsaved_profiles,
+            agent_sessions: impact.agent_sessions,
+            free_slots_elsewhere: impact.free_slots_elsewhere,
+        }
+    }
+}
+
+/// Get what depends on a worker
+///
+/// Counts the sessions that would end or get stuck if the worker went away now.
+#[utoipa::path(
+    get, path = "/v1/admin/workers/{id}/impact", tag = "Staff", operation_id = "getWorkerImpact",
+    params(IdPath<WorkerId>),
+    responses((status = 200, description = "What depends on the worker", body = WorkerImpact), Unauthorized, NoWorker, Database),
+)]
+async fn impact(_: Staff, State(app): State<App>, path: IdPath<WorkerId>) -> Result<Answer<WorkerImpact>> {
+    let found = workers::impact(&mut *app.db.acquire().await?, path.id()?).await?;
+    Ok(Answer(found.ok_or_else(not_found::<WorkerId>)?.into()))
+}
+
+/// Capacity of the service
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "active_workers": 3, "draining_workers": 1, "silent_workers": 0, "slots": 24, "free_slots": 9, "largest_worker_slots": 8,
+    "creating_sessions": 1, "ready_sessions": 11, "busy_sessions": 3, "waiting_creates": 0,
+}))]
+struct Capacity {
+    /// Workers that receive sessions
+    active_workers: i64,
+    /// Workers that drain
+    draining_workers: i64,
+    /// Workers whose lease has expired, but that were not declared lost yet
+    silent_workers: i64,
+    /// Slots of the workers that receive sessions
+    slots: i64,
+    /// Slots that a session can get
+    free_slots: i64,
+    /// Slots of the worker that has the most
+    largest_worker_slots: i64,
+    /// Live sessions whose browser is not open yet
+    creating_sessions: i64,
+    /// Live sessions without an operation
+    ready_sessions: i64,
+    /// Live sessions with an operation
+    busy_sessions: i64,
+    /// Creates that wait for a slot, as the API processes report them every 30 seconds; null without a report
+    #[schema(required = true)]
+    waiting_creates: Option<f64>,
+}
+
+/// Get the capacity of the service
+#[utoipa::path(
+    get, path = "/v1/admin/capacity", tag = "Staff", operation_id = "getCapacity",
+    responses((status = 200, description = "The capacity", body = Capacity), Unauthorized, Database),
+)]
+async fn capacity(_: Staff, State(app): State<App>) -> Result<Answer<Capacity>> {
+    let mut conn = app.db.acquire().await?;
+    let workers = workers::capacity(&mut conn).await?;
+    let live = census::live(&mut conn).await?;
+    let of = |status| live.iter().find(|(counted, _)| *counted == status).map_or(0, |(_, sessions)| *sessions);
+    Ok(Answer(Capacity {
+        active_workers: workers.active,
+        draining_workers: workers.draining,
+        silent_workers: workers.silent,
+        slots: workers.slots,
+        free_slots: workers.free_slots,
+        largest_worker_slots: workers.largest_worker_slots,
+        creating_sessions: of(SessionStatus::Creating),
+        ready_sessions: of(SessionStatus::Ready),
+        busy_sessions: of(SessionStatus::Busy),
+        waiting_creates: samples::gauge(&mut conn, samples::WAITING_CREATES).await?,
+    }))
+}
+
 /// Drain of a worker
 #[derive(Deserialize, ToSchema)]
 #[schema(as = DrainWorker, example = json!({"reason": "upgrade of the kernel, ticket 4711", "deadline_seconds": 1800}))]
@@ -140,6 +261,8 @@ struct Drain {
     /// Seconds after which sessions that still live on the worker are ended; null for no deadline
     #[schema(minimum = 0, maximum = 2_592_000)]
     deadline_seconds: Option<i64>,
+    /// Status that the caller saw, `active` or `draining`; the request is a 409 if it has changed
+    from: Option<String>,
 }
 
 fn deadline(seconds: Option<i64>) -> Result<Option<Duration>, Invalid> {
@@ -167,11 +290,14 @@ async fn drain(
     path: IdPath<WorkerId>,
     body: Unchecked<Drain>,
 ) -> Result<Answer<WorkerRow>> {
-    let (deadline, by) =
-        body.check(|Drain { reason, deadline_seconds }| both(deadline(deadline_seconds), staff.because(&reason)))?;
+    let ((deadline, from), by) = body.check(|Drain { reason, deadline_seconds, from }| {
+        let known = from.as_deref().is_none_or(|from| ["active", "draining"].contains(&from));
+        let from = if known { Ok(from) } else { Err(Invalid::field("from", "must be active or draining")) };
+        both(both(deadline(deadline_seconds), from), staff.because(&reason))
+    })?;
     let id = path.id()?;
     let mut conn = app.db.acquire().await?;
-    staff::drain(&mut conn, id, deadline, &by).await?;
+    staff::drain(&mut conn, id, deadline, from.as_deref(), &by).await?;
     shown(&mut conn, id).await
 }
 

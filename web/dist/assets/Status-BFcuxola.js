@@ -1,1 +1,0 @@
-import{G as e,M as t,P as n,S as r,X as i,a,j as o,ot as s,st as c,x as l}from"./preferences.svelte-oMKiRy8O.js";import{T as u}from"./index-4RiKYC4k.js";var d=n(`<span> </span>`);function f(n,f){c(f,!0);let p=a(f,`tone`,3,`quiet`);var m=d(),h=i(m,!0);e(e=>{l(m,1,r([`status`,p()]),`svelte-hcghuu`),o(h,e)},[()=>u(f.name)]),t(n,m),s()}export{f as t};

@@ -1,0 +1,1 @@
+import{qt as e}from"./Field-DLcy_elf.js";e();

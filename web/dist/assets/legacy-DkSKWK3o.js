@@ -1,1 +1,0 @@
-import{ut as e}from"./preferences.svelte-oMKiRy8O.js";e();

@@ -1,0 +1,1 @@
+var e=[`free`,`solo_manual`,`team_manual`,`agency_manual`,`api_starter`,`api_builder`,`api_scale`,`enterprise`],t=e=>({active:`good`,suspended:`bad`,deleted:`quiet`})[e];export{t as n,e as t};

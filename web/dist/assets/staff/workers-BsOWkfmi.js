@@ -1,0 +1,1 @@
+var e=({status:e})=>e===`active`||e===`draining`,t=t=>e(t)&&t.lease_age_seconds>10;function n(e){return e.status===`lost`||t(e)?`bad`:e.status===`draining`?`warn`:e.status===`active`?`good`:`quiet`}var r=e=>e.processor_load===null?`not reported`:`${Math.round(e.processor_load*100)} %`;export{n as i,t as n,r,e as t};

@@ -1,0 +1,1 @@
+var e=[`navigate`,`interact`,`wait`,`state_capture`,`screenshot_capture`],t=[`session_minute`,...e],n={session_minute:`Session minutes`,navigate:`Navigations`,interact:`Interactions`,wait:`Waits`,state_capture:`State reads`,screenshot_capture:`Screenshots`};export{e as n,n as r,t};
