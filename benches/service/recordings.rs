@@ -2,6 +2,7 @@
 //!
 //! `KITFLEET_BENCH_PAGE` is the address of another page for the bytes of a recording. Its operations only scroll it.
 #![allow(clippy::cast_precision_loss, reason = "counts of some thousands")]
+#![allow(clippy::disallowed_methods, reason = "the variable is only the bench's")]
 
 use std::env;
 use std::time::{Duration, Instant};

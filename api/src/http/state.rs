@@ -62,6 +62,7 @@ const PAYMENTS_AT_ONCE: (usize, usize) = (32, 1);
 
 /// Not `Debug`, because it holds a secret.
 #[derive(Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "the settings are independent")]
 pub struct ApiConfig {
     /// Without a trailing slash.
     pub base_url: String,
