@@ -392,7 +392,8 @@ async fn job(conn: &mut PgConnection, order: Jobs) -> Result<()> {
 async fn delivery(conn: &mut PgConnection, order: Deliveries) -> Result<()> {
     match order {
         Deliveries::List { status, endpoint, account, limit, format } => {
-            let wanted = dead_letters::Filter { status, endpoint, account, before: None, limit };
+            let (error, since, before) = (None, None, None);
+            let wanted = dead_letters::Filter { status, endpoint, account, error, since, before, limit };
             let rows = dead_letters::list(conn, &wanted).await?;
             let columns = [
                 "id",
