@@ -13,19 +13,21 @@ const act = (action) => post('interact', { action, timeout_ms: 20_000 });
 const FIRST = 'main button.primary';
 const named = (role, name) => ({ target: { role, name, exact: true } });
 
-async function shows(text) {
+async function until(what, script) {
   for (let attempt = 0; attempt < 100; attempt += 1) {
-    const { value } = await post('evaluate', { script: 'return document.body.innerText' });
-    if (value.includes(text)) return;
+    if ((await post('evaluate', { script })).value) return;
     await new Promise((resolve) => setTimeout(resolve, 200));
   }
-  throw new Error(`the phone does not show "${text}"`);
+  throw new Error(`the phone does not show ${what}`);
 }
+
+const shows = (text) => until(`"${text}"`, `return document.body.innerText.includes(${JSON.stringify(text)})`);
 
 async function follow(title) {
   await act({ kind: 'tap', ...named('button', 'Menu') });
   await act({ kind: 'tap', ...named('link', title) });
-  await shows(title);
+  const path = `/app/${title.toLowerCase().replace('api ', '').replace(' ', '-')}`;
+  await until(`the page ${title}`, `return location.pathname === ${JSON.stringify(path)} && Boolean(document.querySelector('main h1'))`);
   const { value } = await post('evaluate', { script: 'return document.documentElement.scrollWidth - document.documentElement.clientWidth' });
   assert.equal(value, 0, `${title} is too wide`);
 }

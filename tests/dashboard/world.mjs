@@ -49,7 +49,9 @@ function* filesBelow(folder) {
   }
 }
 
-const decoded = (mail) => mail.replace(/=\r?\n/g, '').replace(/=([0-9A-F]{2})/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
+const unquoted = (part) => part.replace(/=\r?\n/g, '').replace(/=([0-9A-F]{2})/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
+/** A token can look like quoted-printable text. */
+const decoded = (mail) => mail.split(/^--/m).map((part) => (/^Content-Transfer-Encoding: quoted-printable/im.test(part) ? unquoted(part) : part)).join('--');
 
 /** The link in the newest mail to this address that has one with this path. */
 export async function mailedLink(email, path) {

@@ -14,8 +14,12 @@ export const clock = (value: string): string => CLOCK.format(new Date(value));
 
 const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [['day', 86_400], ['hour', 3_600], ['minute', 60]];
 
+/** The shown present is up to 5 s late, and clocks differ: what has just happened is not in the future. */
+const LATE_S = 15;
+
 export function ago(value: string, now: number): string {
-  const seconds = (new Date(value).getTime() - now) / 1000;
+  const difference = (new Date(value).getTime() - now) / 1000;
+  const seconds = difference > 0 && difference < LATE_S ? 0 : difference;
   const unit = UNITS.find(([, length]) => Math.abs(seconds) >= length);
   return unit ? RELATIVE.format(Math.trunc(seconds / unit[1]), unit[0]) : RELATIVE.format(Math.trunc(seconds), 'second');
 }

@@ -21,7 +21,8 @@ function member(value: unknown, name: string): unknown {
 
 function element(step: unknown): string {
   const target = member(step, 'target') ?? step;
-  return text(member(target, 'description')) || text(member(target, 'selector'));
+  // Elements without a role are called generic, which says nothing.
+  return text(member(target, 'description')).replace(/^generic (?=")/, '') || text(member(target, 'selector'));
 }
 
 function condition(value: unknown): string {
