@@ -613,8 +613,8 @@ export class SessionsTimelineResource {
    *
    * Returns the events of a recording, oldest first. With `Accept: text/event-stream` it sends them as server-sent events, with
    * `event` (the type), `id` (the number) and JSON `data`, and new ones while the session lives. `Last-Event-ID` continues after an
-   * event. After the last event of an ended session comes `event: end`, and the stream closes. Without a recording the list is
-   * empty.
+   * event. After the last event of an ended session comes `event: end`, and the stream closes. An account can have at most 16 streams
+   * of timelines at a time. Without a recording the list is empty.
    */
   list(sessionId: string, query: {
       /** Maximum number of entries on the page; default 50 */
@@ -630,8 +630,8 @@ export class SessionsTimelineResource {
    *
    * Returns the events of a recording, oldest first. With `Accept: text/event-stream` it sends them as server-sent events, with
    * `event` (the type), `id` (the number) and JSON `data`, and new ones while the session lives. `Last-Event-ID` continues after an
-   * event. After the last event of an ended session comes `event: end`, and the stream closes. Without a recording the list is
-   * empty.
+   * event. After the last event of an ended session comes `event: end`, and the stream closes. An account can have at most 16 streams
+   * of timelines at a time. Without a recording the list is empty.
    */
   stream(sessionId: string, query: {
       /** ID of the last event that was received */

@@ -462,8 +462,8 @@ class AsyncSessionsTimelineResource:
 
         Returns the events of a recording, oldest first. With `Accept: text/event-stream` it sends them as server-sent events, with
         `event` (the type), `id` (the number) and JSON `data`, and new ones while the session lives. `Last-Event-ID` continues after an
-        event. After the last event of an ended session comes `event: end`, and the stream closes. Without a recording the list is
-        empty.
+        event. After the last event of an ended session comes `event: end`, and the stream closes. An account can have at most 16 streams
+        of timelines at a time. Without a recording the list is empty.
         """
         return self._core.page(f"/v1/sessions/{quote(session_id)}/timeline", options, query={'limit': limit, 'cursor': cursor}, retryable=True, model='TimelineEvent')
 
@@ -472,8 +472,8 @@ class AsyncSessionsTimelineResource:
 
         Returns the events of a recording, oldest first. With `Accept: text/event-stream` it sends them as server-sent events, with
         `event` (the type), `id` (the number) and JSON `data`, and new ones while the session lives. `Last-Event-ID` continues after an
-        event. After the last event of an ended session comes `event: end`, and the stream closes. Without a recording the list is
-        empty.
+        event. After the last event of an ended session comes `event: end`, and the stream closes. An account can have at most 16 streams
+        of timelines at a time. Without a recording the list is empty.
         """
         return self._core.events(f"/v1/sessions/{quote(session_id)}/timeline", options, query={'last_event_id': last_event_id}, retryable=True)
 

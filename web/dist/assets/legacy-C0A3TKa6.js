@@ -1,0 +1,1 @@
+import{qt as e}from"./Field-Cj2W0iE6.js";e();

@@ -1,1 +1,0 @@
-import{qt as e}from"./Field-DLcy_elf.js";e();
