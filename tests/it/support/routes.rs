@@ -101,7 +101,9 @@ pub fn sample(method: &Method, template: &str) -> Route {
         ["v1", "admin", "webhook-deliveries", ..] => with(of("rqu"), json!({})),
         ["v1", "admin", "jobs", ..] => with(of("wdl"), json!({})),
         ["v1", "admin", "sessions", ..] => with(of("ses"), json!({})),
-        ["v1", "admin", "usage" | "samples" | "storage" | "capacity" | "webhook-endpoints", ..] => with(of(""), json!({})),
+        ["v1", "admin", "usage" | "samples" | "storage" | "capacity" | "webhook-endpoints", ..] => {
+            with(of(""), json!({}))
+        }
         ["v1", "admin", "workers", ..] => with(of("wrk"), json!({})),
         ["v1", "admin", "incidents", ..] => with(of("inc"), json!({})),
         ["v1", "mac-nodes", "register"] => with(of(""), json!({})),
