@@ -1,7 +1,7 @@
 // The main flows in the browser of a session, as an iPhone: the service opens its own dashboard.
 
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { env } from './browser.mjs';
 import { hook, person } from './world.mjs';
 
@@ -71,6 +71,9 @@ for (const title of ['Sessions', 'Agents', 'Usage', 'Audit log', 'Settings']) aw
 const { data } = await driver.api('GET', `/v1/sessions/${id}/console?limit=100`);
 const errors = data.filter(({ level }) => level === 'error').map(({ text }) => text);
 const picture = await post('capture', { kind: 'screenshot' });
-if (env.pictures) await writeFile(`${env.pictures}/webkit-phone.png`, Buffer.from(picture.content, 'base64'));
+if (env.pictures) {
+  await mkdir(env.pictures, { recursive: true });
+  await writeFile(`${env.pictures}/webkit-phone.png`, Buffer.from(picture.content, 'base64'));
+}
 await driver.api('DELETE', `/v1/sessions/${id}`);
 assert.deepEqual(errors, []);

@@ -66,7 +66,8 @@ async fn walk(app: &App, sink: &Sink, script: &[&str], people: usize, variables:
         "owner_link": link,
     });
     let world = world.to_string();
-    browse(app, script, &[&[("DASHBOARD_WORLD", world.as_str())], variables].concat()).await;
+    let variables = [&[("DASHBOARD_WORLD", world.as_str())][..], variables].concat();
+    browse(app, script, &variables).await;
 }
 
 /// Deliveries fail twice, and are dead letters then.
@@ -159,8 +160,9 @@ async fn assert_every_page_is_sound(theme: &str) {
         "settings=/settings",
         "missing=/nowhere",
     ];
+    let pages = pages.join(" ");
     let variables =
-        [("DASHBOARD_EMAIL", person.email.as_str()), ("DASHBOARD_PAGES", &pages.join(" ")), ("DASHBOARD_THEME", theme)];
+        [("DASHBOARD_EMAIL", person.email.as_str()), ("DASHBOARD_PAGES", pages.as_str()), ("DASHBOARD_THEME", theme)];
     browse(&app, &["pages.mjs"], &variables).await;
     app.stop().await;
 }
@@ -249,7 +251,7 @@ async fn many_sessions_are_listed_quickly() {
                 from (select id from workers limit 1) w, generate_series(1, 10000) n,
                      lateral (select now() - n * interval '6 seconds') t (began)";
     app.execute(many, person.account.as_uuid()).await;
-    browse(&app, &["many.mjs"], &[("DASHBOARD_EMAIL", &person.email)]).await;
+    browse(&app, &["many.mjs"], &[("DASHBOARD_EMAIL", person.email.as_str())]).await;
     app.stop().await;
 }
 
