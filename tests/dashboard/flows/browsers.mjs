@@ -228,6 +228,8 @@ export async function agents({ tab, site, look }) {
   await page.getByRole('button', { name: 'Close', exact: true }).click();
   await dialog.getByRole('button', { name: 'Close the agent' }).click();
   await page.getByText('The agent was closed').waitFor();
+  // The page may read it a last time while it goes.
+  tab.expected.add(404);
   await page.getByRole('button', { name: 'Delete', exact: true }).click();
   await dialog.getByRole('button', { name: 'Delete', exact: true }).click();
   await page.getByText('There are no agents yet').waitFor();

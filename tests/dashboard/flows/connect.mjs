@@ -56,7 +56,7 @@ export async function proxies({ tab }) {
   const dialog = page.getByRole('dialog');
   await page.getByRole('button', { name: 'New proxy' }).first().click();
   await dialog.getByLabel('Label').fill('Office');
-  await dialog.getByLabel('Host').fill('127.0.0.1');
+  await dialog.getByLabel('Host').fill('proxy.invalid');
   await dialog.getByLabel('Port').fill('9');
   await dialog.getByRole('button', { name: 'Save proxy' }).click();
   await page.getByRole('heading', { name: 'Office' }).waitFor();

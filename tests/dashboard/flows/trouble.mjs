@@ -81,6 +81,8 @@ export async function twoTabs({ tab, look }) {
   await dialog.getByRole('button', { name: 'Create session' }).click();
   await other.page.getByRole('link', { name: 'Seen by both' }).waitFor();
   await other.page.getByRole('link', { name: 'Seen by both' }).click();
+  // The tabs learn one after another that the session has ended.
+  for (const one of [tab, other]) one.expected.add(410);
   await other.page.getByRole('button', { name: 'End session' }).click();
   await other.page.getByRole('dialog').getByRole('button', { name: 'End session' }).click();
   await tab.page.getByText('The session has ended').waitFor();

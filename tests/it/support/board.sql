@@ -52,7 +52,10 @@ select uuid_v7_of(now() - n * interval '1 minute'), pg_temp.some_account(n), 'ht
        case when n % 100 = 0 then now() end, 50
 from generate_series(1, 2000) n;
 insert into events (id, account_id, type, data)
-select uuid_v7_of(now() - n * interval '1 minute'), pg_temp.some_account(n), 'session.failed', '{}' from generate_series(1, 2000) n;
+select uuid_v7_of(now() - n * interval '1 minute'), pg_temp.some_account(n), 'session.failed',
+       '{"session_id": "ses_019aa1de-5ba3-7f04-b6b9-0c55eb1a4f5e", "operation": "unknown", "error_name": "UnknownError",
+         "error_message": "The session operation failed."}'
+from generate_series(1, 2000) n;
 insert into webhook_deliveries (id, account_id, endpoint_id, event_id, event_type, status, attempts, next_attempt_at, due,
                                 last_response_status, last_error, created_at, updated_at)
 select uuid_v7_of(moment), pg_temp.some_account(n % 2000), uuid_v7_of(now() - (1 + n % 2000) * interval '1 minute'),
