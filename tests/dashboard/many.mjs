@@ -69,6 +69,7 @@ await withBrowser(async (browser) => {
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) rates.push(await scrolled(tab));
   console.log(`${await rows.count()} rows scroll at ${rates.map(Math.round).join(', ')} frames a second`);
   tab.assertQuiet('many sessions');
+  await tab.page.goto('about:blank');
   await tab.page.setContent(`<pre>${'A line of text\n'.repeat(3_000)}</pre>`);
   const plain = [];
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) plain.push(await scrolled(tab));
