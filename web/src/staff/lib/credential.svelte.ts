@@ -22,7 +22,7 @@ class Credential {
       await take(openApi.GET('/v1/admin/workers', { params: { query: { limit: 1 } }, headers }));
     } catch (error) {
       if (error instanceof Refusal && (error.status === 401 || error.status === 404)) {
-        throw new Refusal('This is not a valid credential of staff.', error.status, error.slug, {}, error.requestId);
+        throw new Refusal('This is not a valid credential of staff.', error.status, error.code, {}, error.requestId);
       }
       throw error;
     }
@@ -62,4 +62,5 @@ useCredentials({
     return credential.ask();
   },
   stepUp: () => Promise.reject(new Error('cancelled')),
+  denied: () => {},
 });
