@@ -213,12 +213,13 @@ async fn flows_of_the_account_work() {
     app.stop().await;
 }
 
-/// An expired sign-in, a service that is away, and two tabs: nothing that was typed is lost.
+/// An expired sign-in, a service that is away, many tabs, and strange addresses: nothing that was typed is lost.
 #[tokio::test]
 async fn flows_survive_trouble() {
     let sink = Sink::start().await;
     let app = with_flows(App::simulated(), &sink).start().await;
-    walk(&app, &sink, &["flows.mjs", "expiredSignIn", "serviceAway", "twoTabs"], 6, &[]).await;
+    let flows = ["flows.mjs", "expiredSignIn", "serviceAway", "twoTabs", "manyTabs", "strangeAddresses"];
+    walk(&app, &sink, &flows, 10, &[]).await;
     app.stop().await;
 }
 

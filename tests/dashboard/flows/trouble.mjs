@@ -1,4 +1,4 @@
-// Flows that meet trouble: an expired sign-in, a service that is away, and two tabs.
+// Flows that meet trouble: an expired sign-in, a service that is away, two tabs, many tabs, and addresses written by another page.
 
 import assert from 'node:assert/strict';
 import { ask, person } from '../world.mjs';
@@ -95,4 +95,64 @@ export async function twoTabs({ tab, look }) {
   await tab.page.getByRole('heading', { name: 'Sign in again' }).waitFor();
   other.assertQuiet('the other tab');
   await other.page.close();
+}
+
+/** Seven tabs of a session, of which one is shown. A browser has six connections to a service without HTTP/2. */
+export async function manyTabs({ tab, look }) {
+  const owner = await person();
+  const { id } = await owner.api('POST', '/v1/sessions', { label: 'In many tabs', record: 'steps' });
+  const context = tab.page.context();
+  const tabs = [tab];
+  while (tabs.length < 7) tabs.push(await Guarded.open(null, { ...look, context }));
+  const streams = new Map();
+  for (const one of tabs) {
+    // A browser that is driven shows all its tabs.
+    await one.page.addInitScript(() => {
+      let isHidden = false;
+      Object.defineProperty(document, 'hidden', { get: () => isHidden });
+      globalThis.hide = (value) => {
+        isHidden = value;
+        document.dispatchEvent(new Event('visibilitychange', { bubbles: true }));
+      };
+    });
+    const open = new Set();
+    streams.set(one, open);
+    one.page.on('request', (request) => { if (/\/(stream|timeline)$/.test(request.url())) open.add(request); });
+    for (const ended of ['requestfinished', 'requestfailed']) one.page.on(ended, (request) => open.delete(request));
+    await one.enter(owner, `/sessions/${id}`);
+    await one.page.getByRole('tab', { name: 'Try it' }).waitFor();
+    await one.page.getByText('Open the browser').waitFor();
+    await one.page.evaluate(() => globalThis.hide(true));
+  }
+  const until = async (what, holds) => {
+    for (let attempt = 0; !holds(); attempt += 1) {
+      assert.ok(attempt < 50, what);
+      await tab.page.waitForTimeout(100);
+    }
+  };
+  await until('hidden tabs keep streams', () => [...streams.values()].every(({ size }) => size === 0));
+
+  // A tab that is shown again has what it missed.
+  tab.expected.add(410);
+  await owner.api('DELETE', `/v1/sessions/${id}`);
+  await tab.page.evaluate(() => globalThis.hide(false));
+  await tab.page.getByText('The session has ended').waitFor();
+  await until('the shown tab has no stream', () => streams.get(tab).size > 0);
+  for (const one of tabs.slice(1)) {
+    one.assertQuiet('a hidden tab');
+    await one.page.close();
+  }
+}
+
+/** A link of another page, whose parameter would lead a request to another path. */
+export async function strangeAddresses({ tab }) {
+  const { page } = tab;
+  await tab.enter(await person());
+  const asked = [];
+  page.on('request', (request) => asked.push(new URL(request.url()).pathname));
+  for (const path of ['/sessions/x%2F..%2F..%2Faccount%2Fme', '/recipes/x%2f..%2f..%2fapi-keys%3F', '/profiles/..%5C..%5Caccount%5Cme', '/webhooks/x%23', '/agents/%2e%2e%2fx']) {
+    await tab.goto(path);
+    await page.getByText('This address does not exist.').waitFor();
+  }
+  assert.deepEqual(asked.filter((path) => /timeline|api-keys|recipes|profiles|webhooks|agent-sessions|%/.test(path.replace(/^\/app\/.*/, ''))), []);
 }

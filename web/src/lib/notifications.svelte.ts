@@ -41,6 +41,7 @@ class Notifications {
   }
 
   async #follow(signal: AbortSignal): Promise<void> {
+    let hasOpened = false;
     for (let failures = 0; !signal.aborted && session.current; ) {
       try {
         await readEvents('/v1/account/notifications/stream', this.#lastId, (event) => {
@@ -49,9 +50,9 @@ class Notifications {
           if (event.event === 'reset') notifyAll('');
           else this.#note({ id: event.id, event: event.event, data: JSON.parse(event.data) as Record<string, unknown> });
         }, signal, () => {
-          // What happened during the interruption is not known.
-          if (!this.isLive) notifyAll('');
-          this.isLive = true;
+          // What happened during the interruption is not known. A stream without the ID of an event begins with the next one.
+          if (!this.isLive || (hasOpened && !this.#lastId)) notifyAll('');
+          [this.isLive, hasOpened] = [true, true];
         });
       } catch (error) {
         if (signal.aborted) return;

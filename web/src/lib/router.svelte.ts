@@ -91,10 +91,11 @@ function parametersOf(pattern: string, path: string): Record<string, string> | n
   return parameters;
 }
 
-/** Null for an address that a person or another page has written wrongly. */
+/** Null for an address that a person or another page has written wrongly, and for a parameter that would change the path of a request. */
 function decoded(part: string): string | null {
   try {
-    return decodeURIComponent(part);
+    const text = decodeURIComponent(part);
+    return /[/\\?#]|^\.+$/.test(text) ? null : text;
   } catch {
     return null;
   }
