@@ -212,7 +212,8 @@ def main():
         programs.append((name, language, path))
     if not programs:
         sys.exit("no program has such a name")
-    compile_typescript(folder, [str(path) for _, language, path in programs if language == "ts"])
+    if any(language == "ts" for _, language, _ in programs):
+        compile_typescript(folder, [str(path) for _, language, path in programs if language == "ts"])
     started = None
     if "KITFLEET_URL" not in os.environ:
         started = Service(folder)
