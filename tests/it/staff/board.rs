@@ -201,6 +201,12 @@ async fn dead_letters_are_found_by_error_and_age() {
     })
     .await;
 
+    // A delivery that arrives later would reset the count.
+    eventually(Duration::from_secs(30), "no delivery is on its way", async || {
+        let waiting = [app.count_of_status("pending").await, app.count_of_status("in_flight").await];
+        (waiting == [0, 0]).then_some(())
+    })
+    .await;
     app.execute_all("update webhook_endpoints set disabled_at = now(), consecutive_failures = 50").await;
     for query in ["disabled=true".to_owned(), format!("account_id={account}")] {
         let listed = staff.get(&format!("/v1/admin/webhook-endpoints?{query}")).await.expect(200).body;
