@@ -56,7 +56,7 @@ await follow('Webhooks');
 await act({ kind: 'tap', selector: FIRST });
 await act({ kind: 'fill', selector: 'dialog input[name=url]', value: hook });
 await act({ kind: 'tap', ...named('button', 'Create endpoint') });
-await act({ kind: 'tap', ...named('button', 'I have copied it') });
+await act({ kind: 'tap', ...named('button', 'I have stored it') });
 await act({ kind: 'tap', ...named('button', 'Send a test') });
 await shows('A test was sent.');
 

@@ -79,9 +79,9 @@ export async function webhooks({ tab, look }) {
   await dialog.getByLabel('Address').fill(hook);
   await dialog.getByLabel('Description').fill('Orders');
   await dialog.getByRole('button', { name: 'Create endpoint' }).click();
-  await dialog.getByRole('button', { name: 'Copy the secret' }).click();
+  await dialog.getByRole('button', { name: /^Signing secret/ }).click();
   const secret = await tab.copied();
-  await dialog.getByRole('button', { name: 'I have copied it' }).click();
+  await dialog.getByRole('button', { name: 'I have stored it' }).click();
   await page.getByRole('button', { name: 'Send a test' }).click();
   await page.getByText('A test was sent.').waitFor();
 
@@ -103,9 +103,9 @@ export async function webhooks({ tab, look }) {
   await page.locator('dl').getByRole('link').first().click();
   await page.getByRole('button', { name: 'Rotate the secret' }).click();
   await dialog.getByRole('button', { name: 'Rotate', exact: true }).click();
-  await dialog.getByRole('button', { name: 'Copy the secret' }).click();
+  await dialog.getByRole('button', { name: /^Signing secret/ }).click();
   assert.notEqual(await tab.copied(), secret);
-  await dialog.getByRole('button', { name: 'I have copied it' }).click();
+  await dialog.getByRole('button', { name: 'I have stored it' }).click();
   await page.getByRole('button', { name: 'Pause' }).click();
   await page.getByText('The endpoint is paused.').waitFor();
   await page.getByRole('button', { name: 'Resume' }).click();
@@ -124,6 +124,11 @@ export async function credentials({ tab }) {
   await dialog.getByRole('button', { name: 'Create key' }).click();
   await dialog.getByRole('button', { name: /^Robot/ }).click();
   const key = await tab.copied();
+  await dialog.getByRole('heading', { name: 'The key is created' }).waitFor();
+  assert.equal(await dialog.getByRole('button', { name: 'Close' }).count(), 0);
+  for (let press = 0; press < 3; press += 1) await page.keyboard.press('Escape');
+  await dialog.getByText('The window closes with “I have stored it”.').waitFor();
+  await dialog.getByText(key).waitFor();
   await dialog.getByRole('button', { name: 'I have stored it' }).click();
   const status = async () => (await fetch(`${process.env.DASHBOARD_URL}/v1/sessions`, { headers: { Authorization: `Bearer ${key}` } })).status;
   assert.equal(await status(), 200);

@@ -85,7 +85,7 @@ export async function byKeyboard({ tab, look }) {
   await page.keyboard.press('Control+a');
   await page.keyboard.type(hook ?? 'https://example.com/hook');
   await page.keyboard.press('Enter');
-  await press(page, inDialog('I have copied it'));
+  await press(page, inDialog('I have stored it'));
   await press(page, button('Send a test'));
   await page.getByText('A test was sent.').waitFor();
 

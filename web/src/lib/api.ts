@@ -1,12 +1,16 @@
 // The only way to the service: its public interface, as openapi.json describes it.
 
 import createClient from 'openapi-fetch';
+import { SvelteSet } from 'svelte/reactivity';
 import type { components, paths } from './schema';
 
 export type Schemas = components['schemas'];
 
 /** A failed request. `message` is a sentence for people. */
 export class Refusal extends Error {
+  /** Names of the fields whose messages are shown beside their controls. */
+  readonly shown = new SvelteSet<string>();
+
   constructor(
     message: string,
     readonly status: number,
@@ -18,6 +22,13 @@ export class Refusal extends Error {
     readonly retryAfter: number | null = null,
   ) {
     super(message);
+  }
+
+  /** What no field shows. Empty when the fields show everything. */
+  get rest(): string {
+    const names = Object.keys(this.fields);
+    if (!names.some((name) => this.shown.has(name))) return this.message;
+    return names.filter((name) => !this.shown.has(name)).map((name) => sentenceAbout(name, this.fields[name] ?? '')).join(' ');
   }
 }
 
@@ -135,14 +146,15 @@ export function refusal(response: Response, body: unknown): Refusal {
 function sentenceOf(status: number, problem: Problem, retryAfter: number | null): string {
   if (problem.code === 'concurrency-limit') return `${sentence(problem.detail ?? 'All sessions of the plan are live')} End a session, or choose a larger plan under Billing.`;
   if (status === 429) return `Too many requests. Try again in ${retryAfter ?? 60} s.`;
-  if (problem.errors?.length) return problem.errors.map(({ field, message }) => sentence(`${words(field)} ${message}`)).join(' ');
+  if (problem.errors?.length) return problem.errors.map(({ field, message }) => sentenceAbout(field, message)).join(' ');
   if (status >= 500 && !problem.detail) return 'The service is temporarily unavailable. Try again in a moment.';
   return sentence(problem.detail ?? problem.title ?? `The service answered ${status}`);
 }
 
-function words(field: string): string {
-  return field.replace(/[_.]/g, ' ');
-}
+const sentenceAbout = (field: string, message: string): string => sentence(`${field.replace(/[_.]/g, ' ')} ${message}`);
+
+/** Message of a field without its name, which the label says. The service writes the rest of a sentence: "must be …", "is wrong". */
+export const fieldSentence = (message: string): string => sentence(/^(is|was|does|has)\b/.test(message) ? `it ${message}` : message);
 
 function sentence(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1).replace(/[.\s]+$/, '')}.`;
