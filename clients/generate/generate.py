@@ -337,13 +337,12 @@ def ts_resources(document, operations):
     out = [
         f"// {NOTICE}\n\n",
         'import type { Content } from "../content.js";\n',
-        'import type { Core, RequestOptions } from "../core.js";\n',
+        'import { type Core, type RequestOptions, segment as e } from "../core.js";\n',
         'import type { Pager } from "../pager.js";\n',
         f'import type {{ {", ".join(sorted(HANDLES))} }} from "../handles.js";\n',
         'import type { EventStream } from "../stream.js";\n',
         'import type { UploadBody } from "../content.js";\n',
         'import type * as t from "./types.js";\n\n',
-        "const e = encodeURIComponent;\n\n",
     ]
     # A child is declared before its parent, whose constructor makes it.
     for name in sorted(resources, key=lambda name: (-name.count("."), name)):

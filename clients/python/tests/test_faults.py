@@ -58,6 +58,33 @@ class Faults(unittest.TestCase):
                 self.assertIsInstance(error, errors.ConnectionFailedError)
                 self.assertIn(url, str(error))
 
+    def test_answer_of_another_shape_is_an_unexpected_response(self) -> None:
+        calls = [lambda client: client.sessions.create(), lambda client: client.sessions.get("ses_1"), lambda client: client.sessions.list()]
+        for call, body in itertools.product(calls, [b"", b"null", b"[]", b'"text"']):
+            for result, _ in self.each([answer(200, body)], call):
+                self.assertIsInstance(result, errors.UnexpectedResponseError, body)
+        for result, _ in self.each([answer(200, {"items": []})], lambda client: client.sessions.list()):
+            self.assertIsInstance(result, errors.UnexpectedResponseError)
+
+    def test_problem_of_another_service_is_a_problem_error(self) -> None:
+        body = {"code": 5, "detail": None, "errors": [1, "a", None, {"field": None}]}
+        for result, _ in self.each([answer(400, body)], lambda client: client.sessions.get("ses_1")):
+            self.assertIsInstance(result, errors.ProblemError)
+            self.assertEqual((result.status, result.errors), (400, []))
+
+    def test_id_that_would_name_another_route_is_an_error_before_the_request(self) -> None:
+        for id in ("", ".", ".."):
+            for result, fake in self.each([answer(200, SESSION)], lambda client, id=id: client.profiles.delete(id)):
+                self.assertIsInstance(result, ValueError)
+                self.assertEqual(len(fake.received), 0)
+
+    def test_url_without_a_valid_port_is_a_value_error(self) -> None:
+        for url in ("http://127.0.0.1:99999", "http://127.0.0.1:x", "127.0.0.1:8080", "ftp://a.example"):
+            with self.assertRaisesRegex(ValueError, "address of Kitfleet"):
+                Kitfleet(url=url, api_key="key")
+        with Fake(answer(200, SESSION)) as fake, Kitfleet(url=f" {fake.url}/\n", api_key="key") as client:
+            self.assertEqual(client.sessions.get("ses_1").id, SESSION["id"])
+
     def test_slow_answer_is_a_deadline_error_and_is_not_repeated(self) -> None:
         held = threading.Event()
         for result, fake in self.each([lambda handler: held.wait(5)], lambda client: client.sessions.get("ses_1", options={"timeout": 0.3})):

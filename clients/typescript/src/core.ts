@@ -72,6 +72,12 @@ export const environment = (name: string): string | undefined => {
 /** Loads a module of Node, which bundlers must leave alone. */
 export const nodeModule = (name: string): Promise<unknown> => import(/* @vite-ignore */ /* webpackIgnore: true */ name);
 
+/** A segment of a path. An empty one, or one of dots, would name another route. */
+export const segment = (id: string | number): string => {
+  if (["", ".", ".."].includes(String(id))) throw new TypeError(`${JSON.stringify(id)} is not an ID`);
+  return encodeURIComponent(id);
+};
+
 export const sleep = (milliseconds: number, signal?: AbortSignal | null): Promise<void> =>
   new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason as Error);
@@ -138,7 +144,11 @@ export class Core {
 
   /** JSON of an answer. */
   call<T>(method: string, path: string, options?: RequestOptions, call: Call = {}): Promise<T> {
-    return this.send(method, path, options, call, (response) => this.#json<T>(response, call.handle));
+    const { handle } = call;
+    return this.send(method, path, options, call, async (response) => {
+      const data = await this.#json(response, (data) => !handle || response.status === 204 || isObject(data));
+      return (handle && data !== undefined ? this.wrap(handle, data) : data) as T;
+    });
   }
 
   text(method: string, path: string, options?: RequestOptions, call: Call = {}): Promise<string> {
@@ -167,7 +177,10 @@ export class Core {
   page<T>(path: string, options?: RequestOptions, call: Call = {}): Pager<T> {
     const fetchPage = async (cursor: string | null) => {
       const query = cursor === null ? call.query : { ...call.query, cursor };
-      const body = await this.call<{ data: T[]; has_more?: boolean; next_cursor?: string | null }>("GET", path, options, { retryable: call.retryable ?? false, query: query ?? {} });
+      const isPage = (data: unknown) => isObject(data) && Array.isArray(data.data);
+      const body = await this.send("GET", path, options, { retryable: call.retryable ?? false, query: query ?? {} }, (response) =>
+        this.#json<{ data: T[]; has_more?: boolean; next_cursor?: string | null }>(response, isPage),
+      );
       if (call.handle) body.data = body.data.map((item) => this.wrap(call.handle as string, item) as T);
       return body;
     };
@@ -281,16 +294,16 @@ export class Core {
     }
   }
 
-  async #json<T>(response: Response, handle?: string): Promise<T> {
+  async #json<T>(response: Response, isExpected: (data: unknown) => boolean): Promise<T> {
     const text = await response.text();
-    if (response.status === 204 || text === "") return undefined as T;
     let data: unknown;
     try {
-      data = JSON.parse(text);
+      data = response.status === 204 || text === "" ? undefined : JSON.parse(text);
     } catch {
       throw unexpected(response, text, this.url);
     }
-    return (handle ? this.wrap(handle, data) : data) as T;
+    if (!isExpected(data)) throw unexpected(response, text, this.url);
+    return data as T;
   }
 
   async #failure(response: Response, hasKey: boolean): Promise<Error> {
@@ -298,7 +311,7 @@ export class Core {
     let body: Record<string, unknown> | undefined;
     try {
       const parsed: unknown = JSON.parse(text);
-      if (typeof parsed === "object" && parsed !== null && !Array.isArray(parsed)) body = parsed as Record<string, unknown>;
+      if (isObject(parsed)) body = parsed;
     } catch {
       // Not a problem document.
     }
@@ -310,6 +323,10 @@ export class Core {
     if (response.status === 401 && !hasKey) error.message += ". The client has no API key: set KITFLEET_API_KEY, or pass apiKey";
     return error;
   }
+}
+
+function isObject(data: unknown): data is Record<string, unknown> {
+  return typeof data === "object" && data !== null && !Array.isArray(data);
 }
 
 function unexpected(response: Response, text: string, url: string): UnexpectedResponseError {

@@ -78,7 +78,9 @@ export class ProblemError extends KitfleetError {
 
   constructor(code: string, body: Record<string, unknown>, response: Response) {
     const text = (name: string) => (typeof body[name] === "string" ? (body[name] as string) : "");
-    const errors = Array.isArray(body.errors) ? (body.errors as FieldError[]) : [];
+    // A document of a proxy may have a member of the same name.
+    const isFieldError = (error: Partial<FieldError> | null) => typeof error?.field === "string" && typeof error.message === "string";
+    const errors = Array.isArray(body.errors) ? (body.errors as FieldError[]).filter(isFieldError) : [];
     const detail = text("detail") || text("error_description");
     const fields = errors.map((error) => `${error.field}: ${error.message}`).join("; ");
     const requestId = text("request_id") || response.headers.get("x-request-id");

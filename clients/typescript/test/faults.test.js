@@ -18,6 +18,39 @@ test("server away is a connection error", async () => {
   await assert.rejects(get(new Kitfleet({ url: service.url, maxRetries: 1 })), (error) => error instanceof kitfleet.ConnectionFailedError && error.message.includes("ECONNREFUSED"));
 });
 
+test("answer of another shape is an unexpected response", async () => {
+  const calls = [(client) => client.sessions.create(), get, (client) => client.sessions.list()];
+  for (const call of calls) {
+    for (const body of ["", "null", "[]", '"text"']) {
+      await withFake([answer(200, body)], async (service) => {
+        await assert.rejects(async () => await call(new Kitfleet({ url: service.url })), kitfleet.UnexpectedResponseError, body);
+      });
+    }
+  }
+  await withFake([answer(200, { items: [] })], async (service) => {
+    await assert.rejects(async () => await new Kitfleet({ url: service.url }).sessions.list(), kitfleet.UnexpectedResponseError);
+  });
+});
+
+test("problem of another service is a problem error", async () => {
+  await withFake([answer(400, { code: 5, detail: null, errors: [1, "a", null, { field: null }] })], async (service) => {
+    await assert.rejects(get(new Kitfleet({ url: service.url })), (error) => {
+      assert.ok(error instanceof kitfleet.ProblemError);
+      assert.deepEqual([error.status, error.errors], [400, []]);
+      return !error.message.includes("undefined");
+    });
+  });
+});
+
+test("ID that would name another route is an error before the request", async () => {
+  await withFake([answer(204)], async (service) => {
+    for (const id of ["", ".", ".."]) {
+      await assert.rejects(async () => await new Kitfleet({ url: service.url }).profiles.delete(id), TypeError);
+    }
+    assert.equal(service.received.length, 0);
+  });
+});
+
 test("slow answer is a deadline error and is not repeated", async () => {
   await withFake([() => undefined], async (service) => {
     await assert.rejects(get(new Kitfleet({ url: service.url }), { timeout: 200 }), kitfleet.DeadlineExceededError);

@@ -124,6 +124,7 @@ export async function settings({ tab, look }) {
   await dialog.getByLabel('Code that the app shows').fill('000000');
   await dialog.getByRole('button', { name: 'Turn on' }).click();
   await dialog.getByRole('alert').waitFor();
+  assert.deepEqual(await dialog.getByRole('alert').allInnerTexts(), ['It is wrong, or no enrollment is pending.']);
   await tab.check('second-factor', look);
   await dialog.getByLabel('Code that the app shows').fill(totp(secret));
   await dialog.getByRole('button', { name: 'Turn on' }).click();

@@ -76,6 +76,12 @@ export async function webhooks({ tab, look }) {
   await tab.enter(await person(), '/webhooks');
   const dialog = page.getByRole('dialog');
   await page.getByRole('button', { name: 'New endpoint' }).first().click();
+  tab.expected.add(400);
+  await dialog.getByLabel('Address').fill('http://example.com/');
+  await dialog.getByRole('button', { name: 'Create endpoint' }).click();
+  await dialog.getByRole('alert').waitFor();
+  assert.deepEqual(await dialog.getByRole('alert').allInnerTexts(), ['Must be an https URL.']);
+  assert.ok(await dialog.getByLabel('Address').evaluate((node) => node === document.activeElement), 'the wrong field has the focus');
   await dialog.getByLabel('Address').fill(hook);
   await dialog.getByLabel('Description').fill('Orders');
   await dialog.getByRole('button', { name: 'Create endpoint' }).click();

@@ -144,6 +144,34 @@ export async function manyTabs({ tab, look }) {
   }
 }
 
+/** Shown tabs of an account share one stream of notifications, and another tab takes it over. */
+export async function sharedStream({ tab, look }) {
+  const owner = await person();
+  const other = await Guarded.open(null, { ...look, context: tab.page.context() });
+  const open = new Map();
+  for (const one of [other, tab]) {
+    const own = new Set();
+    open.set(one, own);
+    one.page.on('request', (request) => { if (request.url().endsWith('/notifications/stream')) own.add(request); });
+    for (const ended of ['requestfinished', 'requestfailed']) one.page.on(ended, (request) => own.delete(request));
+    await one.enter(owner, '/keys');
+    await one.page.getByText('There are no API keys yet.').waitFor();
+    // The stream begins after the page.
+    await one.page.waitForTimeout(1_000);
+  }
+  assert.deepEqual([...open.values()].map(({ size }) => size), [1, 0]);
+  const created = (name) => owner.api('POST', '/v1/api-keys', { name, scopes: ['read'] });
+  const revoked = async ({ id }) => owner.api('DELETE', `/v1/api-keys/${id}`);
+  await revoked(await created('First'));
+  for (const one of [tab, other]) await one.page.getByRole('row', { name: /First/ }).getByText('revoked').waitFor();
+  other.assertQuiet('the other tab');
+  await other.page.close();
+  await tab.page.waitForTimeout(1_000);
+  assert.equal(open.get(tab).size, 1);
+  await revoked(await created('Second'));
+  await tab.page.getByRole('row', { name: /Second/ }).getByText('revoked').waitFor();
+}
+
 /** A link of another page, whose parameter would lead a request to another path. */
 export async function strangeAddresses({ tab }) {
   const { page } = tab;

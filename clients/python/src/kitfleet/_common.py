@@ -88,7 +88,11 @@ class RequestOptions(TypedDict, total=False):
 
 
 def quote(text: Union[str, int]) -> str:
-    return urllib.parse.quote(str(text), safe="")
+    """A segment of a path. An empty one, or one of dots, would name another route."""
+    segment = urllib.parse.quote(str(text), safe="")
+    if segment in ("", ".", ".."):
+        raise ValueError(f"{str(text)!r} is not an ID")
+    return segment
 
 
 def given(optional: Mapping[str, Any], kept: Mapping[str, Any]) -> Dict[str, Any]:
@@ -178,9 +182,14 @@ def repeat_after(error: Exception) -> Optional[float]:
 
 
 def base_url(url: Optional[str]) -> str:
-    url = url or os.environ.get("KITFLEET_URL") or "http://127.0.0.1:8080"
+    url = (url or os.environ.get("KITFLEET_URL") or "http://127.0.0.1:8080").strip()
     parts = urllib.parse.urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        # The port is no number, or too large.
+        is_valid = False
+    if not is_valid:
         raise ValueError(f"The address of Kitfleet must be http or https: {url!r}")
     return url.rstrip("/")
 

@@ -88,7 +88,8 @@ class ProblemError(KitfleetError):
         self.errors: List[FieldError] = []
         """The invalid fields of `validation-failed`."""
         if isinstance(errors, list):
-            entries = cast("List[Dict[str, Any]]", errors)
+            # A document of a proxy may have a member of the same name.
+            entries = [cast(Dict[str, Any], entry) for entry in errors if isinstance(entry, dict)]
             self.errors = [FieldError(str(entry["field"]), str(entry["message"])) for entry in entries if "field" in entry and "message" in entry]
         self.request_id: Optional[str] = text("request_id") or headers.get("x-request-id")
         """ID of the request, which the log of the service has, too."""

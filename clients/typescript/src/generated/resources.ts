@@ -1,14 +1,12 @@
 // Generated from openapi.json by clients/generate/generate.py. Do not edit.
 
 import type { Content } from "../content.js";
-import type { Core, RequestOptions } from "../core.js";
+import { type Core, type RequestOptions, segment as e } from "../core.js";
 import type { Pager } from "../pager.js";
 import type { AgentSession, Session } from "../handles.js";
 import type { EventStream } from "../stream.js";
 import type { UploadBody } from "../content.js";
 import type * as t from "./types.js";
-
-const e = encodeURIComponent;
 
 export class AccountAnthropicKeyResource {
   readonly #core: Core;

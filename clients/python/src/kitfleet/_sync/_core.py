@@ -28,6 +28,7 @@ from .._common import (
     raise_failure,
     repeat_after,
     search,
+    unexpected,
 )
 from .._errors import ConnectionFailedError, DeadlineExceededError, KitfleetError, RedirectError
 from .._model import wrap
@@ -41,6 +42,7 @@ H = TypeVar("H")
 
 _MOST_REDIRECTS = 5
 _CONNECT = 30.0
+_HANDLES = ("Session", "AgentSession")
 
 
 class Core:
@@ -74,7 +76,7 @@ class Core:
         self._http.close()
 
     def wrap(self, model: str, data: Any) -> Any:
-        if model not in ("Session", "AgentSession"):
+        if model not in _HANDLES:
             return wrap(model, data)
         # Loaded when they are needed: the models take a while.
         from . import _handles
@@ -101,7 +103,11 @@ class Core:
             options = cast(RequestOptions, {"timeout": TURN, **(options or {})})
         body, status, headers = self._bytes(method, path, options, query, json, form, content, media, retryable, "application/json")
         data = decode(body, status, headers, self.url)
-        return data if model is None or data is None else self.wrap(model, data)
+        if model is None or status == 204:
+            return data
+        if not isinstance(data, dict) and (model in _HANDLES or not isinstance(data, list)):
+            raise unexpected(status, headers, body.decode(errors="replace"), self.url)
+        return self.wrap(model, data)
 
     def open(self, method: str, path: str, options: Optional[RequestOptions] = None, **call: Any) -> Any:
         return self.call(method, path, options, **call)
@@ -140,7 +146,11 @@ class Core:
     ) -> Page[Any]:
         def fetch(cursor: Optional[str]) -> Dict[str, Any]:
             asked = query if cursor is None else {**(query or {}), "cursor": cursor}
-            body = cast(Dict[str, Any], self.call("GET", path, options, query=asked, retryable=retryable))
+            content, status, headers = self._bytes("GET", path, options, asked, None, None, None, None, retryable, "application/json")
+            data = decode(content, status, headers, self.url)
+            body = cast(Dict[str, Any], data if isinstance(data, dict) else {})
+            if not isinstance(body.get("data"), list):
+                raise unexpected(status, headers, content.decode(errors="replace"), self.url)
             if model is not None:
                 body["data"] = [self.wrap(model, entry) for entry in body["data"]]
             return body
