@@ -1,1 +1,0 @@
-import{Dt as e,Mt as t,U as n,Ut as r,Wt as i,gt as a,ht as o,jt as s,mt as c,pt as l,ut as u}from"./Field-Cj2W0iE6.js";import"./legacy-C0A3TKa6.js";import{a as d,i as f}from"./index-Csd1277B.js";var p=a(`<p class="hint"> </p>`);function m(a,m){i(m,!1),n();var h=o(),g=s(h),_=n=>{var r=p(),i=t(r,!0);e(()=>l(i,f)),c(n,r)};u(g,e=>{d.mayChange||e(_)}),c(a,h),r()}export{m as t};

@@ -1,1 +1,0 @@
-import{At as e,B as t,Dt as n,Mt as r,Ut as i,Wt as a,Yt as o,gt as s,it as c,mt as l,pt as u,rt as d,w as f}from"./Field-Cj2W0iE6.js";var p=s(`<span><span class="svelte-hcghuu"> </span></span>`);function m(s,m){a(m,!0);let h=t(m,`tone`,3,`quiet`);var g=p(),_=e(g),v=r(_,!0);o(g),n(e=>{d(g,1,c([`status`,h()]),`svelte-hcghuu`),u(v,e)},[()=>f(m.name)]),l(s,g),i()}export{m as t};

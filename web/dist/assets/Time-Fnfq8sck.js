@@ -1,1 +1,0 @@
-import{Dt as e,Mt as t,Ut as n,Wt as r,X as i,gt as a,mt as o,p as s,pt as c,v as l}from"./Field-Cj2W0iE6.js";import{t as u}from"./clock.svelte-WlHBIB-v.js";var d=a(`<time> </time>`);function f(a,f){r(f,!0);var p=d(),m=t(p,!0);e((e,t)=>{i(p,`datetime`,f.value),i(p,`title`,e),c(m,t)},[()=>`${l(f.value)} (${f.value})`,()=>s(f.value,u.now)]),o(a,p),n()}export{f as t};

@@ -1,1 +1,0 @@
-import{Ct as e,It as t,Pt as n,Rt as r}from"./Field-Cj2W0iE6.js";var i=new class{#e=r(n(Date.now()));get now(){return e(this.#e)}set now(e){t(this.#e,e,!0)}constructor(){setInterval(()=>{document.hidden||(this.now=Date.now())},5e3)}};export{i as t};

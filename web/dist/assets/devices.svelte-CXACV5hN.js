@@ -1,1 +1,0 @@
-import{Ct as e,It as t,O as n,P as r,Rt as i}from"./Field-Cj2W0iE6.js";var a=new class{#e=i({});#t=!1;nameOf(t){return this.#t||(this.#t=!0,this.#n()),e(this.#e)[t]??t}async#n(){try{let{data:e}=await r(n.GET(`/v1/archetypes`));t(this.#e,Object.fromEntries(e.map(({id:e,display_label:t})=>[e,t])))}catch{this.#t=!1}}};export{a as t};

@@ -1,0 +1,1 @@
+import{Wt as e}from"./Field-DZ7QDwtL.js";e();

@@ -1,1 +1,0 @@
-import{qt as e}from"./Field-Cj2W0iE6.js";e();
