@@ -25,7 +25,6 @@ const REPORTED: [(&str, Option<&str>); 14] = [
     ("service_agent_decompose_total", None),
 ];
 
-/// Never returns.
 pub async fn report(db: &PgPool, metrics: &PrometheusHandle) {
     let (process, failing) = (Uuid::now_v7(), LogThrottle::new());
     loop {

@@ -99,7 +99,6 @@ impl Server {
         background.wait().await;
     }
 
-    /// Never returns.
     pub async fn report_figures(&self) {
         figures::report(&self.app.db, &self.app.metrics).await;
     }

@@ -239,7 +239,7 @@ struct RequeueProgress {
 struct RequeueOutcome {
     /// Deliveries that wait for an attempt
     waiting: i64,
-    /// Delivered ones
+    /// Deliveries that have arrived
     delivered: i64,
     /// Deliveries that are dead letters again, or were given up
     failed: i64,
@@ -370,7 +370,7 @@ async fn shown(conn: &mut PgConnection, id: RequeueId) -> Result<Answer<RequeueP
     Ok(Answer(RequeueProgress { outcome, ..found.into() }))
 }
 
-/// List requeues
+/// List requeues of deliveries
 #[utoipa::path(
     get, path = "/v1/admin/webhook-deliveries/requeues", tag = "Staff", operation_id = "listRequeues", params(Paging),
     responses((status = 200, description = "A page", body = RequeueList), Unauthorized, InvalidQuery, Database),
@@ -431,7 +431,7 @@ async fn resume_requeue(
     "created_at": "2026-10-01T10:00:00.000Z",
 }))]
 struct AnyEndpoint {
-    /// Endpoint ID
+    /// ID of the endpoint
     #[schema(value_type = String)]
     id: WebhookId,
     /// Account that owns the endpoint

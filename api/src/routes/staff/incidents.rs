@@ -124,7 +124,7 @@ struct IncidentDraft {
     /// Severity of the incident
     #[schema(schema_with = impact)]
     impact: String,
-    /// Affected components
+    /// Components that are affected
     #[schema(max_items = 5)]
     components: Option<Vec<String>>,
     /// Status of the incident after the notice

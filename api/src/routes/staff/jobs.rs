@@ -133,7 +133,7 @@ struct QueueNumbers {
     queue: String,
     /// Waiting jobs
     pending: i64,
-    /// Running jobs
+    /// Jobs that run now
     running: i64,
     /// Jobs that succeeded
     done: i64,
@@ -183,7 +183,7 @@ struct JobLoad {
     waiting: i64,
     /// Seconds that the oldest due job has waited
     oldest_waiting_seconds: f64,
-    /// Running jobs
+    /// Jobs that run now
     running: i64,
     /// Failed jobs and dead letters that are kept
     failed: i64,

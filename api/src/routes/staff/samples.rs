@@ -208,10 +208,10 @@ async fn tables(_: Staff, State(app): State<App>) -> Result<Answer<StorageTableL
     "recording_bytes": 125_829_120, "recording_bytes_limit": 2_147_483_648_i64,
 }))]
 struct AccountStorage {
-    /// Account ID
+    /// ID of the account
     #[schema(value_type = String)]
     account_id: AccountId,
-    /// E-mail address
+    /// E-mail address of the account
     email: String,
     /// Tier of the account
     #[schema(schema_with = tier)]
@@ -222,7 +222,7 @@ struct AccountStorage {
     profile_bytes: i64,
     /// Maximum of `profile_bytes`
     profile_bytes_limit: u64,
-    /// Recordings
+    /// Recordings that are stored
     recordings: i64,
     /// Bytes of recordings
     recording_bytes: i64,
