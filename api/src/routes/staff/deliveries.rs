@@ -128,9 +128,8 @@ async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<A
     let error = with_status(&query, "error", query.parsed("error", error_part));
     let wanted = both(both(both(status, endpoint), account), both(error, since));
     let (((status, endpoint), account), (error, since)) = query.filters(wanted, &app.config.limits)?;
-    let names = ["status", "endpoint_id", "account_id", "error", "since"];
     let mut filters = [None; 5];
-    for (value, name) in filters.iter_mut().zip(names) {
+    for (value, name) in filters.iter_mut().zip(["status", "endpoint_id", "account_id", "error", "since"]) {
         *value = query.text(name)?;
     }
     let id_of = |row: &dead_letters::DeliveryRow| row.id.as_uuid();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json as Answer;
 use axum::extract::State;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, TimeDelta};
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::area::Bound;
 use kitfleet_domain::ids::AccountId;
@@ -12,6 +12,7 @@ use kitfleet_domain::samples::{self, KEPT, Point};
 use kitfleet_domain::storage;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, both};
+use kitfleet_domain::workers;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
@@ -79,8 +80,7 @@ struct SampleQuery {
 }
 
 impl SampleQuery {
-    fn parse(query: &Query) -> Result<Self, Invalid> {
-        let now = Utc::now();
+    fn parse(query: &Query, Timestamp(now): Timestamp) -> Result<Self, Invalid> {
         let since = query.parsed("since", |text| {
             let read = DateTime::parse_from_rfc3339(text).ok().map(|since| since.to_utc());
             read.ok_or_else(|| Invalid::field("since", "must be a time such as 2026-11-20T18:05:00Z"))
@@ -132,8 +132,9 @@ fn step(query: &Query) -> Result<u32, Invalid> {
     responses((status = 200, description = "The figures", body = SampleSeriesList), Unauthorized, InvalidQuery, Database),
 )]
 async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<SampleSeriesList>> {
-    let SampleQuery { names, since, step } = SampleQuery::parse(&query)?;
-    let points = samples::read(&mut *app.db.acquire().await?, names.as_deref(), since, step).await?;
+    let mut conn = app.db.acquire().await?;
+    let SampleQuery { names, since, step } = SampleQuery::parse(&query, workers::now(&mut conn).await?)?;
+    let points = samples::read(&mut conn, names.as_deref(), since, step).await?;
     Ok(Answer(series(points).into_iter().collect()))
 }
 
