@@ -13,6 +13,11 @@ await withBrowser(async (browser) => {
     await tab.page.getByLabel('Credential of staff').waitFor();
     await tab.check('credential', { size, theme });
     await tab.enter();
+    // On a phone the menu has every page.
+    const menu = tab.page.getByRole('button', { name: 'Menu', exact: true });
+    if (await menu.isVisible()) await menu.click();
+    await tab.sees(tab.page.getByRole('navigation').getByRole('link', { name: 'Incidents' }), 'the last link of the navigation');
+    await tab.check('navigation', { size, theme });
     for (const [name, path] of PAGES) {
       await tab.goto(path);
       await tab.check(name, { size, theme });
