@@ -256,7 +256,7 @@ async fn many_sessions_are_listed_quickly() {
     app.stop().await;
 }
 
-/// All pages with the data of an account that is in use. With DASHBOARD_DOCS the pictures of docs/dashboard.md are written to that folder.
+/// All pages with the data of an account that is in use. With `DASHBOARD_DOCS` the pictures of docs/dashboard.md are written to that folder.
 #[tokio::test]
 async fn pages_in_use_are_sound_in_webkit() {
     let sink = Sink::start().await;
