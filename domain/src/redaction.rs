@@ -6,7 +6,7 @@ use std::borrow::Cow;
 pub const MASK: &str = "•••";
 
 /// Parts of names of query parameters whose values are secrets.
-const SECRET_NAMES: [&str; 18] = [
+const SECRET_NAMES: [&str; 20] = [
     "token",
     "secret",
     "password",
@@ -15,6 +15,7 @@ const SECRET_NAMES: [&str; 18] = [
     "pwd",
     "apikey",
     "accesskey",
+    "subscriptionkey",
     "authorization",
     "signature",
     "credential",
@@ -25,11 +26,14 @@ const SECRET_NAMES: [&str; 18] = [
     "samlrequest",
     "jwt",
     "verifier",
+    "cardnumber",
 ];
 
 /// Whole names of such parameters, which are too short to be found within other names.
-const SHORT_NAMES: [&str; 14] =
-    ["auth", "key", "sig", "sid", "code", "otp", "pin", "pass", "state", "nonce", "hmac", "hash", "ticket", "csrf"];
+const SHORT_NAMES: [&str; 17] = [
+    "auth", "key", "sig", "sid", "session", "code", "otp", "pin", "pass", "state", "nonce", "hmac", "hash", "ticket",
+    "csrf", "cvc", "cvv",
+];
 
 /// Headers whose values are secrets on every request.
 const SECRET_HEADERS: [&str; 4] = ["authorization", "cookie", "set-cookie", "proxy-authorization"];
@@ -80,20 +84,61 @@ fn decode(name: &str) -> String {
     String::from_utf8_lossy(&decoded).into_owned()
 }
 
-/// A parameter follows `?`, `&`, `;` or `#` and ends at the next of them, a space or a quotation mark.
-fn mask_parameters(text: &str) -> Cow<'_, str> {
-    const BEFORE: [char; 4] = ['?', '&', ';', '#'];
-    let ends = |c: char| BEFORE.contains(&c) || c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>' | '`');
-    let (mut masked, mut copied, mut at) = (String::new(), 0, 0);
-    while let Some(found) = text[at..].find(BEFORE) {
-        let name_at = at + found + 1;
-        at = name_at;
-        let length = text[name_at..].find(|c| c == '=' || ends(c)).unwrap_or(text.len() - name_at);
-        let value_at = name_at + length + 1;
-        if !text[name_at + length..].starts_with('=') || !is_secret_name(&text[name_at..name_at + length]) {
-            continue;
+/// Addresses in more addresses are not searched, so that the time does not depend on what a page writes.
+const MOST_DEPTH: usize = 3;
+
+/// Delimiter of parameters. In an address that is the value of a parameter of another address it is percent-encoded, such as
+/// `%3F`, and once more in each further address, such as `%253F`.
+struct Delimiter {
+    kind: u8,
+    /// How often it is encoded.
+    depth: usize,
+    length: usize,
+}
+
+impl Delimiter {
+    /// The delimiter that a text begins with.
+    fn at_start(text: &str) -> Option<Self> {
+        let (first, rest) = text.as_bytes().split_first()?;
+        if *first != b'%' {
+            return Some(Self { kind: *first, depth: 0, length: 1 });
         }
-        let value_end = value_at + text[value_at..].find(ends).unwrap_or(text.len() - value_at);
+        let percents = rest.chunks(2).take(MOST_DEPTH).take_while(|digits| *digits == b"25").count();
+        let hex = rest.get(2 * percents..2 * percents + 2).and_then(|digits| std::str::from_utf8(digits).ok())?;
+        let kind = u8::from_str_radix(hex, 16).ok()?;
+        Some(Self { kind, depth: percents + 1, length: 2 * percents + 3 })
+    }
+
+    fn begins_parameter(&self) -> bool {
+        matches!(self.kind, b'?' | b'&' | b';' | b'#')
+    }
+}
+
+/// A parameter follows `?`, `&`, `;` or `#` and ends at the next of them, a space or a quotation mark. A parameter of an address
+/// within another also ends at the delimiters of the outer address.
+fn mask_parameters(text: &str) -> Cow<'_, str> {
+    let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>' | '`');
+    let ends = |at: usize, depth: usize| {
+        text[at..].starts_with(is_end)
+            || Delimiter::at_start(&text[at..]).is_some_and(|found| found.begins_parameter() && found.depth <= depth)
+    };
+    let next = |at: usize, is_found: &dyn Fn(usize) -> bool| {
+        text[at..].char_indices().map(|(offset, _)| at + offset).find(|at| is_found(*at)).unwrap_or(text.len())
+    };
+    let (mut masked, mut copied, mut at) = (String::new(), 0, 0);
+    while at < text.len() {
+        let Some(before) = Delimiter::at_start(&text[at..]).filter(Delimiter::begins_parameter) else {
+            at += text[at..].chars().next().map_or(1, char::len_utf8);
+            continue;
+        };
+        at += before.length;
+        let equals = |at: usize| {
+            Delimiter::at_start(&text[at..]).filter(|found| found.kind == b'=' && found.depth <= before.depth)
+        };
+        let name_end = next(at, &|at| equals(at).is_some() || ends(at, before.depth));
+        let Some(found) = equals(name_end).filter(|_| is_secret_name(&text[at..name_end])) else { continue };
+        let value_at = name_end + found.length;
+        let value_end = next(value_at, &|at| ends(at, before.depth));
         if value_end > value_at {
             masked.push_str(&text[copied..value_at]);
             masked.push_str(MASK);
@@ -145,6 +190,14 @@ mod tests {
             ("https://ada:lovelace@a.example/?q=1", "https://•••@a.example/?q=1"),
             ("see https://ada@a.example?token=1 here", "see https://•••@a.example?token=••• here"),
             ("wss://a.example/?sid=é&b", "wss://a.example/?sid=•••&b"),
+            (
+                "https://a.example/?to=https%3A%2F%2Fb.example%2F%3Ftoken%3Dabc%26q%3D1&x=2",
+                "https://a.example/?to=https%3A%2F%2Fb.example%2F%3Ftoken%3D•••%26q%3D1&x=2",
+            ),
+            ("/?a=%2F%3fb%3d%252F%253Ftoken%253Dabc%26c", "/?a=%2F%3fb%3d%252F%253Ftoken%253D•••%26c"),
+            ("/?token=abc%26def%3Dghi&b=1", "/?token=•••&b=1"),
+            ("/?to=%3Ftoken=1&b=1", "/?to=%3Ftoken=•••&b=1"),
+            ("/?cvc=123&Subscription-Key=1", "/?cvc=•••&Subscription-Key=•••"),
         ] {
             assert_eq!(mask_addresses(text), masked);
         }
@@ -162,6 +215,11 @@ mod tests {
             "?token=&b=1",
             "a@b.example",
             "?=1",
+            "100%",
+            "?a%",
+            "?a=%2",
+            "?a=%é3Ftoken",
+            "https://a.example/?q=a%3Fkeyboard%3D1",
         ] {
             assert_eq!(mask_addresses(text), text);
         }

@@ -12,6 +12,7 @@ use url::Url;
 
 use crate::events::{EventBody, Header, RequestEvent};
 use crate::reader::{ReadError, Reader};
+use crate::trace::Source;
 use crate::zip::send;
 
 /// Size from which bytes are passed on.
@@ -19,13 +20,17 @@ const CHUNK: usize = 64 * 1024;
 
 /// Writes the file in chunks. An error ends it.
 pub async fn write(reader: &Reader, sink: &Sender<io::Result<Bytes>>) -> io::Result<()> {
+    write_from(reader, sink).await
+}
+
+async fn write_from<S: Source + Sync>(source: &S, sink: &Sender<io::Result<Bytes>>) -> io::Result<()> {
     let creator = json!({"name": "Kitfleet", "version": env!("CARGO_PKG_VERSION")});
     let mut text =
         format!("{{\"log\":{{\"version\":\"1.2\",\"creator\":{creator},\"pages\":[],\"entries\":[").into_bytes();
     let (mut after, mut is_first) = (0, true);
-    while let Some(batch) = reader.events_after(after).await.map_err(broken)? {
-        after = batch.last_seq;
-        for event in &batch.events {
+    while let Some((events, last_seq)) = source.events_after(after).await? {
+        after = last_seq;
+        for event in &events {
             let EventBody::Request(request) = &event.body else { continue };
             if !std::mem::take(&mut is_first) {
                 text.push(b',');
@@ -36,6 +41,7 @@ pub async fn write(reader: &Reader, sink: &Sender<io::Result<Bytes>>) -> io::Res
             }
         }
     }
+    source.check_exists().await?;
     text.extend_from_slice(b"]}}");
     send(sink, text).await
 }
@@ -157,6 +163,8 @@ fn status_text(status: u16) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::events::Event;
+    use crate::reader::Attachment;
 
     #[test]
     fn entry_has_all_members_of_the_format() {
@@ -191,6 +199,32 @@ mod tests {
             assert!(entry["response"].get(member).is_some(), "{member}");
         }
     }
+
+    struct DeletedSource;
+
+    impl Source for DeletedSource {
+        async fn events_after(&self, _after: u64) -> io::Result<Option<(Vec<Event>, u64)>> {
+            Ok(None)
+        }
+
+        async fn attachments_after(&self, _after: u64) -> io::Result<Option<(Vec<(u64, Attachment)>, u64)>> {
+            Ok(None)
+        }
+
+        async fn check_exists(&self) -> io::Result<()> {
+            Err(broken(ReadError::Deleted))
+        }
+    }
+
+    /// Contract: recordings 20.
+    #[tokio::test]
+    async fn file_of_a_recording_that_was_deleted_meanwhile_is_an_error() {
+        let (sink, mut chunks) = tokio::sync::mpsc::channel(2);
+        let error = write_from(&DeletedSource, &sink).await.expect_err("an incomplete file");
+        assert!(matches!(error.get_ref().and_then(|cause| cause.downcast_ref()), Some(ReadError::Deleted)));
+        assert!(chunks.try_recv().is_err(), "no end of the file");
+    }
+
     #[test]
     fn addresses_have_no_spaces_and_control_characters() {
         assert_eq!(

@@ -22,6 +22,9 @@ pub enum ReadError {
     /// The bucket is not available.
     #[error("the recording cannot be read: {0}")]
     Io(#[from] io::Error),
+    /// Deleted since it was opened.
+    #[error("the recording was deleted while it was read")]
+    Deleted,
 }
 
 /// Reads one recording.
@@ -62,6 +65,13 @@ impl Reader {
     #[must_use]
     pub fn session(&self) -> SessionId {
         self.session
+    }
+
+    /// Fails if the recording was deleted. A deleted recording has no more events, as one that was read to its end.
+    pub async fn check_exists(&self) -> Result<(), ReadError> {
+        let mut conn = self.recordings.0.db.acquire().await?;
+        let account = recordings::account_of(&mut conn, self.session).await?;
+        account.map(drop).ok_or(ReadError::Deleted)
     }
 
     /// Events after this number, of one segment. `None` if no more are stored.

@@ -1,5 +1,6 @@
 //! Removal of secrets and long texts from events before they are stored (contract: recordings 16).
 
+use kitfleet_domain::operations::{Element, Target};
 use kitfleet_domain::redaction::{MASK, is_secret_header, mask_addresses};
 
 use crate::events::{EventBody, Header, TEXT_CHARS, URL_CHARS};
@@ -44,6 +45,7 @@ pub(crate) fn redact(body: &mut EventBody, secret_headers: &SecretHeaders) {
             text(&mut operation.described.description);
             operation.error.as_mut().into_iter().for_each(text);
             operation.url.as_mut().into_iter().for_each(address);
+            operation.trace.locator.as_mut().into_iter().for_each(locator);
         }
         EventBody::Console(console) => {
             text(&mut console.text);
@@ -86,6 +88,22 @@ fn headers(headers: &mut Vec<Header>, secret_headers: &SecretHeaders) {
         bytes += name.len() + value.len();
         bytes <= HEADERS_BYTES
     });
+}
+
+/// A role is one of a list.
+fn locator(element: &mut Element) {
+    let target = match element {
+        Element::Selector(selector) => return text(selector),
+        Element::Target(target) | Element::Exact(target) => target,
+    };
+    match target {
+        Target::Role { name, .. } => name.as_mut().into_iter().for_each(text),
+        Target::Selector(words)
+        | Target::Label(words)
+        | Target::Text(words)
+        | Target::Placeholder(words)
+        | Target::Ref(words) => text(words),
+    }
 }
 
 fn text(text: &mut String) {
@@ -155,6 +173,22 @@ mod tests {
         assert_eq!(console.text.chars().count(), TEXT_CHARS);
         assert_eq!(console.url.map(|url| url.len()), Some(URL_CHARS));
     }
+
+    #[test]
+    fn secrets_in_locators_are_masked() {
+        let address = || "https://a:b@a.example/?token=1".to_owned();
+        let masked = "https://•••@a.example/?token=•••";
+        let role = |name| Target::Role { role: "link".to_owned(), name: Some(name) };
+        for (mut element, expected) in [
+            (Element::Selector(address()), Element::Selector(masked.to_owned())),
+            (Element::Target(role(address())), Element::Target(role(masked.to_owned()))),
+            (Element::Exact(Target::Text(address())), Element::Exact(Target::Text(masked.to_owned()))),
+        ] {
+            locator(&mut element);
+            assert_eq!(element, expected);
+        }
+    }
+
     #[test]
     fn headers_are_bounded() {
         let header = |number: usize| Header { name: format!("x-{number}"), value: "é".repeat(2_000) };

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::Snapshot;
 use crate::events::{ConsoleEvent, ConsoleLevel, ConsoleSource, RequestEvent, TraceDetails};
+use crate::reader::ReadError;
 
 /// Picture of 393 by 659 pixels.
 const JPEG: &[u8] = include_bytes!("page.jpeg");
@@ -24,6 +25,7 @@ const JPEG: &[u8] = include_bytes!("page.jpeg");
 struct Recorded {
     events: Vec<Event>,
     attachments: Vec<(u64, Bytes, Option<Snapshot>)>,
+    is_deleted: bool,
 }
 
 impl Source for Recorded {
@@ -43,6 +45,21 @@ impl Source for Recorded {
             (vec![(*seq, attachment)], *seq)
         }))
     }
+
+    async fn check_exists(&self) -> io::Result<()> {
+        if self.is_deleted { Err(broken(ReadError::Deleted)) } else { Ok(()) }
+    }
+}
+
+/// Contract: recordings 20.
+#[tokio::test]
+async fn trace_of_a_recording_that_was_deleted_meanwhile_is_an_error() {
+    let recorded = Recorded { is_deleted: true, ..recorded() };
+    let (sink, mut chunks) = mpsc::channel(2);
+    let write = write_from(&recorded, TraceFormat::V9, "ses_1", &sink);
+    let read = async { while chunks.recv().await.is_some() {} };
+    let error = tokio::select! { written = write => written.expect_err("an incomplete file"), () = read => unreachable!("the sink is open") };
+    assert!(matches!(error.get_ref().and_then(|cause| cause.downcast_ref()), Some(ReadError::Deleted)));
 }
 
 impl Recorded {

@@ -13,6 +13,7 @@ use kitfleet_recording::events::{DownloadEvent, DownloadProgress, EventBody, Hea
 use reqwest::header::{ACCEPT, ACCESS_CONTROL_ALLOW_ORIGIN};
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::{MIB, console, jpeg, limits, lines, list, of, recorder, recordings, request, start, timeline, types};
 use crate::api_keys::mint;
@@ -161,6 +162,28 @@ async fn timeline_streams_of_a_dead_process_count_until_their_lease_expires() {
     })
     .await;
     assert!(died.elapsed() > Duration::from_secs(2));
+    app.stop().await;
+}
+
+/// Contract: recordings 22. The lease is renewed although nothing polls the stream.
+#[tokio::test]
+async fn timeline_stream_that_its_client_does_not_read_counts() {
+    let app = App::simulated().set("recordings.max_streams", "1").start().await;
+    let client = app.client().await;
+    let session = client.session().await;
+    let recorder = recorder(&app, &session).await;
+    // More than the buffers of a connection hold.
+    for _ in 0..16 {
+        recorder.append((0..500).map(|_| console(&"é".repeat(2_000))));
+        recorder.flush().await;
+    }
+    let _unread = follow(&client, &session, 0).await;
+    let soon = "update timeline_streams set until = now() + interval '12 s'
+                where account_id = (select account_id from sessions where id = $1)";
+    app.execute(soon, uuid_of(&session)).await;
+    sleep(Duration::from_secs(14)).await;
+    assert_eq!(follow(&client, &session, 0).await.status(), 429);
+    recorder.finish().await;
     app.stop().await;
 }
 

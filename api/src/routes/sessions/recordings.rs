@@ -27,8 +27,10 @@ use kitfleet_recording::trace::TraceFormat;
 use kitfleet_recording::{ReadError, Reader, har, trace};
 use serde::Serialize;
 use serde_json::Value;
+use sqlx::PgPool;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
@@ -287,7 +289,7 @@ async fn timeline(
     let since = headers.get(LAST_EVENT_ID).and_then(|since| since.to_str().ok()).and_then(|since| since.parse().ok());
     let following = OpenTimeline {
         ended: app.streams.ended(),
-        lease: StreamLease::open(&app, caller.account_id).await?,
+        _lease: StreamLease::open(&app, caller.account_id).await?,
         app,
         session,
         reader: None,
@@ -309,7 +311,8 @@ async fn timeline(
 struct StreamLease {
     app: App,
     id: Uuid,
-    renewed: Instant,
+    /// Renews the row also while the client does not read, when nothing polls the stream.
+    renewal: AbortHandle,
 }
 
 impl StreamLease {
@@ -322,20 +325,24 @@ impl StreamLease {
             let detail = format!("the account has reached its limit of {most} timeline streams; close a stream first");
             Problem::new(&kinds::STREAM_LIMIT, detail).with("limit", most)
         })?;
-        Ok(Self { app: app.clone(), id, renewed: Instant::now() })
+        let renewal = tokio::spawn(renew_lease(app.db.clone(), id)).abort_handle();
+        Ok(Self { app: app.clone(), id, renewal })
     }
+}
 
-    async fn renew(&mut self) -> sqlx::Result<()> {
-        if self.renewed.elapsed() >= streams::LEASE / 3 {
-            streams::renew(&mut *self.app.db.acquire().await?, self.id).await?;
-            self.renewed = Instant::now();
+async fn renew_lease(db: PgPool, id: Uuid) {
+    loop {
+        sleep(streams::LEASE / 3).await;
+        let renewed = async { streams::renew(&mut *db.acquire().await?, id).await };
+        if let Err(error) = renewed.await {
+            tracing::debug!(%error, "cannot renew the lease of a timeline stream: trying again");
         }
-        Ok(())
     }
 }
 
 impl Drop for StreamLease {
     fn drop(&mut self) {
+        self.renewal.abort();
         let Ok(runtime) = Handle::try_current() else { return };
         let (db, id) = (self.app.db.clone(), self.id);
         let close = async move {
@@ -351,7 +358,7 @@ impl Drop for StreamLease {
 
 struct OpenTimeline {
     app: App,
-    lease: StreamLease,
+    _lease: StreamLease,
     session: SessionId,
     reader: Option<Reader>,
     sent: u64,
@@ -400,7 +407,6 @@ impl OpenTimeline {
     }
 
     async fn read(&mut self) -> Result<(), ReadError> {
-        self.lease.renew().await?;
         // Looked up first: events that were stored before the end are then read below.
         let has_ended = recordings::has_ended(&mut *self.app.db.acquire().await?, self.session).await?;
         if self.reader.is_none() {
@@ -720,7 +726,10 @@ where
         if let Err(error) = write(sink.clone()).await
             && error.kind() != io::ErrorKind::BrokenPipe
         {
-            tracing::warn!(%error, "cannot write a recording to its reader");
+            let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+            if !matches!(cause, Some(ReadError::Deleted)) {
+                tracing::warn!(%error, "cannot write a recording to its reader");
+            }
             let _ = sink.send(Err(error)).await;
         }
     });
@@ -769,6 +778,7 @@ impl From<ReadError> for Problem {
                 tracing::warn!(%error, "cannot read a recording");
                 Self::unavailable_for_now("the recording cannot be read now; try again")
             }
+            ReadError::Deleted => Self::new(&kinds::NOT_FOUND, "the session has no recording"),
             ReadError::Damaged => Self::internal(&error),
         }
     }
