@@ -460,7 +460,7 @@ async fn trace_opens_in_playwrights_viewer() {
 #[tokio::test]
 async fn har_opens_in_other_tools() {
     let scene = Scene::recorded().await;
-    let page = scene.written("<link rel=stylesheet href='/style.css?token=a'><img src='/missing.png'><form action='/list' method=post><button>b</button></form>");
+    let page = scene.written("<link rel=stylesheet href='/style.css?version=a'><img src='/missing.png'><form action='/list' method=post><button>b</button></form>");
     scene.client.navigate(&scene.session, &page).await;
     scene.act(json!({"kind": "tap", "selector": "button"})).await.expect(200);
     scene.client.navigate(&scene.session, &page).await;
