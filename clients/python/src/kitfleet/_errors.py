@@ -79,18 +79,18 @@ class ProblemError(KitfleetError):
             value = body.get(name)
             return value if isinstance(value, str) else ""
 
-        errors = body.get("errors")
+        errors: List[Any] = body["errors"] if isinstance(body.get("errors"), list) else []
         self.code = code
         """The slug of the problem, such as `not-found`."""
         self.status = status
         self.title = text("title") or code
         self.detail = text("detail") or text("error_description")
-        self.errors: List[FieldError] = []
+        # A document of a proxy may have a member of the same name.
+        entries = [cast(Dict[str, Any], entry) for entry in errors if isinstance(entry, dict)]
+        self.errors: List[FieldError] = [
+            FieldError(str(entry["field"]), str(entry["message"])) for entry in entries if "field" in entry and "message" in entry
+        ]
         """The invalid fields of `validation-failed`."""
-        if isinstance(errors, list):
-            # A document of a proxy may have a member of the same name.
-            entries = [cast(Dict[str, Any], entry) for entry in errors if isinstance(entry, dict)]
-            self.errors = [FieldError(str(entry["field"]), str(entry["message"])) for entry in entries if "field" in entry and "message" in entry]
         self.request_id: Optional[str] = text("request_id") or headers.get("x-request-id")
         """ID of the request, which the log of the service has, too."""
         self.retry_after: Optional[float] = retry_after(headers)
