@@ -84,7 +84,7 @@ fn decode(name: &str) -> String {
     String::from_utf8_lossy(&decoded).into_owned()
 }
 
-/// Addresses in more addresses are not searched, so that the time does not depend on what a page writes.
+/// Addresses in more addresses are not searched, so that a page cannot make the search long.
 const MOST_DEPTH: usize = 3;
 
 /// Delimiter of parameters. In an address that is the value of a parameter of another address it is percent-encoded, such as

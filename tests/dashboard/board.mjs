@@ -34,14 +34,14 @@ export class Board extends Guarded {
     if (turned) throw new Error(`${name}: a text of a customer can change the direction of the page`);
   }
 
-  /** Waits for an element. A failure says what was expected of the board. */
+  /** Waits for an element. A failure names the expectation. */
   async sees(locator, what, timeout = 15_000) {
     await locator.first().waitFor({ timeout }).catch(() => {
       throw new Error(`the board does not show ${what} within ${timeout / 1_000} s at ${this.page.url()}`);
     });
   }
 
-  /** Fills in the reason of the open dialog, which must say what it will do, and presses the button. */
+  /** Fills in the reason of the open dialog, which must list its effects, and presses the button. */
   async confirm(reason, verb) {
     const dialog = this.page.getByRole('dialog');
     await dialog.getByRole('heading', { name: 'What this does' }).waitFor();

@@ -87,7 +87,7 @@ await withBrowser(async (browser) => {
   await page.getByRole('button', { name: 'Reactivate' }).click();
   await tab.because('bad day: it was not', 'Reactivate');
   await page.getByRole('button', { name: 'Suspend' }).waitFor();
-  // What the day looked like.
+  // Pictures of the day.
   for (const name of ['capacity', 'queues']) {
     await tab.goto(`/${name}`);
     await tab.picture(name);

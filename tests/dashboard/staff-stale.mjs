@@ -15,7 +15,7 @@ await withBrowser(async (browser) => {
     await tab.enter();
   }
 
-  // Both open the dialog for the same account. The second is told that the page is too old.
+  // Both open the dialog for the same account. The second one is refused, because its page is too old.
   for (const [tab, tier] of [[ada, 'api_scale'], [grace, 'api_builder']]) {
     await tab.goto(`/accounts/${account}`);
     await tab.page.getByRole('button', { name: 'Tier' }).click();
@@ -60,7 +60,7 @@ await withBrowser(async (browser) => {
   await ada.page.waitForFunction((text) => [...document.querySelectorAll('dl > div')].some((fact) => fact.textContent.includes('Slots in use') && !fact.textContent.includes(text)), before, { timeout: WITHIN_MS })
     .catch(() => { throw new Error(`the page of the worker still shows "${before}" ${WITHIN_MS / 1_000} s after a session was created on it`); });
 
-  // Without answers, the board says that it is old, and keeps what it had.
+  // Without answers, the board says that it is old, and keeps its figures.
   await ada.page.route('**/v1/admin/**', (route) => route.fulfill({ status: 503, contentType: 'application/problem+json', body: '{"detail":"the database is not available"}' }));
   await ada.sees(ada.page.getByText('The service has not answered for'), 'that the service does not answer', 20_000);
   await ada.sees(slots, 'what it had before the outage');

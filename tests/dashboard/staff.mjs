@@ -23,7 +23,7 @@ await withBrowser(async (browser) => {
       await tab.check(name, { size, theme });
       await tab.assertPlain(name);
     }
-    // Dialogs, which say what a change will do.
+    // Dialogs, which list the effects of a change.
     const path = Object.fromEntries(PAGES);
     const dialog = tab.page.getByRole('dialog');
     for (const [name, page, button] of [['drain', 'worker', 'Drain'], ['end', 'session', 'End the session'], ['suspend', 'account', 'Suspend'], ['limits', 'account', 'Limits'], ['incident', 'incidents', 'Post an incident'], ['dead-letter', 'dead-letters', /^wdl_/], ['job', 'queues', /^(01|int_|wdl_)/]]) {

@@ -1,4 +1,4 @@
-// What the flows need beside the dashboard: people, their mails, pages to visit, and codes of a second factor.
+// Parts of the flows outside of the dashboard: people, their mails, pages to visit, and codes of a second factor.
 
 import { createHmac } from 'node:crypto';
 import { readdirSync, readFileSync, statSync } from 'node:fs';

@@ -27,7 +27,7 @@ export async function team({ tab, browser, look }) {
   if (await menu.isVisible()) await menu.click();
   await other.page.getByRole('combobox', { name: /^Account/ }).selectOption({ index: 1 });
   await other.page.getByText('a member, who can only read').waitFor();
-  // A member is told why not, before they try.
+  // The page gives a member the reason before they try.
   await other.follow('Sessions');
   await other.page.getByRole('link', { name: 'Of the owner' }).waitFor();
   assert.ok(await other.page.getByRole('button', { name: 'New session' }).first().isDisabled());
@@ -58,7 +58,7 @@ export async function team({ tab, browser, look }) {
   await other.close();
 }
 
-/** What the plan does not allow is said. */
+/** The page names the limits of the plan. */
 export async function freePlan({ tab, look }) {
   await tab.enter(await person('free'), '/keys');
   await tab.page.getByText('API keys do not work on the free plan.').waitFor();

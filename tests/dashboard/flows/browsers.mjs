@@ -74,7 +74,7 @@ export async function sessions({ tab, site, look }) {
   await dialog.getByLabel('Colour scheme').selectOption('dark');
   tab.expected.add(400);
   await dialog.getByRole('button', { name: 'Create session' }).click();
-  // A refusal appears at its field, and the form keeps what was typed.
+  // A refusal appears at its field, and the form keeps its text.
   await dialog.locator('[aria-invalid=true]').waitFor();
   assert.equal(await dialog.getByLabel('Label').inputValue(), 'Checkout in German');
   tab.expected.delete(400);

@@ -25,7 +25,7 @@ export async function expiredSignIn({ tab, look }) {
   await page.getByRole('button', { name: 'Sign in', exact: true }).click();
   await dialog.getByRole('button', { name: 'I have stored it' }).click();
   await page.getByRole('row', { name: /Typed before/ }).waitFor();
-  // Giving up leads to the sign-in, without what the person saw before.
+  // Giving up leads to the sign-in, without the page that the person saw before.
   const { token } = await page.evaluate(() => JSON.parse(sessionStorage.getItem('kitfleet.session')));
   await ask('POST', '/v1/auth/logout', { token });
   await page.getByRole('tab', { name: 'OAuth clients' }).click();
@@ -132,7 +132,7 @@ export async function manyTabs({ tab, look }) {
   };
   await until('hidden tabs keep streams', () => [...streams.values()].every(({ size }) => size === 0));
 
-  // A tab that is shown again has what it missed.
+  // A tab that is shown again has the missed changes.
   tab.expected.add(410);
   await owner.api('DELETE', `/v1/sessions/${id}`);
   await tab.page.evaluate(() => globalThis.hide(false));

@@ -1,4 +1,4 @@
-//! What the staff board reads and changes: capacity, jobs, requeues, endpoints, storage and previews of incidents.
+//! Routes of the staff board: capacity, jobs, requeues, endpoints, storage and previews of incidents.
 
 use std::time::{Duration, Instant};
 
@@ -218,7 +218,7 @@ async fn dead_letters_are_found_by_error_and_age() {
     app.stop().await;
 }
 
-/// Contract: staff 33. A page that is older than the account or the worker is told so, and nothing changes.
+/// Contract: staff 33. A change from a page that is older than the account or the worker is refused.
 #[tokio::test]
 async fn change_that_refers_to_an_older_state_is_409() {
     let app = App::simulated().start().await;

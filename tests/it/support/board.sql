@@ -30,7 +30,7 @@ insert into worker_slots (worker_id, number, session_id)
 select pg_temp.some_worker(n), 1 + n / 1000, case when n <= 10000 then uuid_v7_of(now() - n * interval '1 second') end
 from generate_series(1, 11999) n;
 
--- What has ended.
+-- Ended sessions.
 insert into sessions (id, account_id, worker_id, status, archetype, purpose, behavioral_profile, created_at, updated_at, live, ended, ended_at)
 select uuid_v7_of(began), pg_temp.some_account(n), pg_temp.some_worker(n), 'destroyed', 'iphone-16-ios-18', 'production_customer', 'regular', began, began,
        false, 'destroyed', began

@@ -1,4 +1,4 @@
-// Tells lists and pages that something has changed, so that they load again.
+// Lets lists and pages load again after a change.
 
 type Listener = { prefixes: string[]; notify(): void };
 

@@ -14,7 +14,7 @@ export const clock = (value: string): string => CLOCK.format(new Date(value));
 
 const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [['day', 86_400], ['hour', 3_600], ['minute', 60]];
 
-/** The shown present is up to 5 s late, and clocks differ: what has just happened is not in the future. */
+/** The shown present is up to 5 s late, and clocks differ: an event that has just happened is not in the future. */
 const LATE_S = 15;
 
 export function ago(value: string, now: number): string {

@@ -9,7 +9,7 @@ const EVERY_MS = 2_000;
 /** A list of several pages loads again at every tenth tick only. */
 const ONE_PAGE = 100;
 
-/** Without an answer for so long, what is shown may be old. */
+/** Without an answer for so long, the figures may be old. */
 const OLD_MS = 6_000;
 
 /** Time of the last answer of the service, and true while it does not answer. */
