@@ -21,11 +21,18 @@ use crate::site;
 
 const MODES: [&str; 2] = ["off", "steps"];
 /// Sessions of each mode.
-const ROUNDS: usize = 10;
-const TAPS: usize = 30;
+const ROUNDS: usize = 6;
+const TAPS: usize = 40;
 const FLOWS: usize = 20;
 /// Operations of the recording whose bytes and trace are measured, and of each measurement of processor time.
 const OPERATIONS: usize = 100;
+/// Bounds of what a recording costs: of an operation, of a whole flow (as a share), of an operation's processor time, of the bytes of
+/// a hundred operations, and of the time to the first byte of their trace.
+const TAP_MS: f64 = 2.0;
+const FLOW_SHARE: f64 = 0.08;
+const PROCESSOR_MS: f64 = 10.0;
+const STORED_KIB: f64 = 4096.0;
+const FIRST_BYTE_MS: f64 = 300.0;
 /// Suffices for the picture after an operation.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Until the events of a session are stored, and until taken browsers are replaced.
@@ -73,11 +80,12 @@ async fn open(client: &Client, record: &str, url: &str) -> Result<String> {
     Ok(session)
 }
 
-fn compare(name: &str, [off, steps]: &[Samples; 2]) {
+/// Prints both medians and their difference, which is at most `bound` milliseconds.
+fn compare(name: &str, [off, steps]: &[Samples; 2], bound: f64) {
     report::durations(&format!("{name}, off"), off, None, None);
     report::durations(&format!("{name}, steps"), steps, None, None);
     let difference = steps.quantile(0.5) - off.quantile(0.5);
-    report::figure("difference of the medians", difference, "ms", "no bound", true);
+    report::figure("difference of the medians", difference, "ms", &format!("≤ {bound:.1} ms"), difference <= bound);
 }
 
 /// One after the other without a pause, and with a pause in which the picture is taken.
@@ -98,8 +106,8 @@ async fn operations(client: &Client, url: &str) -> Result<()> {
         }
     }
     report::heading("Recordings: a tap, by turns, in milliseconds");
-    compare("taps without a pause", &at_once);
-    compare("taps with pauses", &paused);
+    compare("taps without a pause", &at_once, TAP_MS);
+    compare("taps with pauses", &paused, TAP_MS);
     Ok(())
 }
 
@@ -119,7 +127,7 @@ async fn flows(client: &Client, url: &str) -> Result<()> {
         }
     }
     report::heading("Recordings: create, navigate, tap, state, screenshot, delete, in milliseconds");
-    compare("a whole flow", &flows);
+    compare("a whole flow", &flows, flows[0].quantile(0.5) * FLOW_SHARE);
     Ok(())
 }
 
@@ -142,7 +150,7 @@ async fn processor_time(service: &Service, client: &Client, url: &str) -> Result
             client.delete(&session).await?;
         }
     }
-    compare("processor time of an operation", &times);
+    compare("processor time of an operation", &times, PROCESSOR_MS);
     Ok(())
 }
 
@@ -176,7 +184,8 @@ async fn measure(service: &Service, client: &Client, session: &str, name: &str) 
                                   where session_id = r.session_id) from recordings r where r.session_id = $1";
     let (bytes, pictures): (i64, i64) =
         sqlx::query_as(query).bind(id).fetch_one(&mut service.database().await?).await?;
-    report::figure(&format!("stored, {name}"), bytes as f64 / 1024.0, "KiB", "no bound", true);
+    let kib = bytes as f64 / 1024.0;
+    report::figure(&format!("stored, {name}"), kib, "KiB", &format!("≤ {STORED_KIB} KiB"), kib <= STORED_KIB);
     report::figure("pictures", pictures as f64, "", "no bound", true);
     let (mut first, mut whole, mut size) = (Samples::default(), Samples::default(), 0);
     for _ in 0..10 {
@@ -185,7 +194,7 @@ async fn measure(service: &Service, client: &Client, session: &str, name: &str) 
         whole.push(download.total);
         size = download.bytes;
     }
-    report::durations("first byte of the trace", &first, None, None);
+    report::durations("first byte of the trace", &first, Some(FIRST_BYTE_MS), None);
     report::durations("the whole trace", &whole, None, None);
     report::figure("size of the trace", size as f64 / 1024.0, "KiB", "no bound", true);
     Ok(())

@@ -55,8 +55,7 @@ pub(crate) use self::files::{Files, NotOpened, OpenDownload, UploadGuard};
 pub use self::host::Cause;
 use self::host::driver_failure;
 pub use self::pool::Pool;
-pub(crate) use self::recording::PageEvents;
-use self::recording::Picture;
+pub(crate) use self::recording::{Look, PageEvents, Wanted};
 pub(crate) use self::shelf::BROWSERS_HOT;
 use self::shelf::CountedBrowser;
 use self::simulated::Simulated;
@@ -114,19 +113,11 @@ impl Browser {
         }
     }
 
-    /// For a recording. `None` when the page looks as in the last picture, or cannot be shown. Cancellation is safe.
-    pub(crate) async fn picture(&self) -> Option<Picture> {
+    /// For a recording. Has no picture when the page looks as in the last one, or cannot be shown. Cancellation is safe.
+    pub(crate) async fn look(&self, wanted: Wanted) -> Look {
         match &self.0 {
-            Engine::Webkit(browser, _) => browser.picture().await,
-            Engine::Simulated(browser) => browser.picture(),
-        }
-    }
-
-    /// Accessibility tree without values of fields. Cancellation is safe.
-    pub(crate) async fn plain_snapshot(&self) -> Option<String> {
-        match &self.0 {
-            Engine::Webkit(browser, _) => browser.plain_snapshot().await,
-            Engine::Simulated(browser) => Some(browser.plain_snapshot()),
+            Engine::Webkit(browser, _) => browser.look(wanted).await,
+            Engine::Simulated(browser) => browser.look(wanted),
         }
     }
 

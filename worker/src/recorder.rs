@@ -22,11 +22,11 @@ use kitfleet_recording::events::{
 };
 use kitfleet_recording::{Recorder, RecorderTotals};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::Context;
-use crate::browser::{Browser, PageEvents};
+use crate::browser::{Browser, Look, PageEvents, Wanted};
 
 pub(crate) const RECORDED_BYTES: Counter =
     Counter::new("service_recording_bytes_total", "Stored bytes of recordings of this worker's sessions.", [])
@@ -46,6 +46,9 @@ pub(crate) const RECORDING_LOSSES: Counter<1> = Counter::new(
 /// A caller that sends one operation after the other sends the next one within this time.
 const PICTURE_AFTER: Duration = Duration::from_millis(20);
 
+/// Between two texts of the page, which cost as much as the picture. An operation that failed does not wait for its text.
+const TEXT_EVERY: Duration = Duration::from_secs(1);
+
 /// Between two reads of events while the session is idle.
 const READ_EVERY: Duration = Duration::from_secs(2);
 
@@ -59,13 +62,21 @@ const MOST_DRIVES: usize = 32;
 pub(crate) struct SessionRecorder {
     log: RecordingLog,
     source: PageEvents,
-    /// Operation whose picture is still to be taken.
-    due: Option<OperationId>,
+    /// The last operation, until its picture and its text are taken.
+    due: Option<DueLook>,
     /// Hash of the last snapshot.
     snapshot: Option<u64>,
+    next_text: Instant,
     reading: Option<AbortOnDropHandle<()>>,
     has_operation: Arc<Notify>,
     reported: RecorderTotals,
+}
+
+#[derive(Clone, Copy)]
+struct DueLook {
+    operation: OperationId,
+    is_pictured: bool,
+    text_at: Instant,
 }
 
 /// Clones append to the same recording. The recording does not end before the last one is dropped.
@@ -106,7 +117,8 @@ impl SessionRecorder {
         let (source, has_operation) = (browser.page_events(session), Arc::<Notify>::default());
         let reading = read_events(source.clone(), log.clone(), Arc::clone(&has_operation));
         let reading = Some(AbortOnDropHandle::new(tokio::spawn(reading)));
-        Self { log, source, due: None, snapshot: None, reading, has_operation, reported: RecorderTotals::default() }
+        let (next_text, reported) = (Instant::now(), RecorderTotals::default());
+        Self { log, source, due: None, snapshot: None, next_text, reading, has_operation, reported }
     }
 
     pub(crate) fn log(&self) -> RecordingLog {
@@ -146,34 +158,47 @@ impl SessionRecorder {
         };
         self.log.recorder.append([EventBody::Operation(Box::new(event))]);
         let is_over = matches!(OperationOutcome::from(outcome), OperationOutcome::Destroyed | OperationOutcome::Failed);
-        self.due = operation.filter(|_| !is_over).map(|_| intent.into());
+        let text_at = if is_done { self.next_text } else { Instant::now() };
+        let look = DueLook { operation: intent.into(), is_pictured: false, text_at };
+        self.due = operation.filter(|_| !is_over).map(|_| look);
         self.has_operation.notify_one();
     }
 
-    /// Takes the picture after the last operation. Never resolves when there is none to take. Cancellation is safe: the next call
-    /// begins again.
-    pub(crate) async fn take_picture(&mut self, browser: &Browser) {
-        let Some(operation) = self.due else { return std::future::pending().await };
-        sleep(PICTURE_AFTER).await;
-        let log = &self.log;
-        if log.recorder.wants_pictures()
-            && !log.is_driven()
-            && let Some(picture) = browser.picture().await
-            && !log.is_driven()
-        {
-            log.recorder.append_frame(Some(operation), picture.width, picture.height, picture.jpeg);
+    /// Takes the picture and the text after the last operation. Never resolves when there is none to take. Cancellation is safe: the
+    /// next call begins again.
+    pub(crate) async fn take_look(&mut self, browser: &Browser) {
+        let Some(due) = self.due else { return std::future::pending().await };
+        if !due.is_pictured {
+            sleep(PICTURE_AFTER).await;
+            let wanted = Wanted { picture: self.log.recorder.wants_pictures(), text: due.text_at <= Instant::now() };
+            self.look(browser, wanted, due.operation).await;
+            self.due = (!wanted.text).then_some(DueLook { is_pictured: true, ..due });
+        } else {
+            sleep_until(due.text_at).await;
+            self.look(browser, Wanted { picture: false, text: true }, due.operation).await;
+            self.due = None;
         }
-        if !log.is_driven()
-            && let Some(text) = browser.plain_snapshot().await
-            && !log.is_driven()
-        {
+        self.report();
+    }
+
+    async fn look(&mut self, browser: &Browser, wanted: Wanted, operation: OperationId) {
+        if self.log.is_driven() {
+            return;
+        }
+        let Look { picture, text } = browser.look(wanted).await;
+        if self.log.is_driven() {
+            return;
+        }
+        if let Some(picture) = picture {
+            self.log.recorder.append_frame(Some(operation), picture.width, picture.height, picture.jpeg);
+        }
+        if let Some(text) = text {
+            self.next_text = Instant::now() + TEXT_EVERY;
             let hash = hash(&text);
             if self.snapshot.replace(hash) != Some(hash) {
-                log.recorder.append_snapshot(operation, &text);
+                self.log.recorder.append_snapshot(operation, &text);
             }
         }
-        self.due = None;
-        self.report();
     }
 
     fn report(&mut self) {

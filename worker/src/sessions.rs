@@ -450,7 +450,7 @@ impl Actor {
                     Some(after) => break after,
                     None => continue,
                 },
-                () = take_picture(self.recorder.as_mut(), &browser) => continue,
+                () = take_look(self.recorder.as_mut(), &browser) => continue,
             };
             let Some(order) = order else { break NextAction::Close };
             // The start of an intent is committed without waiting for the disk. A database crash can lose it, and the intent is
@@ -736,9 +736,9 @@ async fn look_out(watch: Option<&mut Watch>, browser: &Browser) -> Option<Challe
 }
 
 /// The picture after the last operation. Never resolves without a recorder.
-async fn take_picture(recorder: Option<&mut SessionRecorder>, browser: &Browser) {
+async fn take_look(recorder: Option<&mut SessionRecorder>, browser: &Browser) {
     match recorder {
-        Some(recorder) => recorder.take_picture(browser).await,
+        Some(recorder) => recorder.take_look(browser).await,
         None => std::future::pending().await,
     }
 }

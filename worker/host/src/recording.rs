@@ -26,13 +26,14 @@ use crate::{console, script};
 /// The script is a block, because other scripts of the host declare names in the same world.
 ///
 /// The marks are properties in the isolated world, which pages cannot see. A password field that a page changes to text is
-/// known by its `type` attribute. Observers do not reach into shadow trees, so each input adds one to those on its path.
+/// known by its `type` attribute. A document that never had such a field needs less care (`hadSecrets`). Observers do not reach into shadow trees, so each input adds one to those on its path.
 const LISTENERS: &str = "
 {
   const [PASSWORD, SENSITIVE, WATCHED] = ['password', 'sensitive', 'watched'].map((name) => Symbol.for(`kitfleet.${name}`));
   const shared = () => globalThis[Symbol.for('kitfleet.shared')];
   const typeOf = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'type').get;
   const tagOf = Object.getOwnPropertyDescriptor(Element.prototype, 'localName').get;
+  const has = Element.prototype.hasAttribute;
   const isInput = (node) => node instanceof HTMLInputElement;
   const changed = (records) => {
     for (const { oldValue, target } of records) {
@@ -53,10 +54,15 @@ const LISTENERS: &str = "
     }
     const [target] = path;
     if (target?.nodeType !== 1) return;
-    if (isInput(target) && typeOf.call(target) === 'password') target[PASSWORD] = true;
+    if (isInput(target) && typeOf.call(target) === 'password') {
+      target[PASSWORD] = true;
+      if (shared()) shared().hadSecrets = true;
+    }
+    if (event.type === 'input' && has.call(target, 'autocomplete') && shared()) shared().hadSecrets = true;
     if (event.type !== 'input' || target.ownerDocument.designMode === 'on') return;
     if (shared() && (shared().sensitive === true || !takesText(target))) {
       target[SENSITIVE] = true;
+      shared().hadSecrets = true;
       (shared().secrets ??= new Set()).add(new WeakRef(target));
     }
   };

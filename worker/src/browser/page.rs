@@ -84,8 +84,18 @@ pub const DOM: Script = Script::of("dom", include_str!("scripts/dom.js"));
 pub const EXTRACT: Script = Script::of("extract", include_str!("scripts/extract.js"));
 pub const SNAPSHOT: Script = Script::of_all_elements("snapshot", include_str!("scripts/snapshot.js"));
 pub const FIND: Script = Script::of_all_elements("find", include_str!("scripts/find.js"));
-/// Boxes that a recorded picture must not show.
-pub const COVERS: Script = Script::of("covers", include_str!("scripts/covers.js"));
+/// Boxes that a recorded picture must not show, and the text of the page.
+pub const RECORDED: Script = Script::of_all_elements(
+    "recorded",
+    concat!(
+        "const covers = async (input) => {\n",
+        include_str!("scripts/covers.js"),
+        "};\nconst snapshot = async (input) => {\n",
+        include_str!("scripts/snapshot.js"),
+        "};\n",
+        include_str!("scripts/recorded.js")
+    ),
+);
 pub const CHALLENGES: Script = Script::of("challenges", include_str!("scripts/challenges.js"));
 
 const PRELUDE: &str = include_str!("scripts/page.js");

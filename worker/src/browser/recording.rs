@@ -17,7 +17,7 @@ use kitfleet_recording::events::{
     ConsoleEvent, ConsoleLevel, ConsoleSource, DialogEvent, DialogState, DownloadEvent, DownloadProgress, EventBody,
     Header, PageChange, PageEvent, RecordingEvent, RecordingReason, RecordingState, RequestEvent, TEXT_CHARS,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
@@ -56,6 +56,21 @@ pub struct Picture {
     pub jpeg: Bytes,
 }
 
+/// What a recording keeps of the page after an operation.
+#[derive(Debug, Clone, Default)]
+pub struct Look {
+    pub picture: Option<Picture>,
+    /// Accessibility tree without values of fields.
+    pub text: Option<String>,
+}
+
+/// Parts of a [`Look`].
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    pub picture: bool,
+    pub text: bool,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Covers {
@@ -66,59 +81,91 @@ enum Covers {
     Unclear,
 }
 
+/// Of a search for covers, relative to the painting.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Phase {
+    Before,
+    After,
+    /// Only after it. The answer is `Moving` if this does not suffice.
+    Only,
+}
+
+#[derive(Debug, Deserialize)]
+struct Seen {
+    hidden: Option<Covers>,
+    text: Option<String>,
+}
+
 impl Webkit {
-    /// `None` when the page looks as in the last picture, or when it is not known which parts the picture must not show.
-    /// Cancellation is safe: the host then discards the picture.
-    pub async fn picture(&self) -> Option<Picture> {
-        for attempt in 0..ATTEMPTS {
-            if attempt > 0 {
-                sleep(MOVES_FOR).await;
-            }
-            match self.covers(false).await? {
-                Covers::Known(_) => {}
-                Covers::Moving => continue,
-                Covers::Unclear => return None,
+    /// Has no picture when the page looks as in the last picture, or when it is not known which parts the picture must not show.
+    /// A part is missing when the page does not answer. Cancellation is safe: the host then discards the picture.
+    pub async fn look(&self, wanted: Wanted) -> Look {
+        if wanted.picture {
+            return self.take_picture(wanted.text).await.unwrap_or_default();
+        }
+        Look { picture: None, text: self.read_text(wanted.text).await }
+    }
+
+    async fn take_picture(&self, with_text: bool) -> Option<Look> {
+        let (mut attempts, mut is_still) = (0, false);
+        loop {
+            if is_still {
+                if attempts > 0 {
+                    sleep(MOVES_FOR).await;
+                }
+                attempts += 1;
+                if attempts > ATTEMPTS {
+                    return None;
+                }
+                match self.search_page(Some(Phase::Before), false).await?.hidden? {
+                    Covers::Known(_) => {}
+                    Covers::Moving => continue,
+                    Covers::Unclear => return None,
+                }
             }
             let line = self.host.line();
             let discard = DiscardOnDrop(Some(&line));
             let painting = self.host.call::<PaintedPage>(HostCommand::PaintPicture);
             if !timeout(ANSWER_WITHIN, painting).await.ok()?.ok()?.changed {
                 discard.disarm();
-                return None;
+                return Some(Look { picture: None, text: self.read_text(with_text).await });
             }
-            let covers = match self.covers(true).await? {
+            let phase = if is_still { Phase::After } else { Phase::Only };
+            let Seen { hidden, text } = self.search_page(Some(phase), with_text).await?;
+            let covers = match hidden? {
                 Covers::Known(covers) => covers,
-                Covers::Moving => continue,
-                Covers::Unclear => return None,
+                Covers::Moving => {
+                    is_still = true;
+                    continue;
+                }
+                Covers::Unclear => return Some(Look { picture: None, text }),
             };
             let command = HostCommand::RecordPicture { quality: QUALITY, covers };
             let recording = self.host.call::<Option<protocol::RecordedPicture>>(command);
             let recorded = timeout(ANSWER_WITHIN, recording).await.ok()?.ok()?;
             discard.disarm();
-            let protocol::RecordedPicture { width, height, jpeg } = recorded?;
-            return Some(Picture { width, height, jpeg: STANDARD.decode(jpeg).ok()?.into() });
+            let picture = recorded.and_then(|protocol::RecordedPicture { width, height, jpeg }| {
+                Some(Picture { width, height, jpeg: STANDARD.decode(jpeg).ok()?.into() })
+            });
+            return Some(Look { picture, text });
         }
-        None
     }
 
-    /// Before or after the page is painted. `None` when the page does not answer.
-    async fn covers(&self, after: bool) -> Option<Covers> {
-        let input = json!({ "after": after, "within_ms": SEARCH_MS, "most": MOST_COVERS });
-        timeout(ANSWER_WITHIN, page::ask_once(&self.host, page::COVERS, &input)).await.ok()?.ok()?
+    async fn read_text(&self, is_wanted: bool) -> Option<String> {
+        if is_wanted { self.search_page(None, true).await?.text } else { None }
     }
 
-    /// Accessibility tree without values of fields. `None` when the page does not answer. Cancellation is safe.
-    pub async fn plain_snapshot(&self) -> Option<String> {
-        #[derive(Deserialize)]
-        struct Plain {
-            snapshot: String,
-        }
-        let input = json!({
-            "plain": true, "links": false, "refs": self.refs, "within_ms": SNAPSHOT_MS,
-            "nodes": SNAPSHOT_NODES, "characters": SNAPSHOT_CHARS,
+    /// For covers, and for the text of the page. `None` when the page does not answer.
+    async fn search_page(&self, phase: Option<Phase>, with_text: bool) -> Option<Seen> {
+        let snapshot = with_text.then(|| {
+            json!({
+                "plain": true, "links": false, "refs": self.refs, "within_ms": SNAPSHOT_MS,
+                "nodes": SNAPSHOT_NODES, "characters": SNAPSHOT_CHARS,
+            })
         });
-        let asking = page::ask_once::<Plain>(&self.host, page::SNAPSHOT, &input);
-        Some(timeout(ANSWER_WITHIN, asking).await.ok()?.ok()??.snapshot)
+        let input = json!({ "phase": phase, "within_ms": SEARCH_MS, "most": MOST_COVERS, "snapshot": snapshot });
+        timeout(ANSWER_WITHIN, page::ask_once(&self.host, page::RECORDED, &input)).await.ok()?.ok()?
     }
 
     pub fn page_events(&self, session: SessionId) -> PageEvents {

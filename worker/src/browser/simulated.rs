@@ -34,7 +34,7 @@ use super::challenges::ChallengeScan;
 use super::cookies::check_expiry;
 use super::emulation::DeviceSizes;
 use super::files::Files;
-use super::recording::{self, PageEvents, Picture, SimulatedEvent, SimulatedEvents};
+use super::recording::{self, Look, PageEvents, Picture, SimulatedEvent, SimulatedEvents, Wanted};
 use super::view::{SharedSize, View};
 use super::webkit::milliseconds;
 
@@ -355,15 +355,16 @@ impl Simulated {
         }
     }
 
-    /// `None` when it is in the state of the last picture.
-    pub fn picture(&self) -> Option<Picture> {
+    /// There is no picture when it is in the state of the last one.
+    pub fn look(&self, wanted: Wanted) -> Look {
+        let text = wanted.text.then(|| format!("heading {:?} [level=1]\nbutton \"Simulated\"", self.url()));
+        if !wanted.picture {
+            return Look { picture: None, text };
+        }
         let state = (self.active, self.loads, self.url().to_owned());
         let mut pictured = self.pictured.lock().unwrap_or_else(PoisonError::into_inner);
-        (pictured.replace(state.clone()) != Some(state)).then(|| Picture { width: 8, height: 8, jpeg: GREY.into() })
-    }
-
-    pub fn plain_snapshot(&self) -> String {
-        format!("heading {:?} [level=1]\nbutton \"Simulated\"", self.url())
+        let has_changed = pictured.replace(state.clone()) != Some(state);
+        Look { picture: has_changed.then(|| Picture { width: 8, height: 8, jpeg: GREY.into() }), text }
     }
 
     pub fn page_events(&self, session: SessionId) -> PageEvents {

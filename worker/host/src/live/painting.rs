@@ -258,14 +258,14 @@ fn shrink(pixels: &[u8], stride: usize, size: (usize, usize), by: usize) -> (Vec
             let rows = pixels.chunks(stride).take(size.1);
             (rows.flat_map(|row| &row[..size.0 * PIXEL]).copied().collect(), size.0, size.1)
         }
-        2 => average::<2, 8>(pixels, stride, size),
-        3 => average::<3, 12>(pixels, stride, size),
-        _ => average::<4, 16>(pixels, stride, size),
+        2 => average::<2, 8, 4>(pixels, stride, size),
+        3 => average::<3, 12, 9>(pixels, stride, size),
+        _ => average::<4, 16, 16>(pixels, stride, size),
     }
 }
 
-/// `BYTES` is the size of `N` pixels.
-fn average<const N: usize, const BYTES: usize>(
+/// `BYTES` is the size of `N` pixels, and `AREA` the square of `N`. Each loop is simple, so that the compiler makes it parallel.
+fn average<const N: usize, const BYTES: usize, const AREA: u16>(
     pixels: &[u8],
     stride: usize,
     (width, height): (usize, usize),
@@ -273,18 +273,27 @@ fn average<const N: usize, const BYTES: usize>(
     let (small_width, small_height) = (width / N, height / N);
     let mut small = vec![0; small_width * small_height * PIXEL];
     let mut sums = vec![0_u16; small_width * BYTES];
+    let mut totals = vec![0_u16; small_width * PIXEL];
     for (number, line) in small.chunks_exact_mut((small_width * PIXEL).max(1)).enumerate() {
-        sums.fill(0);
-        for row in pixels.chunks(stride).skip(number * N).take(N) {
+        let mut rows = pixels.chunks(stride).skip(number * N).take(N);
+        for (sum, value) in sums.iter_mut().zip(rows.next().unwrap_or_default()) {
+            *sum = u16::from(*value);
+        }
+        for row in rows {
             for (sum, value) in sums.iter_mut().zip(row) {
                 *sum += u16::from(*value);
             }
         }
-        for (pixel, sums) in line.as_chunks_mut::<PIXEL>().0.iter_mut().zip(sums.as_chunks::<BYTES>().0) {
-            for (channel, value) in pixel.iter_mut().enumerate() {
-                let total: usize = sums.iter().skip(channel).step_by(PIXEL).map(|sum| usize::from(*sum)).sum();
-                *value = u8::try_from(total / (N * N)).unwrap_or(u8::MAX);
+        for (total, sums) in totals.as_chunks_mut::<PIXEL>().0.iter_mut().zip(sums.as_chunks::<BYTES>().0) {
+            *total = [0; PIXEL];
+            for pixel in sums.as_chunks::<PIXEL>().0 {
+                for (total, sum) in total.iter_mut().zip(pixel) {
+                    *total += sum;
+                }
             }
+        }
+        for (value, total) in line.iter_mut().zip(&totals) {
+            *value = u8::try_from(total / AREA).unwrap_or(u8::MAX);
         }
     }
     (small, small_width, small_height)

@@ -1,8 +1,9 @@
 // Boxes of the fields that a recorded picture must not show, in CSS pixels of the viewport.
 //
-// The picture is painted between two calls. It may be a frame old, so that the fields must have stood still for two frames before
-// it, and after it. Frames of all origins are in this process, so that their fields are measured here; a frame whose document is
-// not known, or that the time does not suffice for, is covered as a whole.
+// The picture may be a frame old. With such fields it is painted between two calls, and they must have stood still for two frames
+// before it, and after it. A document that has never had such a field needs only the second call (`only`). Frames of all origins
+// are in this process, so that their fields are measured here; a frame whose document is not known, or that the time does not
+// suffice for, is covered as a whole.
 const MEASURED = Symbol.for('kitfleet.measured');
 const WATCHED = Symbol.for('kitfleet.watched');
 // Around the viewport, in which a field counts although it is not visible.
@@ -91,6 +92,8 @@ const measure = () => {
     for (const element of queryIn(root, FIELDS)) {
       if (!inTime()) throw new OutOfTime();
       const tag = tagOf(element);
+      // The listeners of frames keep their own marks.
+      if (documentOf(element) !== document) shared.hadSecrets = true;
       if (isFrame(element)) enter(element);
       else if (EMBEDDED.has(tag)) {
         if (element.contentDocument || element.contentWindow || tag === 'embed') cover(element);
@@ -117,13 +120,25 @@ const measure = () => {
     else if (documentOf(element) === document || frameOf(element)) cover(element);
   }
   if (boxes.size > input.most) throw new OutOfTime();
+  if (boxes.size > 0) shared.hadSecrets = true;
   return boxes;
 };
 const isStill = (one, other) =>
   one.size === other.size && [...one].every(([element, box]) => other.get(element)?.every((side, i) => Math.abs(side - box[i]) < 0.5));
 
+// Pictures of the document before it show nothing any more.
+const PAINTED_BEFORE = 100;
+const isPainted = () => {
+  const [paint] = performance.getEntriesByName('first-contentful-paint');
+  return Boolean(paint) && performance.now() - paint.startTime > PAINTED_BEFORE;
+};
+
 try {
-  if (input.after) {
+  if (input.phase === 'only') {
+    const now = measure();
+    return shared.hadSecrets || shared.secrets?.size > 0 || !isPainted() ? 'moving' : { known: [...now.values()] };
+  }
+  if (input.phase === 'after') {
     const before = globalThis[MEASURED];
     globalThis[MEASURED] = null;
     const now = measure();

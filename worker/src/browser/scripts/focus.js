@@ -10,6 +10,7 @@ const shared = globalThis[Symbol.for('kitfleet.shared')];
 shared.sensitive = input.sensitive === true;
 if (input.sensitive) {
   element[SENSITIVE] = true;
+  shared.hadSecrets = true;
   (shared.secrets ??= new Set()).add(new WeakRef(element));
 }
 
