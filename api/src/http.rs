@@ -31,6 +31,7 @@ pub mod problems;
 pub mod providers;
 pub mod rate_limits;
 pub mod request_id;
+pub mod requeue_outcomes;
 pub mod rescue;
 pub mod resource_ref;
 pub mod routing;

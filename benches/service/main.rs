@@ -25,6 +25,7 @@ mod profiles;
 mod proxy;
 mod recordings;
 mod report;
+mod requeue;
 mod service;
 mod site;
 mod turns;
@@ -55,6 +56,9 @@ async fn main() -> Result<()> {
     }
     if wants("webhooks") {
         webhooks::run().await?;
+    }
+    if wants("requeue") {
+        requeue::run().await?;
     }
     if wants("profiles") {
         profiles::run().await?;

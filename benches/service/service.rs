@@ -154,6 +154,14 @@ impl Service {
         Ok(Client { base_url: self.base_urls[0].clone(), account, key, http })
     }
 
+    /// With a credential of staff.
+    pub fn staff(&self) -> Result<Client> {
+        let minted = self.run(&["key", "mint", "--staff", "--name", "bench"])?;
+        let key = minted.split_whitespace().find(|word| word.starts_with("svc_staff_")).ok_or("no key")?.to_owned();
+        let http = reqwest::Client::builder().no_proxy().build()?;
+        Ok(Client { base_url: self.base_urls[0].clone(), account: String::new(), key, http })
+    }
+
     /// Verified. Returns the email address.
     pub fn account_with_password(&self, email: &str, password: &str) -> Result<String> {
         let args = ["account", "create", "--email", email, "--name", "Ada", "--verified", "--password-stdin"];
@@ -313,6 +321,10 @@ impl Client {
 
     pub async fn state(&self, session: &str) -> Result<Answer> {
         self.call(Method::GET, &format!("/v1/sessions/{session}/state"), None).await
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> Result<Answer> {
+        self.call(Method::POST, path, Some(body)).await
     }
 
     pub async fn get(&self, path: &str) -> Result<Answer> {

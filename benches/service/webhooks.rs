@@ -31,6 +31,8 @@ const HANGING: usize = 1_000;
 /// Of the even load, without and with the hanging endpoints.
 const TURNS: usize = 5;
 const ATTEMPT: Duration = Duration::from_secs(10);
+/// Shorter than the timeout of an attempt.
+const SLOW: Duration = Duration::from_secs(9);
 
 pub async fn run() -> Result<()> {
     let sink = Sink::start().await?;
@@ -153,7 +155,7 @@ impl Bench {
     }
 }
 
-async fn write(db: &PgPool, account: Uuid) -> Result<Uuid> {
+pub async fn write(db: &PgPool, account: Uuid) -> Result<Uuid> {
     let id = Uuid::now_v7();
     sqlx::query(
         "insert into events (id, account_id, type, data)
@@ -166,7 +168,7 @@ async fn write(db: &PgPool, account: Uuid) -> Result<Uuid> {
     Ok(id)
 }
 
-async fn database(service: &Service) -> Result<PgPool> {
+pub async fn database(service: &Service) -> Result<PgPool> {
     // The path may be too long for a socket, so it goes through a folder that stays open.
     let folder = Box::leak(Box::new(std::fs::File::open(service.data_dir().join("postgres"))?));
     let socket = format!("/proc/self/fd/{}", folder.as_raw_fd());
@@ -174,15 +176,15 @@ async fn database(service: &Service) -> Result<PgPool> {
     Ok(PgPoolOptions::new().max_connections(16).connect_with(options).await?)
 }
 
-/// Answers 200 immediately, and never at `/hang`.
-struct Sink {
+/// Answers 200: immediately, after [`SLOW`] at `/slow`, and never at `/hang`.
+pub struct Sink {
     port: u16,
     folder: tempfile::TempDir,
     received: Arc<Mutex<HashMap<Uuid, Instant>>>,
 }
 
 impl Sink {
-    async fn start() -> Result<Self> {
+    pub async fn start() -> Result<Self> {
         let own = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
         let folder = tempfile::TempDir::new()?;
         std::fs::write(folder.path().join("ca.pem"), own.cert.pem())?;
@@ -202,16 +204,16 @@ impl Sink {
         Ok(Self { port, folder, received })
     }
 
-    fn url(&self, path: &str) -> String {
+    pub fn url(&self, path: &str) -> String {
         format!("https://localhost:{}{path}", self.port)
     }
 
-    fn ca_file(&self) -> String {
+    pub fn ca_file(&self) -> String {
         self.folder.path().join("ca.pem").display().to_string()
     }
 
     /// Returns the time of each first arrival.
-    async fn until_all(&self, events: &[Uuid]) -> Result<HashMap<Uuid, Instant>> {
+    pub async fn until_all(&self, events: &[Uuid]) -> Result<HashMap<Uuid, Instant>> {
         let deadline = Instant::now() + Duration::from_mins(2);
         loop {
             {
@@ -237,13 +239,14 @@ async fn converse(
     let mut stream = BufReader::new(acceptor.accept(stream).await?);
     let (mut line, mut body) = (String::new(), Vec::new());
     loop {
-        let (mut hangs, mut event, mut length) = (false, None, 0);
+        let (mut hangs, mut is_slow, mut event, mut length) = (false, false, None, 0);
         loop {
             line.clear();
             if stream.read_line(&mut line).await? == 0 {
                 return Err("the client closed the connection".into());
             }
             hangs |= line.starts_with("POST /hang ");
+            is_slow |= line.starts_with("POST /slow ");
             match line.trim_end().split_once(": ") {
                 Some((name, value)) if name.eq_ignore_ascii_case("content-length") => length = value.parse()?,
                 Some((name, value)) if name.eq_ignore_ascii_case("x-service-event-id") => event = Some(value.parse()?),
@@ -258,6 +261,9 @@ async fn converse(
         }
         let now = Instant::now();
         received.lock().map_err(|_| "another connection panicked")?.entry(event.ok_or("no event id")?).or_insert(now);
+        if is_slow {
+            tokio::time::sleep(SLOW).await;
+        }
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await?;
         stream.flush().await?;
     }

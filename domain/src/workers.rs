@@ -97,6 +97,10 @@ pub struct Worker {
     pub started_at: Timestamp,
     pub last_seen_at: Timestamp,
     pub drain_by: Option<Timestamp>,
+    /// `None` while the worker does not drain.
+    pub drain_began_at: Option<Timestamp>,
+    /// Live sessions at that time.
+    pub drain_sessions: Option<i64>,
     pub version: Option<String>,
     /// `None` for a worker without real browsers.
     pub is_sandboxed: Option<bool>,
@@ -235,9 +239,27 @@ pub async fn heartbeat(conn: &mut PgConnection, id: WorkerId, resources: Resourc
 /// not active.
 pub async fn drain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
     let drained = sqlx::query!("update workers set status = 'draining' where id = $1 and status = 'active'", id as _)
-        .execute(conn)
+        .execute(&mut *conn)
         .await?;
-    Ok(drained.rows_affected() == 1)
+    let is_new = drained.rows_affected() == 1;
+    if is_new {
+        note_drain(conn, id).await?;
+    }
+    Ok(is_new)
+}
+
+/// A statement of its own, because it counts the sessions of creates that the change of the status waited for.
+async fn note_drain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update workers w
+         set drain_began_at = now(),
+             drain_sessions = (select count(*) from sessions s where s.worker_id = w.id and s.live)
+         where w.id = $1 and w.status = 'draining' and w.drain_began_at is null",
+        id as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// No other transaction changes the status until the end of this one.
@@ -252,7 +274,7 @@ pub async fn lock_status(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<
 pub async fn undrain(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<bool> {
     let returned = sqlx::query_scalar!(
         r#"with returned as (
-               update workers set status = 'active', drain_by = null
+               update workers set status = 'active', drain_by = null, drain_began_at = null, drain_sessions = null
                where id = $1 and status = 'draining' and stopping_at is null and version is not null
                returning id, max_sessions
            ), slots as (
@@ -274,9 +296,9 @@ pub async fn begin_stop(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<(
          where id = $1 and status in ('active', 'draining')",
         id as _,
     )
-    .execute(conn)
+    .execute(&mut *conn)
     .await?;
-    Ok(())
+    note_drain(conn, id).await
 }
 
 /// A draining worker cannot return to service until the transaction of `conn` ends.
@@ -582,7 +604,7 @@ pub async fn list_before(
     sqlx::query_as!(
         Worker,
         r#"select w.id, w.name, w.status, w.driver as "driver: _", w.max_sessions, w.started_at, w.last_seen_at, w.drain_by,
-                  w.version, w.is_sandboxed, w.free_disk_bytes, w.free_memory_bytes, w.hot_browsers, w.processor_load,
+                  w.drain_began_at, w.drain_sessions, w.version, w.is_sandboxed, w.free_disk_bytes, w.free_memory_bytes, w.hot_browsers, w.processor_load,
                   extract(epoch from now() - w.last_seen_at)::float8 as "lease_age_seconds!",
                   (select count(*) from sessions s
                    where s.worker_id = w.id and s.live) as "live_sessions!"
@@ -599,7 +621,7 @@ pub async fn find(conn: &mut PgConnection, id: WorkerId) -> sqlx::Result<Option<
     sqlx::query_as!(
         Worker,
         r#"select w.id, w.name, w.status, w.driver as "driver: _", w.max_sessions, w.started_at, w.last_seen_at, w.drain_by,
-                  w.version, w.is_sandboxed, w.free_disk_bytes, w.free_memory_bytes, w.hot_browsers, w.processor_load,
+                  w.drain_began_at, w.drain_sessions, w.version, w.is_sandboxed, w.free_disk_bytes, w.free_memory_bytes, w.hot_browsers, w.processor_load,
                   extract(epoch from now() - w.last_seen_at)::float8 as "lease_age_seconds!",
                   (select count(*) from sessions s
                    where s.worker_id = w.id and s.live) as "live_sessions!"

@@ -1,14 +1,14 @@
 //! `kitfleet deliveries requeue --endpoint` (contract: command-line 7).
 //!
 //! The command shares the work with the workers: each transaction takes one bounded batch, and when this process ends
-//! early, a worker continues the request.
+//! early, a worker continues the request. Its batches follow each other without a pause.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use kitfleet_domain::ids::WebhookId;
 use kitfleet_domain::webhooks::dead_letters;
-use kitfleet_domain::webhooks::requeues::{self, DeadLetterFilter};
+use kitfleet_domain::webhooks::requeues::{self, BatchLimits, DeadLetterFilter};
 use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
 
@@ -26,7 +26,7 @@ pub async fn requeue_all(conn: &mut PgConnection, endpoint: WebhookId, format: F
     let mut told = 0;
     loop {
         let mut tx = conn.begin().await?;
-        let is_mine = requeues::go_on(&mut tx, requeues::AT_ONCE).await?;
+        let batch = requeues::go_on(&mut tx, Some(begun.id), BatchLimits::COMMAND).await?;
         tx.commit().await?;
         let now = requeues::find(conn, begun.id).await?.with_context(|| format!("{} was deleted", begun.id))?;
         if now.done_at.is_some() {
@@ -36,7 +36,7 @@ pub async fn requeue_all(conn: &mut PgConnection, endpoint: WebhookId, format: F
             told = now.requeued;
             format.progress(|| format!("requeued {told} of {} deliveries", now.total))?;
         }
-        if !is_mine {
+        if batch.is_none() {
             tokio::time::sleep(LOOK).await;
         }
     }

@@ -60,6 +60,31 @@ await withBrowser(async (browser) => {
   await ada.page.waitForFunction((text) => [...document.querySelectorAll('dl > div')].some((fact) => fact.textContent.includes('Slots in use') && !fact.textContent.includes(text)), before, { timeout: WITHIN_MS })
     .catch(() => { throw new Error(`the page of the worker still shows "${before}" ${WITHIN_MS / 1_000} s after a session was created on it`); });
 
+  // The progress of a drain is that of the service: the same after a reload, and for another person.
+  const { id: session } = await created.json();
+  await ada.page.getByRole('button', { name: 'Drain', exact: true }).click();
+  await ada.because('stale: first', 'Drain');
+  await ada.sees(ada.page.getByText('0 of 2 sessions have ended since the drain began'), 'the progress of the drain');
+  const ended = await fetch(`${env.url}/v1/sessions/${session}`, { method: 'DELETE', headers: { authorization: `Bearer ${key}` } });
+  if (!ended.ok) throw new Error(`the session could not be ended: ${ended.status} ${await ended.text()}`);
+  const progress = '1 of 2 sessions has ended since the drain began';
+  await ada.sees(ada.page.getByText(progress), 'the session that has ended', WITHIN_MS);
+  for (const tab of [ada, grace]) {
+    await tab.goto(`/workers/${worker}`);
+    await tab.sees(tab.page.getByText(progress), 'the progress that was there before the page');
+  }
+  await ada.page.getByRole('button', { name: 'Return to service' }).click();
+  await ada.because('stale: first', 'Return to service');
+  await grace.sees(grace.page.getByRole('button', { name: 'Drain', exact: true }), 'that the worker is back in service', WITHIN_MS);
+
+  // A change whose answer is lost may have been made, and the dialog says so.
+  await ada.page.getByRole('button', { name: 'Drain', exact: true }).click();
+  await ada.page.route('**/v1/admin/workers/*/drain', (route) => route.fulfill({ status: 503, contentType: 'application/problem+json', body: '{"detail":"the database is not available"}' }));
+  const lost = await ada.confirm('stale: second', 'Drain');
+  await ada.sees(lost.getByText('It is not known whether the change was made.'), 'that the outcome is not known');
+  await lost.getByRole('button', { name: 'Cancel' }).click();
+  await ada.page.unroute('**/v1/admin/workers/*/drain');
+
   // Without answers, the board says that it is old, and keeps its figures.
   await ada.page.route('**/v1/admin/**', (route) => route.fulfill({ status: 503, contentType: 'application/problem+json', body: '{"detail":"the database is not available"}' }));
   await ada.sees(ada.page.getByText('The service has not answered for'), 'that the service does not answer', 20_000);

@@ -22,6 +22,7 @@ use kitfleet_domain::samples;
 use kitfleet_domain::sessions::{self, Destroyed, ExpiredSession, SessionAgeLimits, recovery};
 use kitfleet_domain::status::{self, components, history};
 use kitfleet_domain::webhooks::reminders::{self, EndingGrace, OldSecret};
+use kitfleet_domain::webhooks::requeues::{Batch, BatchLimits};
 use kitfleet_domain::webhooks::{self, deliveries, requeues};
 use kitfleet_jobs::browser;
 use kitfleet_jobs::emails::send as mail;
@@ -33,6 +34,7 @@ use kitfleet_recording::Recordings;
 use serde::Serialize;
 use serde_json::json;
 use sqlx::PgPool;
+use tokio::time::{Instant, sleep};
 
 use crate::{Context, WorkerConfig, crypto_orders};
 
@@ -59,6 +61,9 @@ fn possible_purges(is_entrusted: bool) -> Vec<[&'static str; 2]> {
 
 const BATCH: i64 = 500;
 
+/// Interval of checks whether endpoints have room for requeued deliveries, after so many checks in a row have found none.
+const REQUEUE_WAIT: (u32, Duration) = (8, Duration::from_millis(200));
+
 type Run = fn(Arc<Context>) -> BoxFuture<'static, sqlx::Result<()>>;
 
 const CHAINS: [(ScheduledJob, Run); 14] = [
@@ -71,7 +76,8 @@ const CHAINS: [(ScheduledJob, Run); 14] = [
     }),
     (emails::SEND_DUE, |context| Box::pin(async move { send_due_emails(&context.db).await })),
     (webhooks::GIVE_UP, |context| Box::pin(async move { give_up_deliveries(&context.db).await })),
-    (webhooks::REQUEUE, |context| Box::pin(async move { requeue_dead_letters(&context.db).await })),
+    // A batch that a crash of the database loses is requeued again: its deliveries are dead letters again, too.
+    (webhooks::REQUEUE, |context| Box::pin(async move { requeue_dead_letters(&context.async_commit_pool).await })),
     (webhooks::REMIND_OF_SECRETS, |context| {
         let age = context.config.webhooks.secret_reminder_after;
         Box::pin(async move { remind_webhook_secrets(&context.db, age).await.map(drop) })
@@ -195,18 +201,31 @@ async fn give_up_deliveries(db: &PgPool) -> sqlx::Result<()> {
     Ok(())
 }
 
+/// Until the next tick is due, so that a stop does not wait for the end of a long requeue.
 async fn requeue_dead_letters(db: &PgPool) -> sqlx::Result<()> {
     if !requeues::any_under_way(&mut *db.acquire().await?).await? {
         return Ok(());
     }
-    loop {
+    let end = Instant::now() + Duration::from_secs(webhooks::REQUEUE.period.unsigned_abs().into());
+    let mut waiting = 0;
+    while Instant::now() < end {
         let mut tx = db.begin().await?;
-        let more = requeues::go_on(&mut tx, requeues::AT_ONCE).await?;
+        let batch = requeues::go_on(&mut tx, None, BatchLimits::JOB).await?;
         tx.commit().await?;
-        if !more {
-            return Ok(());
-        }
+        waiting = match batch {
+            Some(Batch::Requeued) => 0,
+            Some(Batch::Waiting) => waiting + 1,
+            None => return Ok(()),
+        };
+        // A requeue that waits must not slow the others down, whose turn is next.
+        let pause = match waiting {
+            0 => requeues::PAUSE,
+            _ if waiting < REQUEUE_WAIT.0 => requeues::PAUSE / 4,
+            _ => REQUEUE_WAIT.1,
+        };
+        sleep(pause).await;
     }
+    Ok(())
 }
 
 async fn sample_status(db: &PgPool) -> sqlx::Result<()> {

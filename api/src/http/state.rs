@@ -48,6 +48,7 @@ use crate::http::kinds;
 use crate::http::last_used::LastUsed;
 use crate::http::providers::{ProviderConfig, Providers};
 use crate::http::rate_limits::{RateLimiter, RateLimits};
+use crate::http::requeue_outcomes::RequeueOutcomes;
 use crate::http::status_cache::StatusCache;
 use crate::http::streams::Streams;
 use crate::http::transcript_search::TranscriptSearches;
@@ -280,6 +281,8 @@ pub struct Shared {
     pub shares: AccountShares,
     /// Searches in the messages of agent sessions.
     pub readings: TranscriptSearches,
+    /// Cached outcomes of requeues.
+    pub requeue_outcomes: RequeueOutcomes,
     /// Queue of requests that wait for a browser.
     pub line: WaitQueue,
     pub streams: Streams,
@@ -346,6 +349,7 @@ impl App {
             answers,
             shares: AccountShares::default(),
             readings: TranscriptSearches::default(),
+            requeue_outcomes: RequeueOutcomes::default(),
             line,
             streams: Streams::default(),
             last_used: LastUsed::default(),

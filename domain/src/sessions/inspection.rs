@@ -133,9 +133,17 @@ pub struct SessionDetail {
     pub proxy_id: Option<ProxyId>,
     pub agent_session: Option<AgentInfo>,
     pub challenge: Option<ChallengeState>,
+    pub recording: Option<RecordingInfo>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub ended_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct RecordingInfo {
+    pub bytes: i64,
+    /// Time of the last stored segment.
+    pub updated_at: Timestamp,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -206,13 +214,15 @@ pub async fn find(conn: &mut PgConnection, id: SessionId) -> sqlx::Result<Option
                   (select coalesce(r.result->>'final_url', r.result->>'post_login_url', r.result->>'url') from intents r
                    where r.session_id = s.id and r.result is not null
                      and coalesce(r.result->>'final_url', r.result->>'post_login_url', r.result->>'url') is not null
-                   order by r.id desc limit 1) as url
+                   order by r.id desc limit 1) as url,
+                  c.bytes as "recording_bytes?", c.updated_at as "recorded_at?: Timestamp"
            from sessions s
                 join accounts o on o.id = s.account_id
                 left join workers w on w.id = s.worker_id
                 left join intents i on i.id = s.operation_id
                 left join profiles p on p.id = s.profile_id
                 left join agent_sessions a on a.session_id = s.id
+                left join recordings c on c.session_id = s.id and c.removable_at is null
            where s.id = $1"#,
         id as _,
         LEASE.as_secs_f64(),
@@ -267,6 +277,7 @@ pub async fn find(conn: &mut PgConnection, id: SessionId) -> sqlx::Result<Option
         proxy_id: row.proxy_id,
         agent_session,
         challenge: row.challenge.map(|Json(challenge)| challenge),
+        recording: row.recording_bytes.zip(row.recorded_at).map(|(bytes, updated_at)| RecordingInfo { bytes, updated_at }),
         created_at: row.created_at,
         updated_at: row.updated_at,
         ended_at: row.ended_at,
@@ -338,6 +349,7 @@ mod tests {
             proxy_id: None,
             agent_session: None,
             challenge: None,
+            recording: None,
             created_at: now,
             updated_at: now,
             ended_at: None,

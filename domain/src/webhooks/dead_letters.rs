@@ -29,7 +29,8 @@ pub struct Filter {
     pub status: Option<DeliveryStatus>,
     pub endpoint: Option<WebhookId>,
     pub account: Option<AccountId>,
-    /// Part of the last error, in any case. Only with a status.
+    /// Part of the last error, in any case, of the newest [`SEARCHED`] deliveries that the rest of the filter selects. Only with a
+    /// status.
     pub error: Option<String>,
     /// Earliest creation time. Only with a status.
     pub since: Option<Timestamp>,
@@ -37,7 +38,13 @@ pub struct Filter {
     pub limit: i64,
 }
 
+/// An error that no delivery has would otherwise be compared with those of all.
+pub const SEARCHED: i64 = 10_000;
+
 pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<DeliveryRow>> {
+    if let Some(error) = &filter.error {
+        return search(conn, filter, error).await;
+    }
     sqlx::query_as!(
         DeliveryRow,
         r#"select id, account_id, endpoint_id, event_type, status as "status: _", attempts, last_response_status, last_error,
@@ -56,17 +63,14 @@ pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<
                -- Dead letters of all endpoints have an index.
                (select id from webhook_deliveries
                 where $1 = 'dlq' and $2 is null and $4 is null and status = 'dlq' and id < $5
-                  and ($6::text is null or strpos(lower(delivery_error(last_error, last_response_status)), lower($6)) > 0)
-                  and ($7::timestamptz is null or created_at >= $7)
+                  and ($6::timestamptz is null or created_at >= $6)
                 order by id desc limit $3)
                union all
                -- The newest of each endpoint, of which an index has them by status, and of these the newest.
                (select d.id from webhook_endpoints e
                 cross join lateral (
                     select id from webhook_deliveries
-                    where endpoint_id = e.id and status = $1 and id < $5
-                      and ($6 is null or strpos(lower(delivery_error(last_error, last_response_status)), lower($6)) > 0)
-                      and ($7 is null or created_at >= $7)
+                    where endpoint_id = e.id and status = $1 and id < $5 and ($6 is null or created_at >= $6)
                     order by id desc limit $3
                 ) d
                 where $1 is not null and ($1 <> 'dlq' or $2 is not null or $4 is not null) and ($2 is null or e.id = $2) and ($4 is null or e.account_id = $4)
@@ -77,8 +81,46 @@ pub async fn list(conn: &mut PgConnection, filter: &Filter) -> sqlx::Result<Vec<
         filter.limit,
         filter.account as _,
         filter.before.map_or(Uuid::max(), |before| before.as_uuid()),
-        filter.error,
         filter.since as _,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+async fn search(conn: &mut PgConnection, filter: &Filter, error: &str) -> sqlx::Result<Vec<DeliveryRow>> {
+    sqlx::query_as!(
+        DeliveryRow,
+        r#"with newest as (
+               (select id, last_error, last_response_status from webhook_deliveries
+                where $1 = 'dlq' and $2::uuid is null and $4::uuid is null and status = 'dlq'
+                  and ($7::timestamptz is null or created_at >= $7)
+                order by id desc limit $8)
+               union all
+               (select d.id, d.last_error, d.last_response_status from webhook_endpoints e
+                cross join lateral (
+                    select id, last_error, last_response_status from webhook_deliveries
+                    where endpoint_id = e.id and status = $1 and ($7 is null or created_at >= $7)
+                    order by id desc limit $8
+                ) d
+                where ($1 <> 'dlq' or $2 is not null or $4 is not null)
+                  and ($2 is null or e.id = $2) and ($4 is null or e.account_id = $4)
+                order by d.id desc limit $8)
+           )
+           select id, account_id, endpoint_id, event_type, status as "status: _", attempts, last_response_status, last_error,
+                  created_at
+           from webhook_deliveries where id = any(array(
+               select id from newest
+               where id < $5 and strpos(lower(delivery_error(last_error, last_response_status)), lower($6)) > 0
+               order by id desc limit $3
+           )) order by id desc"#,
+        filter.status.map(DeliveryStatus::name),
+        filter.endpoint as _,
+        filter.limit,
+        filter.account as _,
+        filter.before.map_or(Uuid::max(), |before| before.as_uuid()),
+        error,
+        filter.since as _,
+        SEARCHED,
     )
     .fetch_all(conn)
     .await

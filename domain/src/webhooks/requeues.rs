@@ -3,6 +3,11 @@
 //! A requeue has a filter and the last requeued delivery. The process that works on the next batch locks the row: one
 //! process at a time works on it, and another continues after a failure. A delivery that becomes a dead letter again is
 //! not requeued again.
+//!
+//! Requeued deliveries are attempted like all others, so the pace of the batches protects the others. A batch of the
+//! scheduled job is small, all requeues take turns, and an endpoint never has more than a few requeued deliveries that
+//! are due or in flight. New deliveries to the same endpoint therefore do not wait behind a hundred thousand old ones,
+//! and an endpoint that takes long for each request delays only its own requeue.
 
 use std::time::Duration;
 
@@ -14,8 +19,36 @@ use super::dead_letters::{self, Refusal, RequeueError};
 use crate::ids::{AccountId, DeliveryId, RequeueId, WebhookId};
 use crate::timestamp::Timestamp;
 
-/// Changes of the endpoint and results of attempts to reach it wait for the transaction.
-pub const AT_ONCE: i64 = 200;
+/// Size of one batch. Changes of its endpoints and results of attempts to reach them wait for its transaction.
+#[derive(Debug, Clone, Copy)]
+pub struct BatchLimits {
+    /// Maximum number of deliveries.
+    pub deliveries: i64,
+    /// Maximum number of deliveries of an endpoint that are due or in flight after the batch, including those that were not requeued.
+    /// `None` for no limit.
+    pub of_endpoint: Option<i64>,
+}
+
+impl BatchLimits {
+    /// For an operator who waits for the end, possibly while no worker runs.
+    pub const COMMAND: Self = Self { deliveries: 200, of_endpoint: None };
+    /// For the scheduled job, with a [`PAUSE`] after each batch. An endpoint has 32 concurrent attempts at a worker, and claims skip it
+    /// when more than half of them run: the other half is free for new deliveries.
+    pub const JOB: Self = Self { deliveries: 4, of_endpoint: Some(16) };
+}
+
+/// Pause of the scheduled job after each batch, which limits all requeues together to 100 deliveries a second. Attempts of more deliveries
+/// would slow those of other deliveries down on a machine with two processors.
+pub const PAUSE: Duration = Duration::from_millis(40);
+
+/// Result of one batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Batch {
+    /// Deliveries were requeued, or the requeue is done.
+    Requeued,
+    /// The endpoints of all remaining deliveries have enough to do.
+    Waiting,
+}
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Requeue {
@@ -36,7 +69,7 @@ pub struct Requeue {
 }
 
 /// Deliveries of a requeue, except those that another requeue has sent again since.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize)]
 pub struct Outcome {
     pub waiting: i64,
     pub delivered: i64,
@@ -172,58 +205,97 @@ pub async fn any_under_way(conn: &mut PgConnection) -> sqlx::Result<bool> {
     open.fetch_one(conn).await
 }
 
-/// Requeues the next `limit` dead letters of the oldest requeue that no other process works on. Returns false when
-/// there is none.
-pub async fn go_on(conn: &mut PgConnection, limit: i64) -> sqlx::Result<bool> {
+/// Requeues the next dead letters of a requeue, or of the one whose last batch was the longest ago. `None` when it is done
+/// or paused, another process works on it, or there is none.
+pub async fn go_on(
+    conn: &mut PgConnection,
+    requeue: Option<RequeueId>,
+    limits: BatchLimits,
+) -> sqlx::Result<Option<Batch>> {
     let open = sqlx::query!(
         r#"select id as "id: RequeueId", account_id, endpoint_id, since, error, after as "after: DeliveryId", created_at
-           from delivery_requeues where done_at is null and paused_at is null order by id limit 1 for update skip locked"#,
+           from delivery_requeues
+           where done_at is null and paused_at is null and ($1::uuid is null or id = $1)
+           order by batch_at nulls first, id limit 1 for update skip locked"#,
+        requeue as _,
     )
     .fetch_optional(&mut *conn)
     .await?;
-    let Some(open) = open else { return Ok(false) };
-    // Lock endpoints before deliveries and in the order of their ids, as in every requeue.
-    let endpoints = sqlx::query_scalar!(
-        r#"select id as "id: Uuid" from webhook_endpoints
-           where account_id = $1 and disabled_at is null and ($2::uuid is null or id = $2) order by id for no key update"#,
+    let Some(open) = open else { return Ok(None) };
+    let next = sqlx::query!(
+        r#"with candidate as materialized (
+               select d.id, e.account_id, e.id as endpoint_id, row_number() over (partition by e.id order by d.id) as place
+               from webhook_endpoints e
+               cross join lateral (
+                   select id from webhook_deliveries
+                   -- Not a constant, for which the index of the dead letters of all endpoints would be scanned.
+                   where endpoint_id = e.id and status = (select 'dlq') and id > $3
+                     and requeue_id is distinct from $8 and ($4::timestamptz is null or created_at >= $4) and created_at <= $5
+                     and ($7::text is null or strpos(lower(delivery_error(last_error, last_response_status)), lower($7)) > 0)
+                   order by id limit $6
+               ) d
+               where e.account_id = $1 and e.disabled_at is null and ($2::uuid is null or e.id = $2)
+           ), endpoint as materialized (
+               select e.endpoint_id, case when $9::bigint is null then $6 else $9 - (
+                          select count(*) from (
+                              select from webhook_deliveries d
+                              where d.account_id = e.account_id and d.endpoint_id = e.endpoint_id and d.due limit $9
+                          ) due
+                      ) - (
+                          select count(*) from (
+                              select from webhook_deliveries d
+                              where d.endpoint_id = e.endpoint_id and d.status = 'in_flight' limit $9
+                          ) in_flight
+                      ) end as room
+               from (select distinct account_id, endpoint_id from candidate) e
+           )
+           select c.id as "id!: DeliveryId", c.endpoint_id as "endpoint_id!: Uuid", c.place <= e.room as "has_room!",
+                  bool_or(c.place > e.room) over () as "any_without_room!"
+           from candidate c join endpoint e on e.endpoint_id = c.endpoint_id
+           order by c.place <= e.room desc, c.id limit $6"#,
         open.account_id as _,
         open.endpoint_id as _,
-    )
-    .fetch_all(&mut *conn)
-    .await?;
-    let next = sqlx::query_scalar!(
-        r#"select d.id as "id: DeliveryId" from unnest($1::uuid[]) e (id)
-           cross join lateral (
-               select id from webhook_deliveries
-               where endpoint_id = e.id and status = 'dlq' and id > $2
-                 and ($3::timestamptz is null or created_at >= $3) and created_at <= $4
-                 and ($6::text is null or strpos(lower(delivery_error(last_error, last_response_status)), lower($6)) > 0)
-               order by id limit $5
-           ) d
-           order by d.id limit $5"#,
-        &endpoints,
         // Must not be null, because it is the start of an index range, which skips the rows requeued before.
         open.after.map_or(Uuid::nil(), |after| after.as_uuid()),
         open.since as _,
         open.created_at as _,
-        limit,
+        limits.deliveries,
         open.error,
+        open.id as _,
+        limits.of_endpoint,
     )
     .fetch_all(&mut *conn)
     .await?;
+    let any_without_room = next.iter().any(|row| row.any_without_room);
+    let is_done = next.is_empty();
+    let chosen: Vec<_> = next.iter().filter(|row| row.has_room).collect();
+    // Lock endpoints before deliveries and in the order of their ids, as in every requeue.
+    let endpoints = sqlx::query_scalar!(
+        r#"select id as "id: Uuid" from webhook_endpoints where id = any($1) and disabled_at is null
+           order by id for no key update"#,
+        &chosen.iter().map(|row| row.endpoint_id).collect::<Vec<_>>(),
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let ids: Vec<_> = chosen.iter().filter(|row| endpoints.contains(&row.endpoint_id)).map(|row| row.id).collect();
     let requeued =
-        if next.is_empty() { 0 } else { dead_letters::send_again(&mut *conn, &next, Some(open.id)).await?.len() };
+        if ids.is_empty() { 0 } else { dead_letters::send_again(&mut *conn, &ids, Some(open.id)).await?.len() };
+    // Deliveries before this one may remain while their endpoint has no room.
+    let after = if any_without_room { None } else { chosen.last().map(|row| row.id) };
     sqlx::query!(
         "update delivery_requeues
-         set requeued = requeued + $2, after = coalesce($3, after), done_at = case when $3::uuid is null then now() end
+         set requeued = requeued + $2, after = coalesce($3, after), batch_at = clock_timestamp(),
+             done_at = case when $4 then now() end
          where id = $1",
         open.id as _,
         i64::try_from(requeued).unwrap_or(i64::MAX),
-        next.last().copied() as _,
+        after as _,
+        is_done,
     )
     .execute(conn)
     .await?;
-    Ok(true)
+    let is_waiting = any_without_room && chosen.is_empty();
+    Ok(Some(if is_waiting { Batch::Waiting } else { Batch::Requeued }))
 }
 
 pub(crate) async fn purge(conn: &mut PgConnection, age: Duration, limit: i64) -> sqlx::Result<u64> {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use kitfleet_domain::accounts::Tier;
+use kitfleet_domain::ids::AccountId;
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use reqwest::header::{AUTHORIZATION, CONTENT_SECURITY_POLICY};
@@ -213,6 +214,45 @@ async fn stale_page_of_staff_is_told_so() {
     let second = "select count(*) from staff_log where reason = 'stale: second'";
     assert_eq!(app.count(second).await, 0, "a refused change is in the log of staff");
     app.stop().await;
+}
+
+/// Contract: recordings 37; staff 39. The customer sees the read with its reason.
+#[tokio::test]
+async fn recording_is_read_on_the_board_where_staff_may() {
+    let app = App::simulated().set("staff.may_watch", "true").start().await;
+    let account = look_at_a_recording(&app, true).await;
+    let rows = app.written_by_staff(account, "admin.support_note").await;
+    let [row] = &rows[..] else { panic!("not one row: {rows:?}") };
+    assert_eq!(row["operation"], "session.recording_read");
+    assert!(row["reason"].as_str().is_some_and(|reason| reason.starts_with("watch: ")), "{row}");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn board_says_why_staff_may_not_read_a_recording() {
+    let app = App::simulated().start().await;
+    let account = look_at_a_recording(&app, false).await;
+    assert!(app.written_by_staff(account, "admin.support_note").await.is_empty());
+    app.stop().await;
+}
+
+async fn look_at_a_recording(app: &App, may: bool) -> AccountId {
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    let session = client.session_with(json!({"record": "steps"})).await;
+    client.navigate(&session, "https://example.com/").await;
+    eventually(Duration::from_secs(20), "the recording is stored", async || {
+        (app.count("select count(*) from recordings where bytes > 0").await == 1).then_some(())
+    })
+    .await;
+    let (token, account_id) = (staff_token(app).await, account.to_string());
+    let variables = [
+        ("STAFF_TOKEN", token.as_str()),
+        ("WATCH_SESSION", session.as_str()),
+        ("WATCH_ACCOUNT", account_id.as_str()),
+        ("WATCH_MAY", if may { "true" } else { "false" }),
+    ];
+    run_board(app, "staff-watch.mjs", &variables).await;
+    account
 }
 
 #[tokio::test]

@@ -253,6 +253,8 @@ async fn staff_reads_a_recording_where_they_may_and_the_customer_sees_it() {
     let session = client.session().await;
     let path = format!("/v1/admin/sessions/{session}/trace");
     let reason = json!({"reason": "ticket 4711"});
+    let shown = async || staff.get(&format!("/v1/admin/sessions/{session}")).await.expect(200).body;
+    assert_eq!((&shown().await["may_read_recording"], &shown().await["recording"]), (&json!(true), &Value::Null));
     staff.post(&path, reason.clone()).await.problem(404, "not-found");
     let recorder = recorder(&app, &session).await;
     recorder.append([console("a")]);
@@ -260,6 +262,7 @@ async fn staff_reads_a_recording_where_they_may_and_the_customer_sees_it() {
     staff.post(&path, json!({})).await.invalid("reason");
     staff.post(&format!("{path}?format=6"), reason.clone()).await.invalid("format");
     assert!(app.audited(account, "admin.support_note").await.is_empty());
+    assert!(shown().await["recording"]["bytes"].as_i64() > Some(0), "{}", shown().await);
     client.post(&path, reason.clone()).await.problem(404, "not-found");
     let trace = staff.request(Method::POST, &format!("{path}?format=8")).json(&reason).send().await.expect("a trace");
     assert_eq!(trace.status(), 200);
@@ -270,6 +273,7 @@ async fn staff_reads_a_recording_where_they_may_and_the_customer_sees_it() {
     assert_eq!((&row["actor_type"], &row["payload"]), (&json!("staff"), &expected));
     assert_eq!(row["target_resource_id"], json!(session));
     client.delete(&of(&session, "recording")).await.expect(204);
+    assert_eq!(shown().await["recording"], Value::Null);
     staff.post(&path, reason).await.problem(404, "not-found");
     app.stop().await;
 }
@@ -284,7 +288,10 @@ async fn staff_may_not_read_a_recording_by_default() {
     recorder.append([console("a")]);
     recorder.finish().await;
     let path = format!("/v1/admin/sessions/{session}/trace");
-    app.staff().await.post(&path, json!({"reason": "ticket 4711"})).await.problem(403, "forbidden");
+    let staff = app.staff().await;
+    staff.post(&path, json!({"reason": "ticket 4711"})).await.problem(403, "forbidden");
+    let shown = staff.get(&format!("/v1/admin/sessions/{session}")).await.expect(200).body;
+    assert_eq!(shown["may_read_recording"], false);
     let out = app.data_dir.path().join("trace.zip");
     app.run(&["sessions", "trace", &session, "--out", &out.display().to_string()]).await.code(1);
     assert!(!out.exists());

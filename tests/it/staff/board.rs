@@ -41,6 +41,8 @@ fn requests(worker: &str, session: &str, account: &str, job: &str, endpoint: &st
         format!("jobs/{job}"),
         "webhook-deliveries?status=dlq&limit=100".to_owned(),
         "webhook-deliveries?status=dlq&limit=100&error=timeout".to_owned(),
+        "webhook-deliveries?status=dlq&limit=100&error=of%20no%20delivery".to_owned(),
+        format!("webhook-deliveries?status=dlq&limit=100&error=of%20no%20delivery&account_id={account}"),
         format!("webhook-deliveries?status=dlq&limit=100&endpoint_id={endpoint}"),
         format!("webhook-deliveries?status=dlq&limit=100&account_id={account}"),
         "webhook-deliveries/requeues?limit=5".to_owned(),
@@ -62,6 +64,8 @@ fn requests(worker: &str, session: &str, account: &str, job: &str, endpoint: &st
 
 /// Of the fastest of five requests: other tests run beside this one.
 const WITHIN: Duration = Duration::from_millis(200);
+/// For a search that finds nothing, and for the samples of a day.
+const SEARCH_WITHIN: Duration = Duration::from_millis(100);
 
 /// With 1,000 workers, 10,000 live sessions, a million finished sessions, operations and jobs, and 100,000 dead letters.
 #[tokio::test]
@@ -95,11 +99,13 @@ async fn board_answers_within_200_ms_in_a_large_service() {
             fastest = fastest.min(began.elapsed());
         }
         eprintln!("{fastest:>9.1?} {path}");
-        if fastest > WITHIN {
-            slow.push(format!("{fastest:.1?} {path}"));
+        let is_search = path.contains("error=of") || path.contains("step=600");
+        let within = if is_search { SEARCH_WITHIN } else { WITHIN };
+        if fastest > within {
+            slow.push(format!("{fastest:.1?} instead of {within:?}: {path}"));
         }
     }
-    assert!(slow.is_empty(), "slower than {WITHIN:?}:\n{}", slow.join("\n"));
+    assert!(slow.is_empty(), "too slow:\n{}", slow.join("\n"));
     app.stop().await;
 }
 

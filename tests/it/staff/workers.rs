@@ -63,6 +63,7 @@ async fn drained_worker_returns_to_service() {
     client.post(&path, because.clone()).await.problem(404, "not-found");
     let returned = staff.post(&path, because.clone()).await.expect(200).body;
     assert_eq!((&returned["status"], &returned["drain_by"]), (&json!("active"), &Value::Null));
+    assert_eq!((&returned["drain_began_at"], &returned["drain_sessions"]), (&Value::Null, &Value::Null));
     staff.post(&path, because.clone()).await.problem(409, "conflict");
     staff.post(&format!("/v1/admin/workers/{}/undrain", unknown_id("wrk")), because).await.problem(404, "not-found");
     let ended = draining.await.expect("a task").code(1);
@@ -112,6 +113,7 @@ async fn staff_drain_deadline_ends_remaining_sessions() {
 
     let drained = staff.post(&path, json!({"reason": "r", "deadline_seconds": null})).await.expect(200).body;
     assert_eq!((&drained["status"], &drained["drain_by"]), (&json!("draining"), &Value::Null));
+    assert!(drained["drain_began_at"].is_string() && drained["drain_sessions"] == 1, "{drained}");
     staff.post(&path, json!({"reason": "r"})).await.problem(409, "conflict");
     let drained = staff.post(&path, json!({"reason": "r", "deadline_seconds": 2_592_000})).await.expect(200).body;
     assert!(drained["drain_by"].is_string(), "{drained}");

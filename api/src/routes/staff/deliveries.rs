@@ -360,12 +360,12 @@ async fn requeue(staff: Staff, State(app): State<App>, body: Unchecked<RequeueDe
     responses((status = 200, description = "The progress of the requeue", body = RequeueProgress), Unauthorized, NoRequeue, Database),
 )]
 async fn get_requeue(_: Staff, State(app): State<App>, path: IdPath<RequeueId>) -> Result<Answer<RequeueProgress>> {
-    shown(&mut *app.db.acquire().await?, path.id()?).await
+    shown(&app, &mut *app.db.acquire().await?, path.id()?).await
 }
 
-async fn shown(conn: &mut PgConnection, id: RequeueId) -> Result<Answer<RequeueProgress>> {
+async fn shown(app: &App, conn: &mut PgConnection, id: RequeueId) -> Result<Answer<RequeueProgress>> {
     let found = requeues::find(&mut *conn, id).await?.ok_or_else(not_found::<RequeueId>)?;
-    let outcome = Some(requeues::outcome(conn, id).await?.into());
+    let outcome = Some(app.requeue_outcomes.of(conn, id).await?.into());
     Ok(Answer(RequeueProgress { outcome, ..found.into() }))
 }
 
@@ -399,7 +399,7 @@ async fn pause_requeue(
 ) -> Result<Answer<RequeueProgress>> {
     let mut conn = app.db.acquire().await?;
     staff::pause_requeue(&mut conn, id, &by).await?;
-    shown(&mut conn, id).await
+    shown(&app, &mut conn, id).await
 }
 
 /// Resume a requeue
@@ -417,7 +417,7 @@ async fn resume_requeue(
 ) -> Result<Answer<RequeueProgress>> {
     let mut conn = app.db.acquire().await?;
     staff::resume_requeue(&mut conn, id, &by).await?;
-    shown(&mut conn, id).await
+    shown(&app, &mut conn, id).await
 }
 
 /// Webhook endpoint of any account, without its address

@@ -8,12 +8,14 @@ use chrono::{DateTime, TimeDelta};
 use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::area::Bound;
 use kitfleet_domain::ids::AccountId;
-use kitfleet_domain::samples::{self, KEPT, Point};
+use kitfleet_domain::samples::{self, KEPT, Series};
 use kitfleet_domain::storage;
 use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::validation::{Invalid, both};
 use kitfleet_domain::workers;
 use serde::Serialize;
+use serde_json::value::RawValue;
+use sqlx::types::Json;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
@@ -51,11 +53,13 @@ struct SampleSeries {
     /// True if the figure only grows, except when a process ends
     is_counter: bool,
     /// Intervals with samples, oldest first
-    points: Vec<SamplePoint>,
+    #[schema(value_type = Vec<SamplePoint>)]
+    points: Json<Box<RawValue>>,
 }
 
 /// Value of a figure
-#[derive(Serialize, ToSchema)]
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "the database writes the points")]
 #[schema(example = json!({"at": "2026-11-20T18:05:00.000Z", "value": 12.0}))]
 struct SamplePoint {
     /// Start of the interval
@@ -134,21 +138,14 @@ fn step(query: &Query) -> Result<u32, Invalid> {
 async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<SampleSeriesList>> {
     let mut conn = app.db.acquire().await?;
     let SampleQuery { names, since, step } = SampleQuery::parse(&query, workers::now(&mut conn).await?)?;
-    let points = samples::read(&mut conn, names.as_deref(), since, step).await?;
-    Ok(Answer(series(points).into_iter().collect()))
+    let series = samples::read(&mut conn, names.as_deref(), since, step).await?;
+    Ok(Answer(series.into_iter().map(SampleSeries::from).collect()))
 }
 
-/// Points of a name follow each other.
-fn series(points: Vec<Point>) -> Vec<SampleSeries> {
-    let mut series: Vec<SampleSeries> = Vec::new();
-    for Point { at, name, value } in points {
-        let point = SamplePoint { at, value };
-        match series.last_mut() {
-            Some(last) if last.name == name => last.points.push(point),
-            _ => series.push(SampleSeries { is_counter: samples::is_counter(&name), name, points: vec![point] }),
-        }
+impl From<Series> for SampleSeries {
+    fn from(Series { name, points }: Series) -> Self {
+        Self { is_counter: samples::is_counter(&name), name, points }
     }
-    series
 }
 
 /// Size of a table

@@ -129,6 +129,7 @@ impl ListItem for CustomerSession {
         "last_seen_at": "2026-11-20T18:05:01.123Z", "slot": 8,
     },
     "profile": null, "proxy_id": null, "agent_session": null, "challenge": null,
+    "recording": {"bytes": 52_480, "updated_at": "2026-11-20T18:05:00.150Z"}, "may_read_recording": true,
     "created_at": "2026-11-20T18:05:00.123Z", "updated_at": "2026-11-20T18:05:00.187Z", "ended_at": null,
 }))]
 struct CustomerSessionDetail {
@@ -176,6 +177,11 @@ struct CustomerSessionDetail {
     /// Challenge that pauses the session
     #[schema(required = true)]
     challenge: Option<SessionChallenge>,
+    /// Recording of the session; null without one, and after its deletion
+    #[schema(required = true)]
+    recording: Option<RecordingOfSession>,
+    /// True if staff may read recordings: the setting `staff.may_watch`
+    may_read_recording: bool,
     /// Time the session was created
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
@@ -270,6 +276,23 @@ impl From<inspection::ProfileLease> for ProfileLease {
     }
 }
 
+/// Recording of a session
+#[derive(Serialize, ToSchema)]
+struct RecordingOfSession {
+    /// Stored bytes
+    bytes: i64,
+    /// Time of the last stored part
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+}
+
+impl From<inspection::RecordingInfo> for RecordingOfSession {
+    fn from(recording: inspection::RecordingInfo) -> Self {
+        let inspection::RecordingInfo { bytes, updated_at } = recording;
+        Self { bytes, updated_at }
+    }
+}
+
 /// Agent session of a session
 #[derive(Serialize, ToSchema)]
 struct AgentOfSession {
@@ -293,8 +316,8 @@ impl From<inspection::AgentInfo> for AgentOfSession {
     }
 }
 
-impl From<SessionDetail> for CustomerSessionDetail {
-    fn from(session: SessionDetail) -> Self {
+impl CustomerSessionDetail {
+    fn new(session: SessionDetail, may_read_recording: bool) -> Self {
         Self {
             id: session.id,
             account_id: session.account_id,
@@ -312,6 +335,8 @@ impl From<SessionDetail> for CustomerSessionDetail {
             proxy_id: session.proxy_id,
             agent_session: session.agent_session.map(AgentOfSession::from),
             challenge: session.challenge.map(SessionChallenge::from),
+            recording: session.recording.map(RecordingOfSession::from),
+            may_read_recording,
             created_at: session.created_at,
             updated_at: session.updated_at,
             ended_at: session.ended_at,
@@ -363,11 +388,12 @@ async fn list(_: Staff, State(app): State<App>, query: Query) -> Result<Answer<C
     responses((status = 200, description = "The session", body = CustomerSessionDetail), Unauthorized, NoSession, Database),
 )]
 async fn get(_: Staff, State(app): State<App>, path: IdPath<SessionId>) -> Result<Answer<CustomerSessionDetail>> {
-    shown(&mut *app.db.acquire().await?, path.id()?).await
+    shown(&app, &mut *app.db.acquire().await?, path.id()?).await
 }
 
-async fn shown(conn: &mut PgConnection, id: SessionId) -> Result<Answer<CustomerSessionDetail>> {
-    Ok(Answer(inspection::find(conn, id).await?.ok_or_else(not_found::<SessionId>)?.into()))
+async fn shown(app: &App, conn: &mut PgConnection, id: SessionId) -> Result<Answer<CustomerSessionDetail>> {
+    let found = inspection::find(conn, id).await?.ok_or_else(not_found::<SessionId>)?;
+    Ok(Answer(CustomerSessionDetail::new(found, app.config.staff_may_watch)))
 }
 
 /// Destroy a session of any account
@@ -388,7 +414,7 @@ async fn destroy(
     let mut conn = app.db.acquire().await?;
     staff::destroy_session(&mut conn, id, &by).await?;
     app.line.look();
-    shown(&mut conn, id).await
+    shown(&app, &mut conn, id).await
 }
 
 /// Read the recording of a session of any account

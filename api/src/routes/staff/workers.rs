@@ -41,9 +41,9 @@ pub fn routes() -> Routes {
 #[schema(example = json!({
     "id": "wrk_019aa1d0-0f2c-7d1c-93cb-58b7e2d7b7a1", "name": "eu-1", "status": "active", "driver": "webkit",
     "live_sessions": 3, "max_sessions": 8, "started_at": "2026-11-20T18:05:00.123Z",
-    "last_seen_at": "2026-11-20T18:06:00.123Z", "drain_by": null, "version": "0.1.0", "is_sandboxed": true,
-    "free_disk_bytes": 53_687_091_200_i64, "free_memory_bytes": 6_442_450_944_i64, "hot_browsers": 2, "processor_load": 0.4,
-    "lease_age_seconds": 1.2,
+    "last_seen_at": "2026-11-20T18:06:00.123Z", "drain_by": null, "drain_began_at": null, "drain_sessions": null,
+    "version": "0.1.0", "is_sandboxed": true, "free_disk_bytes": 53_687_091_200_i64, "free_memory_bytes": 6_442_450_944_i64,
+    "hot_browsers": 2, "processor_load": 0.4, "lease_age_seconds": 1.2,
 }))]
 struct WorkerRow {
     /// ID of this run of the worker
@@ -68,6 +68,12 @@ struct WorkerRow {
     /// Deadline at which a draining worker's sessions are ended; null without a deadline
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     drain_by: Option<Timestamp>,
+    /// Time the drain began; null while the worker does not drain
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    drain_began_at: Option<Timestamp>,
+    /// Number of live sessions when the drain began; null while the worker does not drain
+    #[schema(required = true)]
+    drain_sessions: Option<i64>,
     /// Version of the worker program; null if the version does not report it
     #[schema(required = true)]
     version: Option<String>,
@@ -102,6 +108,8 @@ impl From<workers::Worker> for WorkerRow {
             started_at: worker.started_at,
             last_seen_at: worker.last_seen_at,
             drain_by: worker.drain_by,
+            drain_began_at: worker.drain_began_at,
+            drain_sessions: worker.drain_sessions,
             version: worker.version,
             is_sandboxed: worker.is_sandboxed,
             free_disk_bytes: worker.free_disk_bytes,

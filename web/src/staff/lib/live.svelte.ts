@@ -6,8 +6,10 @@ import { changes, notifyAll } from '../../lib/changes';
 import { type PagedList, pagedList, type Resource, resource } from '../../lib/resource.svelte';
 
 const EVERY_MS = 2_000;
-/** A list of several pages loads again at every tenth tick only. */
-const ONE_PAGE = 100;
+/** A list of more items takes many requests, so it loads again at every tenth tick only. */
+const LONG_LIST = 300;
+/** A request that takes more ticks is replaced by another one. */
+const MOST_TICKS = 5;
 
 /** Without an answer for so long, the figures may be old. */
 const OLD_MS = 6_000;
@@ -52,11 +54,15 @@ async function noted<T>(loaded: Promise<T>): Promise<T> {
 
 /** At every `every`th tick, unless an earlier request is still under way. */
 function onTick(isLoading: () => boolean, act: () => void, every: () => number): void {
-  let passed = 0;
+  let [passed, loading] = [0, 0];
   onDestroy(changes(['staff.tick'], () => {
     passed += 1;
-    if (isLoading()) freshness.missed();
-    else if (passed % every() === 0) act();
+    loading = isLoading() ? loading + 1 : 0;
+    if (loading > 0) freshness.missed();
+    if (loading > MOST_TICKS) {
+      loading = 0;
+      act();
+    } else if (loading === 0 && passed % every() === 0) act();
   }));
 }
 
@@ -70,6 +76,6 @@ export function live<T>(load: (signal: AbortSignal) => Promise<T>, every = 1): R
 /** A list that stays right while it is shown. */
 export function liveList<T>(load: (cursor: string | undefined) => Promise<Page<T>>): PagedList<T> {
   const made = pagedList((cursor) => noted(load(cursor)), ['staff.changed']);
-  onTick(() => made.loading, () => void made.reload(), () => (made.items.length > ONE_PAGE ? 10 : 1));
+  onTick(() => made.loading, () => void made.reload(), () => (made.items.length > LONG_LIST ? 10 : 1));
   return made;
 }
