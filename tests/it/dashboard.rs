@@ -192,7 +192,7 @@ async fn flows_of_sessions_and_agents_work_in_webkit() {
 async fn hostile_texts_are_shown_as_text_in_webkit() {
     let sink = Sink::start().await;
     let app = with_flows(App::webkit(), &sink).start().await;
-    walk(&app, &sink, &["flows.mjs", "hostile"], 2, &[("DASHBOARD_BROWSERS", "webkit")]).await;
+    walk(&app, &sink, &["flows.mjs", "hostile", "controls"], 4, &[("DASHBOARD_BROWSERS", "webkit")]).await;
     app.stop().await;
 }
 
