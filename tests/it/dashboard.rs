@@ -213,6 +213,15 @@ async fn flows_of_the_account_work() {
     app.stop().await;
 }
 
+/// What the owner, an admin, a member, an account on the free plan, and a removed member may do on each page.
+#[tokio::test]
+async fn pages_say_what_a_person_may_do() {
+    let sink = Sink::start().await;
+    let app = with_flows(App::simulated(), &sink).start().await;
+    walk(&app, &sink, &["flows.mjs", "rights", "freeRights"], 4, &[]).await;
+    app.stop().await;
+}
+
 /// An expired sign-in, a service that is away, many tabs, and strange addresses: nothing that was typed is lost.
 #[tokio::test]
 async fn flows_survive_trouble() {
