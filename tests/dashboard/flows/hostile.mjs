@@ -11,7 +11,7 @@ const UNSEEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u2028
 
 /** All text of a page, also that of labels and titles. */
 const textOf = (page) =>
-  page.evaluate(() => document.title + document.body.innerText + [...document.querySelectorAll('[title], [aria-label], input, textarea')].map((node) => `${node.title}${node.ariaLabel}${node.value ?? ''}`).join(''));
+  page.evaluate(() => document.title + document.body.innerText + [...document.querySelectorAll('[title], [aria-label]')].map((node) => node.title + node.ariaLabel).join(''));
 
 /** As {@link HOSTILE}, for fields of a limited length. */
 const short = (length) => HOSTILE.slice(0, length);
