@@ -83,7 +83,7 @@ export async function sessions({ tab, site, look }) {
   await page.getByRole('heading', { level: 1, name: 'Checkout in German' }).waitFor();
   await screen(tab);
 
-  await page.getByLabel('Address').fill(hasBrowsers ? `${site.url}/hostile` : 'https://example.com/');
+  await page.getByLabel('Address', { exact: true }).fill(hasBrowsers ? `${site.url}/hostile` : 'https://example.com/');
   await page.getByRole('button', { name: 'Run', exact: true }).click();
   await page.locator('pre[role=status]').waitFor({ timeout: 60_000 });
   const timeline = page.getByRole('region', { name: 'Timeline' });

@@ -141,6 +141,10 @@ export async function controls({ tab, site, look }) {
     assert.ok(!UNSEEN.test(await textOf(page)), `${part} shows a control character`);
     tab.assertQuiet(`session, ${part}`);
   }
+  await tab.goto('/sessions');
+  await page.getByRole('button', { name: 'New session' }).first().click();
+  await page.getByRole('dialog').getByLabel('Profile').waitFor();
+  assert.ok(!UNSEEN.test(await textOf(page)), 'the window of a new session shows a control character');
   // Addresses and filters with control characters end nowhere else.
   tab.expected.add(400).add(404);
   for (const path of ['/sessions/%00', '/sessions?label=%00%1b', '/agents/%07', '/audit-log?target_resource_id=%00', '/nowhere%00%1b']) {
