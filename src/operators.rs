@@ -208,7 +208,7 @@ async fn account(config: &Config, conn: &mut PgConnection, order: Account) -> Re
                 owner::sign_in_link(conn, &base_url).await?
             };
             let link = link.context("there is no active local owner: the oldest account is not owner@localhost")?;
-            format.print(&json!({"link": link}), |_| link.clone())
+            format.print(&json!({"link": link}), |_| link)
         }
     }
 }
