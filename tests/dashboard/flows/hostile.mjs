@@ -122,7 +122,6 @@ export async function controls({ tab, site, look }) {
   if (hasBrowsers) {
     await api('POST', `/v1/sessions/${session.id}/navigate`, { url: `${site.url}/controls` });
     await api('POST', `/v1/sessions/${session.id}/interact`, { action: { kind: 'tap', selector: '#get' } });
-    await api('POST', `/v1/sessions/${session.id}/interact`, { action: { kind: 'tap', selector: '#ask' } });
   }
   await tab.enter(owner);
   const shows = async (path) => {
@@ -134,7 +133,10 @@ export async function controls({ tab, site, look }) {
   for (const path of ['/', '/sessions', `/sessions/${session.id}`, '/agents', `/agents/${agent.id}`, '/profiles', `/profiles/${profile.id}`, '/recipes', `/recipes/${recipe.id}`]) await shows(path);
   for (const path of ['/keys', '/keys?tab=clients', '/proxies', '/webhooks', `/webhooks/${endpoint.id}`, '/team', '/usage', '/audit-log', '/settings', '/approvals']) await shows(path);
   await tab.goto(`/sessions/${session.id}`);
-  if (hasBrowsers) await page.getByText('The page shows a dialog').waitFor();
+  if (hasBrowsers) {
+    await api('POST', `/v1/sessions/${session.id}/interact`, { action: { kind: 'tap', selector: '#ask' } });
+    await page.getByText('The page shows a dialog').waitFor();
+  }
   for (const part of [/Network/, /Console/, 'Pages', 'Downloads', 'Details']) {
     await page.getByRole('tab', { name: part }).click();
     await page.waitForTimeout(300);
