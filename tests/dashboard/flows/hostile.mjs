@@ -136,6 +136,9 @@ export async function controls({ tab, site, look }) {
   if (hasBrowsers) {
     await api('POST', `/v1/sessions/${session.id}/interact`, { action: { kind: 'tap', selector: '#ask' } });
     await page.getByText('The page shows a dialog').waitFor();
+    assert.ok(!UNSEEN.test(await textOf(page)), 'a dialog shows a control character');
+    await page.getByRole('button', { name: 'Dismiss' }).click();
+    await page.getByText('The page shows a dialog').waitFor({ state: 'detached' });
   }
   for (const part of [/Network/, /Console/, 'Pages', 'Downloads', 'Details']) {
     await page.getByRole('tab', { name: part }).click();
@@ -151,7 +154,7 @@ export async function controls({ tab, site, look }) {
   tab.expected.add(400).add(404);
   for (const path of ['/sessions/%00', '/sessions?label=%00%1b', '/agents/%07', '/audit-log?target_resource_id=%00', '/nowhere%00%1b']) {
     await page.goto(`${env.url}/app${path}`);
-    await page.locator('main h1').first().waitFor();
+    await page.locator('main :is(h1, .notice, [role=alert])').first().waitFor();
     tab.assertQuiet(path);
   }
   // The same typed by a person is refused at its field, or sent without it.

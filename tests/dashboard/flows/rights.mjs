@@ -2,15 +2,15 @@
 
 import assert from 'node:assert/strict';
 import { Guarded } from '../browser.mjs';
-import { hook, mailedLink, person } from '../world.mjs';
+import { hasBrowsers, hook, mailedLink, person } from '../world.mjs';
 
 const READ_ONLY = /Members of a team (can only read|do not see this page|see neither)/;
 
 /** Has something to change on every page. */
-async function furnish({ api }) {
+async function furnish({ api }, site) {
   const session = await api('POST', '/v1/sessions', { label: 'Of the owner', record: 'steps' });
   const agent = await api('POST', '/v1/agent-sessions', { label: 'Buyer', mode: 'pair' });
-  await api('POST', `/v1/agent-sessions/${agent.id}/message`, { message: "open https://example.com/, tap 'Pay now'" });
+  await api('POST', `/v1/agent-sessions/${agent.id}/message`, { message: `open ${hasBrowsers ? `${site.url}/drive` : 'https://example.com/'}, tap 'Pay now'` });
   const profile = await api('POST', '/v1/profiles', { name: 'Shop' });
   const endpoint = await api('POST', '/v1/webhooks', { url: hook, events: ['session.failed'] });
   await api('POST', `/v1/webhooks/${endpoint.id}/test`, {});
@@ -90,9 +90,9 @@ async function ownPages(tab) {
 }
 
 /** The same pages as the owner, an admin, a member, and after the removal. */
-export async function rights({ tab, browser, look }) {
+export async function rights({ tab, browser, site, look }) {
   const [owner, mate] = [await person(), await person()];
-  const pages = pagesOf(await furnish(owner));
+  const pages = pagesOf(await furnish(owner, site));
   await tab.enter(owner);
   await changes(tab, pages, look);
   for (const path of OWN_PAGES) {
