@@ -125,6 +125,14 @@ pub enum Account {
         #[command(flatten)]
         format: Format,
     },
+    /// Print a link that signs in the local owner, whom `kitfleet up` creates. It works once, within an hour.
+    SignInLink {
+        /// The link also asks for a new password.
+        #[arg(long)]
+        reset_password: bool,
+        #[command(flatten)]
+        format: Format,
+    },
     /// Show the usage of an account, or of the accounts with the most usage.
     Usage {
         /// The account, acc_…; without it the accounts with the most usage.

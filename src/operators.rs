@@ -36,6 +36,7 @@ use crate::cli::{
 use crate::config::Config;
 use crate::database::Database;
 use crate::output::Format;
+use crate::owner;
 
 const MOST_KEYS: i64 = 10_000;
 
@@ -60,7 +61,7 @@ pub async fn obey(config: &Config, order: Order) -> Result<()> {
 async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<()> {
     let mut conn = database.connect().await?;
     match order {
-        Order::Account(order) => account(&mut conn, order, &config.limits).await?,
+        Order::Account(order) => account(config, &mut conn, order).await?,
         Order::Key(order) => key(config, &mut conn, order).await?,
         Order::Workers(Workers::List { all, format }) => {
             let columns = [
@@ -159,7 +160,8 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
     Ok(())
 }
 
-async fn account(conn: &mut PgConnection, order: Account, limits: &Limits) -> Result<()> {
+async fn account(config: &Config, conn: &mut PgConnection, order: Account) -> Result<()> {
+    let limits = &config.limits;
     match order {
         Account::Create(new) => create_account(conn, new, limits).await,
         Account::SetTier { account, tier, format } => {
@@ -198,6 +200,16 @@ async fn account(conn: &mut PgConnection, order: Account, limits: &Limits) -> Re
             format.table_of(&used, &rows, &USAGE_COLUMNS)
         }
         Account::Limits(order) => account_limits(conn, order, limits).await,
+        Account::SignInLink { reset_password, format } => {
+            let base_url = config.server.base_url_at(config.server.listen);
+            let link = if reset_password {
+                owner::password_link(conn, &base_url).await?
+            } else {
+                owner::sign_in_link(conn, &base_url).await?
+            };
+            let link = link.context("there is no active local owner: the oldest account is not owner@localhost")?;
+            format.print(&json!({"link": link}), |_| link)
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use kitfleet_domain::accounts::{self, NewAccount, Tier};
+use kitfleet_domain::accounts::{self, AccountStatus, NewAccount, Tier};
 use kitfleet_domain::api_keys::{self, NewKey, Scopes, Secret};
 use kitfleet_domain::audit::Actor;
 use kitfleet_domain::ids::AccountId;
@@ -52,12 +52,22 @@ pub fn link_file(data_dir: &Path) -> PathBuf {
 
 /// Returns a link that signs the local owner in once. `None` if the oldest account is not that of a local owner.
 pub async fn sign_in_link(conn: &mut PgConnection, base_url: &str) -> Result<Option<String>> {
+    link(conn, base_url, Purpose::MagicLink, "magic-link").await
+}
+
+/// As [`sign_in_link`]. The link also asks for a new password.
+pub async fn password_link(conn: &mut PgConnection, base_url: &str) -> Result<Option<String>> {
+    link(conn, base_url, Purpose::ResetPassword, "reset-password").await
+}
+
+async fn link(conn: &mut PgConnection, base_url: &str, purpose: Purpose, page: &str) -> Result<Option<String>> {
     let Some(id) = accounts::first(conn).await? else { return Ok(None) };
-    if accounts::find(conn, id).await?.is_none_or(|account| account.email != EMAIL) {
+    let account = accounts::find(conn, id).await?;
+    if account.is_none_or(|account| account.email != EMAIL || account.status != AccountStatus::Active) {
         return Ok(None);
     }
-    let token = mail_links::issue_for(conn, id, Purpose::MagicLink, LINK_GOOD_FOR).await?;
-    Ok(Some(format!("{base_url}/magic-link?token={}", token.reveal())))
+    let token = mail_links::issue_for(conn, id, purpose, LINK_GOOD_FOR).await?;
+    Ok(Some(format!("{base_url}/{page}?token={}", token.reveal())))
 }
 
 /// Creates the owner's account and key when the database has no account.

@@ -41,12 +41,12 @@ pub fn text(base_url: &str, key_file: &Path, owner: &Owner, sign_in: Option<&Sig
     let dashboard = match sign_in {
         Some(SignIn::Link(link)) => {
             format!(
-                "Dashboard: open this link to sign in. It works once, within an hour; a restart prints another.\n\n  {link}\n\n"
+                "Dashboard: open this link to sign in. It works once, within an hour; `kitfleet account sign-in-link` prints another.\n\n  {link}\n\n"
             )
         }
         Some(SignIn::In(file)) => {
             format!(
-                "Dashboard: the link in {} signs in once, within an hour; a restart writes another.\n\n",
+                "Dashboard: the link in {} signs in once, within an hour; `kitfleet account sign-in-link` prints another.\n\n",
                 quoted(file)
             )
         }

@@ -262,6 +262,13 @@ pub async fn find(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<Option
     .await
 }
 
+/// Returns true when the owner can sign in with a password.
+pub async fn has_password(conn: &mut PgConnection, id: AccountId) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(r#"select password_hash is not null as "has_password!" from accounts where id = $1"#, id as _)
+        .fetch_one(conn)
+        .await
+}
+
 /// Returns true when the account was created from this network within the given time.
 pub async fn was_signed_up_from(
     conn: &mut PgConnection,

@@ -7,6 +7,7 @@
 pub mod approvals;
 pub mod commands;
 pub mod creates;
+pub mod declining;
 pub mod decomposers;
 mod dictionary;
 pub mod grammar;
@@ -67,6 +68,7 @@ pub(crate) const AREA: Area = Area {
         "agent_session.pair_mode.takeover",
         "agent_session.pair_mode.handback",
         "agent_session.pair_mode.timeout",
+        "approval.decided",
     ],
     metrics: &[&decomposers::BUNDLED_ERRORS, &lanes::TRANSITIONS, &turn_lifecycle::INTERPRETED_MESSAGES],
     chains: &[SWEEP_PAIR_HEARTBEATS, CLOSE_ENDED],

@@ -6,10 +6,11 @@ import * as browsers from './flows/browsers.mjs';
 import * as connect from './flows/connect.mjs';
 import * as hostile from './flows/hostile.mjs';
 import * as keyboard from './flows/keyboard.mjs';
+import * as rights from './flows/rights.mjs';
 import * as trouble from './flows/trouble.mjs';
 import { serveSite } from './world.mjs';
 
-const FLOWS = Object.entries({ ...browsers, ...connect, ...account, ...trouble, ...hostile, ...keyboard });
+const FLOWS = Object.entries({ ...browsers, ...connect, ...account, ...rights, ...trouble, ...hostile, ...keyboard });
 const LOOKS = [
   { size: SIZES[0], theme: 'light', isFirst: true },
   { size: SIZES[1], theme: 'dark', isFirst: false },

@@ -84,6 +84,9 @@ export function totp(secret, at = Date.now()) {
 
 /** Markup, a mark that turns the direction of text, and more characters than any field shows. */
 export const HOSTILE = `<img src=x onerror="alert('page')">\u202e<script>alert(1)</script>`;
+
+/** NUL, BEL, an escape sequence of terminals, controls of the upper half, line separators and a mark that turns the direction of text. */
+export const CONTROLS = 'Name\u0000\u0007\u001b[31m\u007f\u0085\u2028\u061c\u202eend';
 const LONG = `${HOSTILE}${'W'.repeat(10_000)}`;
 
 const escaped = (text) => text.replace(/[&<>"]/g, (sign) => `&#${sign.codePointAt(0)};`);
@@ -94,6 +97,33 @@ const PAGES = {
   '/hostile': `<title>${escaped(HOSTILE)}</title><h1>Hostile</h1><script>console.error(${JSON.stringify(HOSTILE).replace(/</g, '\\u003c')}); console.log('W'.repeat(10000));
     fetch('/missing?' + encodeURIComponent(${JSON.stringify(HOSTILE).replace(/</g, '\\u003c')})).catch(() => {});
     history.replaceState(null, '', '/hostile?q=' + ${JSON.stringify(HOSTILE).replace(/</g, '\\u003c')})</script>`,
+  '/controls': `<title>Controls</title><h1>Controls</h1><a id="get" download="a">Get</a><button id="ask">Ask</button><script>
+    const text = ${JSON.stringify(CONTROLS)};
+    document.title = text;
+    for (const level of ['log', 'warn', 'error']) console[level](text, { [text]: text });
+    fetch('/missing?' + encodeURIComponent(text)).catch(() => {});
+    history.replaceState(null, '', '/controls?q=' + encodeURIComponent(text) + '#' + text);
+    const link = document.querySelector('#get');
+    [link.href, link.download] = [URL.createObjectURL(new Blob([text])), text + '.txt'];
+    document.querySelector('#ask').addEventListener('click', () => prompt(text, text));
+    setTimeout(() => { throw new Error(text); });
+  </script>`,
+  '/animated': `<title>Animated</title><style>body{margin:0}#mark{position:fixed;inset:0 auto auto 0;width:120px;height:120px}
+    i{position:fixed;left:0;width:100vw;height:60px;background:linear-gradient(90deg,#246,#fc8);animation:move 1.6s linear infinite alternate}@keyframes move{from{top:140px}to{top:700px}}</style>
+    <div id="mark"></div><i></i><script>
+    const COLOURS = ['#000000', '#ff0000', '#00ff00', '#0000ff', '#ffffff'];
+    window.changes = [];
+    const change = () => {
+      requestAnimationFrame(() => {
+        const colour = changes.length % COLOURS.length;
+        document.querySelector('#mark').style.background = COLOURS[colour];
+        changes.push({ at: Date.now(), colour });
+        if (changes.length > 500) changes.length = 0;
+        setTimeout(change, 400 + Math.random() * 200);
+      });
+    };
+    change();
+  </script>`,
   '/ask': `<title>Ask</title><h1>Ask</h1><button id="ask" onclick="document.title = String(confirm(${escaped(JSON.stringify(HOSTILE))}))">Ask</button>`,
   '/shop': `<title>Fjord Outdoor</title><style>body{margin:0;font:16px/1.4 -apple-system,system-ui,sans-serif;color:#1d2b26;background:#f6f3ee}header{padding:14px 18px;background:#1f4d3d;color:#fff;font-weight:700;font-size:19px}
     .hero{padding:28px 18px;background:linear-gradient(160deg,#2f6f59,#88b49a);color:#fff}h1{margin:0 0 6px;font-size:27px}ul{display:grid;grid-template-columns:1fr 1fr;gap:12px;margin:0;padding:18px;list-style:none}

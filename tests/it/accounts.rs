@@ -76,12 +76,11 @@ async fn account_reads_its_profile_and_limits() {
     let app = App::simulated().start().await;
     let ada = app.person(Tier::Enterprise).await;
     let me = ada.client.get(ME).await.expect(200).body;
-    let fields =
-        ["id", "email", "name", "status", "tier", "email_verified_at", "created_at", "teams", "mfa_enrolled", "limits"];
-    assert_eq!(members(&me), BTreeSet::from(fields));
+    let fields = ["id", "email", "name", "status", "tier", "email_verified_at", "created_at", "teams", "mfa_enrolled"];
+    assert_eq!(members(&me), fields.into_iter().chain(["has_password", "limits"]).collect());
     assert_eq!((&me["id"], &me["email"]), (&json!(ada.account.to_string()), &json!(ada.email)));
     assert_eq!((&me["name"], &me["status"], &me["teams"]), (&json!("Ada"), &json!("active"), &json!([])));
-    assert_eq!(me["mfa_enrolled"], false);
+    assert_eq!((&me["mfa_enrolled"], &me["has_password"]), (&json!(false), &json!(true)));
     assert_timestamp(&me["email_verified_at"]);
     assert_timestamp(&me["created_at"]);
     let key = app.client_of(ada.account, &["read"]).await;
@@ -99,7 +98,9 @@ async fn account_reads_its_profile_and_limits() {
     let me = ada.client.get(ME).await.expect(200).body;
     assert_eq!((&me["email_verified_at"], &me["mfa_enrolled"]), (&Value::Null, &json!(false)));
     app.execute("update mfa_factors set enrolled_at = now() where account_id = $1", ada.account.as_uuid()).await;
-    assert_eq!(ada.client.get(ME).await.expect(200).body["mfa_enrolled"], true);
+    app.execute("update accounts set password_hash = null where id = $1", ada.account.as_uuid()).await;
+    let me = ada.client.get(ME).await.expect(200).body;
+    assert_eq!((&me["mfa_enrolled"], &me["has_password"]), (&json!(true), &json!(false)));
     app.stop().await;
 
     let app = App::simulated()

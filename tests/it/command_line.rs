@@ -100,6 +100,44 @@ async fn account_can_be_suspended_and_reactivated() {
     app.stop().await;
 }
 
+/// Contract: command-line 1; accounts 3. The owner has no mailbox, and signs in by password once a link has set one.
+#[tokio::test]
+async fn printed_links_sign_in_the_local_owner() {
+    let app = App::simulated().start().await;
+    let link = ["account", "sign-in-link"];
+    assert!(app.run(&link).await.code(1).complaint().contains("local owner"));
+    let owner = app.account(Tier::Enterprise).await;
+    let local = "update accounts set email = 'owner@localhost', email_key = 'owner@localhost', password_hash = null where id = $1";
+    app.execute(local, owner.as_uuid()).await;
+    let token_of = |link: &str, page: &str| {
+        let start = format!("{}/{page}?token=", app.base_url);
+        link.trim().strip_prefix(&start).unwrap_or_else(|| panic!("a link to {start}: {link}")).to_owned()
+    };
+
+    let [earlier, later] = [app.run(&link).await.code(0).stdout, app.run(&link).await.code(0).stdout];
+    let sign_in = async |link: &str| {
+        let token = token_of(link, "magic-link");
+        app.stranger().post("/v1/auth/magic-link/consume", json!({"token": token})).await
+    };
+    sign_in(&earlier).await.invalid("token");
+    let client = app.signed_in(&sign_in(&later).await);
+    sign_in(&later).await.invalid("token");
+    let me = client.get("/v1/account/me").await.expect(200).body;
+    assert_eq!((&me["email"], &me["has_password"]), (&json!("owner@localhost"), &json!(false)));
+
+    let printed = app.run(&["account", "sign-in-link", "--reset-password", "--json"]).await.code(0).json();
+    let token = token_of(printed["link"].as_str().expect("a link"), "reset-password");
+    let body = json!({"token": token, "new_password": "correct horse battery"});
+    app.stranger().post("/v1/auth/password-reset/confirm", body).await.expect(200);
+    client.get("/v1/account/me").await.problem(401, "unauthorized");
+    let client = app.signed_in(&app.log_in("owner@localhost", "correct horse battery").await);
+    assert_eq!(client.get("/v1/account/me").await.expect(200).body["has_password"], true);
+
+    app.run(&["account", "suspend", &owner.to_string()]).await.code(0);
+    app.run(&link).await.code(1);
+    app.stop().await;
+}
+
 /// Contract: command-line 5; accounts 7.
 #[tokio::test]
 async fn deleted_account_cannot_be_changed() {

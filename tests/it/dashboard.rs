@@ -187,6 +187,15 @@ async fn flows_of_sessions_and_agents_work_in_webkit() {
     app.stop().await;
 }
 
+/// The service refuses them in names, or the pages show spaces.
+#[tokio::test]
+async fn control_characters_break_no_page_in_webkit() {
+    let sink = Sink::start().await;
+    let app = with_flows(App::webkit(), &sink).start().await;
+    walk(&app, &sink, &["flows.mjs", "controls"], 2, &[("DASHBOARD_BROWSERS", "webkit")]).await;
+    app.stop().await;
+}
+
 /// Names, titles, console lines, addresses and dialogs with markup, marks that change the direction of text, and thousands of characters.
 #[tokio::test]
 async fn hostile_texts_are_shown_as_text_in_webkit() {
@@ -210,6 +219,15 @@ async fn flows_of_the_account_work() {
     let app = with_flows(App::simulated(), &sink).start().await;
     let flows = ["flows.mjs", "team", "freePlan", "usage", "auditLog", "settings", "signIns", "signUp"];
     walk(&app, &sink, &flows, 12, &[]).await;
+    app.stop().await;
+}
+
+/// What the owner, an admin, a member, an account on the free plan, and a removed member may do on each page.
+#[tokio::test]
+async fn pages_say_what_a_person_may_do() {
+    let sink = Sink::start().await;
+    let app = with_flows(App::simulated(), &sink).start().await;
+    walk(&app, &sink, &["flows.mjs", "rights", "freeRights"], 4, &[]).await;
     app.stop().await;
 }
 

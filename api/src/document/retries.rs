@@ -25,12 +25,14 @@ const UNREPEATABLE: [(&str, &str); 1] = [
 ];
 
 /// POST requests are not repeatable by default.
-const REPEATABLE_POSTS: [&str; 23] = [
+const REPEATABLE_POSTS: [&str; 24] = [
     // An ended challenge does not change.
     "/v1/sessions/{id}/challenges/{challenge_id}/resolve",
     // A restored profile is no longer in the recycle bin, and a key has only one successor: the second request gets a 409.
     "/v1/profiles/{id}/restore",
     "/v1/api-keys/{id}/rotate",
+    // A declined step no longer waits, so the second request gets a 409.
+    "/v1/agent-sessions/{id}/steps/{step_id}/decline",
     // An address has one account: the second request gets a 409 and sends no mail.
     "/v1/auth/signup",
     // The check uses up the link, code, challenge or invitation, so the second request is rejected.

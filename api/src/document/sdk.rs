@@ -70,6 +70,7 @@ pub const METHODS: &[(&str, &str, &str)] = &[
     ("closeAgentSession", "agent_sessions", "close"),
     ("sendAgentMessage", "agent_sessions", "send_message"),
     ("cancelAgentTurn", "agent_sessions", "cancel"),
+    ("declineAgentStep", "agent_sessions", "decline"),
     ("getAgentTranscript", "agent_sessions", "transcript"),
     ("setAgentSessionMode", "agent_sessions", "set_mode"),
     ("takeOverAgentSession", "agent_sessions", "take_over"),

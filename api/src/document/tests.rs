@@ -250,6 +250,7 @@ fn operations_are_called_by_a_verb_and_a_noun() {
         "consume",
         "count",
         "create",
+        "decline",
         "delete",
         "destroy",
         "disable",

@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use kitfleet_domain::ids::{
     AccountId, AgentSessionId, ApiKeyId, ChallengeId, DeliveryId, DownloadId, IdentityId, IncidentId, InviteId,
     LiveLinkId, MembershipId, OauthClientId, OrderId, PageId, ProfileId, ProxyId, RecipeId, RequeueId, SessionId,
-    SnapshotId, TeamId, TraceLinkId, WebSessionId, WebhookId, WorkerId,
+    SnapshotId, StepId, TeamId, TraceLinkId, WebSessionId, WebhookId, WorkerId,
 };
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
@@ -77,6 +77,14 @@ impl Resource for PageId {
     const PREFIX: &'static str = Self::PREFIX;
     const IDS: &'static str = "PageId";
     const PARAMETER: &'static str = "page_id";
+}
+
+/// A step follows its agent session in the path.
+impl Resource for StepId {
+    const NAME: &'static str = "step";
+    const PREFIX: &'static str = Self::PREFIX;
+    const IDS: &'static str = "StepId";
+    const PARAMETER: &'static str = "step_id";
 }
 
 /// A download follows its session in the path.

@@ -41,7 +41,7 @@ pub fn routes() -> Routes {
         "owner_account_id": "acc_019aa1c8-52f0-7bd6-8a0e-6a0b4a4f7d11", "owner_email": "grace@example.com",
         "owner_name": "Grace", "role": "member", "membership_id": "mem_019aa1d3-7c41-7e0f-a9e4-0f6b6c1f0a52",
     }],
-    "mfa_enrolled": false, "limits": {"concurrent_sessions": 2, "profiles": 25},
+    "mfa_enrolled": false, "has_password": true, "limits": {"concurrent_sessions": 2, "profiles": 25},
 }))]
 struct OwnAccount {
     /// Account ID
@@ -67,6 +67,8 @@ struct OwnAccount {
     teams: Vec<TeamOwner>,
     /// True when a second factor is enrolled
     mfa_enrolled: bool,
+    /// False for an account whose owner signs in only by links or by another provider
+    has_password: bool,
     /// Limits of the account: individual limits if set, otherwise those of its tier
     limits: AccountLimits,
 }
@@ -103,10 +105,12 @@ async fn read(app: &App, account: AccountId) -> Result<Answer<OwnAccount>> {
     let account = accounts::find(&mut conn, account).await?.ok_or_else(Problem::account_gone)?;
     let owners = members::owners(&mut conn, account.id).await?;
     let mfa_enrolled = mfa::is_enrolled(&mut conn, account.id).await?;
+    let has_password = accounts::has_password(&mut conn, account.id).await?;
     drop(conn);
     let (limits, own) = (&app.config.limits, account.own_limits());
     Ok(Answer(OwnAccount {
         mfa_enrolled,
+        has_password,
         id: account.id,
         email: account.email,
         name: account.name,

@@ -85,7 +85,7 @@ pub(super) struct Locked {
 }
 
 /// Takes the lane from a human who was silent for `patience`.
-async fn lock(
+pub(super) async fn lock(
     conn: &mut PgConnection,
     account: AccountId,
     id: AgentSessionId,

@@ -40,7 +40,7 @@ pub const COUNTED: [&str; 25] = [
 ];
 
 /// Each with the reason.
-pub const NOT_COUNTED: [(&str, &str); 32] = [
+pub const NOT_COUNTED: [(&str, &str); 33] = [
     ("account.byok_provider_key_cleared", "a deletion"),
     ("account.email_changed", "its link is mailed"),
     ("account.email_verified", "a sign-in"),
@@ -60,6 +60,7 @@ pub const NOT_COUNTED: [(&str, &str); 32] = [
     ("agent_session.pair_mode.handback", "gives back what was taken over, which is counted"),
     ("agent_session.pair_mode.timeout", "an action of the system"),
     ("api_key.revoked", "a revocation"),
+    ("approval.decided", "at most one for each message to an agent session"),
     ("profile.deleted", "a deletion"),
     ("profile.purged", "a deletion"),
     ("proxy.deleted", "a deletion"),

@@ -83,7 +83,7 @@ export async function sessions({ tab, site, look }) {
   await page.getByRole('heading', { level: 1, name: 'Checkout in German' }).waitFor();
   await screen(tab);
 
-  await page.getByLabel('Address').fill(hasBrowsers ? `${site.url}/hostile` : 'https://example.com/');
+  await page.getByLabel('Address', { exact: true }).fill(hasBrowsers ? `${site.url}/hostile` : 'https://example.com/');
   await page.getByRole('button', { name: 'Run', exact: true }).click();
   await page.locator('pre[role=status]').waitFor({ timeout: 60_000 });
   const timeline = page.getByRole('region', { name: 'Timeline' });
@@ -198,11 +198,18 @@ export async function agents({ tab, site, look }) {
   await card.waitFor({ timeout: 30_000 });
   await tab.check('agent-approval', look);
   await page.locator('nav a[href$="/approvals"] .badge').getByText('1').waitFor({ state: 'attached' });
-  // Refused in the conversation.
-  await card.getByRole('button', { name: 'Refuse' }).click();
-  await page.getByText('Refused: the plan ends.').first().waitFor();
+  // Declined in the conversation.
+  await card.getByRole('button', { name: 'Decline' }).click();
+  await page.getByText('The step was declined, so the plan has ended.').waitFor();
   await card.waitFor({ state: 'detached' });
-  // Approved in the inbox.
+  await page.locator('nav a[href$="/approvals"] .badge').waitFor({ state: 'detached' });
+  // Declined and approved in the inbox.
+  await say("tap 'Pay now'");
+  await card.waitFor({ timeout: 30_000 });
+  await tab.follow(/^Approvals/);
+  await card.getByRole('button', { name: 'Decline' }).click();
+  await page.getByText('Declined. The plan of the agent has ended.').waitFor();
+  await page.getByRole('link', { name: 'Open the agent' }).click();
   await say("tap 'Pay now'");
   await card.waitFor({ timeout: 30_000 });
   await tab.follow(/^Approvals/);

@@ -1,9 +1,17 @@
 // What customers, pages and providers write is shown as text, wherever it appears.
 
 import assert from 'node:assert/strict';
-import { hasBrowsers, HOSTILE, person } from '../world.mjs';
+import { env } from '../browser.mjs';
+import { CONTROLS, hasBrowsers, HOSTILE, person } from '../world.mjs';
 
 const MARKUP = '<img src=x onerror="alert(\'page\')">';
+
+/** Characters that turn the direction of text, or that a terminal or a screen reader would obey. */
+const UNSEEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u2028-\u202e\u2066-\u2069]/;
+
+/** All text of a page, also that of labels and titles. */
+const textOf = (page) =>
+  page.evaluate(() => document.title + document.body.innerText + [...document.querySelectorAll('[title], [aria-label]')].map((node) => node.title + node.ariaLabel).join(''));
 
 /** As {@link HOSTILE}, for fields of a limited length. */
 const short = (length) => HOSTILE.slice(0, length);
@@ -38,8 +46,7 @@ export async function hostile({ tab, site, look }) {
     await tab.goto(path);
     if (has) await page.getByText(MARKUP).first().waitFor();
     assert.equal(await page.evaluate(() => document.querySelectorAll('main img[src="x"]').length), 0, path);
-    const text = await page.evaluate(() => document.body.innerText + [...document.querySelectorAll('[title], [aria-label]')].map((node) => node.title + node.ariaLabel).join(''));
-    assert.ok(!/[\u202a-\u202e\u2066-\u2069]/.test(text), `${path} shows a mark that turns the direction of text`);
+    assert.ok(!UNSEEN.test(await textOf(page)), `${path} shows a mark that turns the direction of text`);
     await tab.check(`hostile${path.split('/')[1] ?? ''}`, look);
   };
   await shows('/');
@@ -80,4 +87,81 @@ export async function hostile({ tab, site, look }) {
   await page.getByRole('dialog').getByRole('combobox').fill('img');
   await page.getByRole('option').getByText(MARKUP).first().waitFor();
   tab.assertQuiet('palette');
+}
+
+/** The service refuses NUL and other control characters, or the pages show spaces in their place. */
+export async function controls({ tab, site, look }) {
+  const { page } = tab;
+  const owner = await person();
+  const { api } = owner;
+  const kept = [];
+  /** Returns what was created, or the one without control characters when these are refused. */
+  const create = async (path, body, field) => {
+    for (const [name, value] of [['all', CONTROLS], ['without NUL', CONTROLS.replace('\0', '')], ['none', 'Name']]) {
+      try {
+        const made = await api('POST', path, { ...body, [field]: value });
+        if (name !== 'none') kept.push(`${path}: ${name}`);
+        return made;
+      } catch (refusal) {
+        assert.match(refusal.message, / 400 /, `${path} with ${name}`);
+      }
+    }
+    throw new Error(`${path} refuses a plain name`);
+  };
+  const session = await create('/v1/sessions', { record: 'steps', dialogs: 'hold' }, 'label');
+  const agent = await create('/v1/agent-sessions', {}, 'label');
+  await create(`/v1/agent-sessions/${agent.id}/message`, {}, 'message');
+  await api('POST', `/v1/agent-sessions/${agent.id}/message`, { message: `wait 1 ms` });
+  const profile = await create('/v1/profiles', {}, 'name');
+  await create(`/v1/profiles/${profile.id}/snapshots`, {}, 'label');
+  const recipe = await create('/v1/recipes', { agent_session_id: agent.id, description: CONTROLS.replaceAll(/\p{Cc}/gu, '') }, 'label');
+  await create('/v1/api-keys', { scopes: ['read'] }, 'name');
+  await create('/v1/oauth/clients', { scopes: ['read'] }, 'name');
+  await create('/v1/account/me/proxies', { scheme: 'socks5', host: '127.0.0.1', port: 9 }, 'label');
+  const endpoint = await create('/v1/webhooks', { url: `https://example.com/${encodeURIComponent(CONTROLS)}`, events: ['session.failed'] }, 'description');
+  if (hasBrowsers) {
+    await api('POST', `/v1/sessions/${session.id}/navigate`, { url: `${site.url}/controls` });
+    await api('POST', `/v1/sessions/${session.id}/interact`, { action: { kind: 'tap', selector: '#get' } });
+  }
+  await tab.enter(owner);
+  const shows = async (path) => {
+    await tab.goto(path);
+    const [sign] = UNSEEN.exec(await textOf(page)) ?? [];
+    assert.equal(sign?.codePointAt(0).toString(16), undefined, `${path} shows a control character`);
+    await tab.check(`controls${path.split('/')[1] ?? ''}`, look);
+  };
+  for (const path of ['/', '/sessions', `/sessions/${session.id}`, '/agents', `/agents/${agent.id}`, '/profiles', `/profiles/${profile.id}`, '/recipes', `/recipes/${recipe.id}`]) await shows(path);
+  for (const path of ['/keys', '/keys?tab=clients', '/proxies', '/webhooks', `/webhooks/${endpoint.id}`, '/team', '/usage', '/audit-log', '/settings', '/approvals']) await shows(path);
+  await tab.goto(`/sessions/${session.id}`);
+  if (hasBrowsers) {
+    await api('POST', `/v1/sessions/${session.id}/interact`, { action: { kind: 'tap', selector: '#ask' } });
+    await page.getByText('The page shows a dialog').waitFor();
+    assert.ok(!UNSEEN.test(await textOf(page)), 'a dialog shows a control character');
+    await page.getByRole('button', { name: 'Dismiss' }).click();
+    await page.getByText('The page shows a dialog').waitFor({ state: 'detached' });
+  }
+  for (const part of [/Network/, /Console/, 'Pages', 'Downloads', 'Details']) {
+    await page.getByRole('tab', { name: part }).click();
+    await page.waitForTimeout(300);
+    assert.ok(!UNSEEN.test(await textOf(page)), `${part} shows a control character`);
+    tab.assertQuiet(`session, ${part}`);
+  }
+  await tab.goto('/sessions');
+  await page.getByRole('button', { name: 'New session' }).first().click();
+  await page.getByRole('dialog').getByLabel('Profile').waitFor();
+  assert.ok(!UNSEEN.test(await textOf(page)), 'the window of a new session shows a control character');
+  // Addresses and filters with control characters end nowhere else.
+  tab.expected.add(400).add(404);
+  for (const path of ['/sessions/%00', '/sessions?label=%00%1b', '/agents/%07', '/audit-log?target_resource_id=%00', '/nowhere%00%1b']) {
+    await page.goto(`${env.url}/app${path}`);
+    await page.locator('main :is(h1, .notice, [role=alert])').first().waitFor();
+    tab.assertQuiet(path);
+  }
+  // The same typed by a person is refused at its field, or sent without it.
+  await tab.goto('/settings');
+  await page.getByLabel('Name', { exact: true }).fill(CONTROLS);
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
+  await page.locator('[role=alert], .notice').first().waitFor();
+  tab.assertQuiet('the name of the account');
+  console.log(`control characters that are kept: ${kept.join(', ') || 'none'}`);
 }

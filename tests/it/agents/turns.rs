@@ -172,6 +172,74 @@ async fn step_that_submits_data_waits_for_approval() {
     app.stop().await;
 }
 
+/// Contract: agents 20, 56. The plan of a declined step ends, and a late approval has no effect.
+#[tokio::test]
+async fn declined_step_ends_its_plan() {
+    let app = App::simulated().start().await;
+    let (account, client) = app.customer(Tier::Enterprise).await;
+    client.get("/v1/account/notifications").await.expect(200);
+    let agent = id_of(&client.agent_session(json!({"mode": "pair"})).await);
+    let decline = async |agent: &str, step: &str| client.tell(agent, &format!("steps/{step}/decline"), json!({})).await;
+    let asked = say(&client, &agent, "tap 'Next', tap 'Pay now', type 'x' into 'Name'").await;
+    let id = step_id(&asked, 1);
+
+    decline(&agent, &unknown_id("step")).await.problem(404, "not-found");
+    decline(&unknown_id("agt"), &id).await.problem(404, "not-found");
+    let other = id_of(&client.agent_session(json!({})).await);
+    decline(&other, &id).await.problem(404, "not-found");
+    for at in [0, 2] {
+        decline(&agent, &step_id(&asked, at)).await.problem(409, "conflict");
+    }
+    // While a person drives, no message can approve the step, but it can be declined.
+    client.tell(&agent, "takeover", json!({"client_id": "ada"})).await.expect(200);
+    assert_eq!(decline(&agent, &id).await.expect(200).body["id"], json!(agent));
+    decline(&agent, &id).await.problem(409, "conflict");
+    client.tell(&agent, "handback", json!({"client_id": "ada"})).await.expect(200);
+
+    assert_eq!(client.get("/v1/account/approvals").await.expect(200).body["data"], json!([]));
+    let transcript = client.get(&format!("/v1/agent-sessions/{agent}/transcript")).await.expect(200).body;
+    let declined = &transcript["data"][1];
+    assert_eq!(step_statuses(declined), [("tap", "done"), ("tap", "skipped"), ("type", "skipped")]);
+    assert_eq!(declined["intents"][1]["error"], "the step was declined");
+    assert!(declined["reply"].as_str().is_some_and(|reply| reply.ends_with("so the plan has ended.")), "{declined}");
+    let late = json!({"message": "approved", "approvals": [id]});
+    let late = client.tell(&agent, "message", late).await.expect(200).body;
+    assert_eq!((&late["kind"], &late["intents"]), (&json!("clarify"), &json!([])));
+
+    let rows = app.audited(account, "approval.decided").await;
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert_eq!(rows[0].target_resource_id.as_ref(), Some(&agent));
+    assert_eq!(rows[0].payload, json!({"step_id": id, "decision": "declined"}));
+    let page = client.get("/v1/account/notifications?limit=100").await.expect(200).body;
+    let changes: Vec<_> = page["data"].as_array().expect("a list").iter().collect();
+    let human =
+        changes.iter().filter(|entry| entry["event"] == "agent_session.changed" && entry["data"]["control"] == "human");
+    assert_eq!(human.count(), 2, "{page}");
+    app.stop().await;
+}
+
+/// Contract: agents 56. A turn in progress can just be approving the step.
+#[tokio::test]
+async fn step_is_not_declined_during_a_turn() {
+    let app = App::simulated().start().await;
+    let client = app.client().await;
+    let agent = id_of(&client.agent_session(json!({})).await);
+    let asked = say(&client, &agent, "press Enter, wait 2 seconds").await;
+    let id = step_id(&asked, 0);
+    let turn = tokio::spawn({
+        let (client, agent, id) = (client.clone(), agent.clone(), id.clone());
+        async move { client.tell(&agent, "message", json!({"message": "approved", "approvals": [id]})).await }
+    });
+    eventually(Duration::from_secs(5), "the turn has begun", async || {
+        (app.count("select count(*) from agent_sessions where turn_id is not null").await == 1).then_some(())
+    })
+    .await;
+    client.tell(&agent, &format!("steps/{id}/decline"), json!({})).await.problem(409, "conflict");
+    let done = turn.await.expect("an answer").expect(200).body;
+    assert_eq!(step_statuses(&done), [("press", "done"), ("wait", "done")]);
+    app.stop().await;
+}
+
 /// Contract: agents 23. In `pair` mode during human control, and in `manual` mode, messages are rejected.
 #[tokio::test]
 async fn concurrent_message_is_409() {

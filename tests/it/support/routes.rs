@@ -69,6 +69,9 @@ pub fn sample(method: &Method, template: &str) -> Route {
             session_routes(session).into_iter().find(same).unwrap_or_else(|| panic!("no sample of {method} {path}"))
         }
         ["v1", "agent-sessions"] => with(of(""), json!({"mode": "none"})),
+        ["v1", "agent-sessions", _, "steps", ..] => {
+            with(of("agt").replace("{step_id}", &unknown_id("step")), json!({}))
+        }
         ["v1", "agent-sessions", ..] => with(of("agt"), json!({})),
         ["v1", "recipes", ..] => with(of("rec"), json!({})),
         // The archetype is not in the catalogue, so that nothing is created.

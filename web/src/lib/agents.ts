@@ -3,8 +3,6 @@
 import { api, type Schemas, send, take } from './api';
 import { uuid } from './ids';
 
-/** Has no effect on the page. A message that leads to another plan drops the steps that wait (contract: agents 20). */
-export const NO_EFFECT = 'wait 1 ms';
 export const APPROVED = 'approved';
 
 const STORED_CLIENT = 'kitfleet.client';
@@ -26,7 +24,10 @@ export function message(agent: string, text: string, approvals: string[] = []): 
   return take(api.POST('/v1/agent-sessions/{id}/message', { params, body, ...isLong }));
 }
 
-/** Lets the waiting step run, or ends its plan. */
-export function answerStep(agent: string, step: string, isApproved: boolean): Promise<Schemas['AgentTurn']> {
-  return isApproved ? message(agent, APPROVED, [step]) : message(agent, NO_EFFECT);
+/** Lets the waiting step run. Returns when the turn has ended. */
+export const approve = (agent: string, step: string): Promise<Schemas['AgentTurn']> => message(agent, APPROVED, [step]);
+
+/** Ends the plan of the waiting step. */
+export function decline(agent: string, step: string): Promise<Schemas['AgentSession']> {
+  return take(api.POST('/v1/agent-sessions/{id}/steps/{step_id}/decline', { params: { path: { id: agent, step_id: step } } }));
 }

@@ -50,7 +50,10 @@ export const words = (name: string): string => name.replace(/[_.-]/g, ' ');
 export const tierName = (tier: string): string => words(tier).replace(/\b[a-z]/g, (letter) => letter.toUpperCase()).replace(/\bApi\b/, 'API');
 
 /** Without control characters and marks that change the direction of text, so that a page cannot disguise what it says. */
-export const plain = (text: string): string => text.replace(/[\u0000-\u001f\u007f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, ' ');
+export const plain = (text: string): string => text.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, ' ');
+
+/** As {@link plain}, with line breaks. */
+export const plainLines = (text: string): string => text.split('\n').map(plain).join('\n');
 
 /** As {@link plain}, for a value of several lines. */
-export const plainJson = (value: unknown): string => JSON.stringify(value, null, 2).split('\n').map(plain).join('\n');
+export const plainJson = (value: unknown): string => plainLines(JSON.stringify(value, null, 2));

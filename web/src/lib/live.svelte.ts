@@ -56,6 +56,8 @@ export class LiveView {
   #socket: WebSocket | null = null;
   #stopped = false;
   #tries = 0;
+  /** A picture has arrived on the present connection. */
+  #isSeen = false;
   #drawing: Promise<void> = Promise.resolve();
   #fingers = new Map<number, number>();
   #moves = new Map<number, object>();
@@ -92,7 +94,7 @@ export class LiveView {
     const address = new URL(`/v1/sessions/${this.#session}/live`, location.href);
     address.protocol = address.protocol.replace('http', 'ws');
     const socket = new WebSocket(address, [PROTOCOL, `ticket.${ticket}`]);
-    this.#socket = socket;
+    [this.#socket, this.#isSeen] = [socket, false];
     socket.binaryType = 'arraybuffer';
     socket.onmessage = ({ data }: MessageEvent<string | ArrayBuffer>) => {
       if (typeof data === 'string') this.#hear(JSON.parse(data) as Said);
@@ -129,7 +131,9 @@ export class LiveView {
     context.drawImage(picture, at(6) * SCALE, at(8) * SCALE, at(10) * SCALE, at(12) * SCALE);
     picture.close();
     this.#send({ type: 'ack', seq: head.getUint32(16, true) });
-    [this.hasPicture, this.message, this.#tries] = [true, '', 0];
+    if (this.#isSeen) return;
+    // Later pictures leave the reason of a refusal on the screen.
+    [this.#isSeen, this.hasPicture, this.message, this.#tries] = [true, true, '', 0];
   }
 
   #hear(said: Said): void {

@@ -1,7 +1,10 @@
-//! Steps of agent sessions that wait for an approval (contract: agents 19, 20).
+//! Steps of agent sessions that wait for an approval (contract: agents 19, 20, 55, 56).
 
+use axum::Json as Answer;
 use axum::extract::State;
 use axum::response::Response;
+use kitfleet_domain::agents::declining::{self, DeclineError};
+use kitfleet_domain::agents::lanes::LaneError;
 use kitfleet_domain::agents::steps::Intent;
 use kitfleet_domain::agents::turns::{self, WaitingStep};
 use kitfleet_domain::cursors::CursorScope;
@@ -11,17 +14,21 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
-use super::READ_AGENTS;
+use super::wire::AgentSession;
+use super::{READ_AGENTS, WRITE_AGENTS, read};
 use crate::http::auth::Caller;
 use crate::http::body::counted_json;
 use crate::http::error::{Problem, Result};
+use crate::http::json::IgnoredBody;
+use crate::http::kinds;
 use crate::http::lists::{self, ListItem, Page, Paging, Query};
-use crate::http::openapi::{Database, InvalidQuery, Restricted};
+use crate::http::openapi::{AgentElsewhere, Database, InvalidQuery, NoAgentSession, Restricted};
+use crate::http::path::{IdPath, not_found};
 use crate::http::routing::Routes;
 use crate::http::state::App;
 
 pub fn routes() -> Routes {
-    Routes::new().allow(READ_AGENTS, routes!(list))
+    Routes::new().allow(READ_AGENTS, routes!(list)).allow(WRITE_AGENTS, routes!(decline))
 }
 
 /// Step that waits for an approval
@@ -79,4 +86,48 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Re
     let page = Page::new(data.collect(), page.next_cursor);
     let text = reading.run(weight, move || serde_json::to_vec(&page)).await?;
     Ok(counted_json(text.map_err(|error| Problem::internal(&error))?, reservation))
+}
+
+/// Decline a step that waits for an approval
+///
+/// Ends the plan of the step: the step and those after it are skipped. Returns the agent session. Fails with 409 if the step does
+/// not wait for an approval, or while a turn is in progress.
+#[utoipa::path(
+    post, path = "/v1/agent-sessions/{id}/steps/{step_id}/decline", tag = "Agent sessions", operation_id = "declineAgentStep",
+    params(IdPath<AgentSessionId>, IdPath<StepId>),
+    responses((status = 200, description = "The agent session", body = AgentSession),
+              Restricted, NoAgentSession, AgentElsewhere, Database),
+)]
+async fn decline(
+    caller: Caller,
+    State(app): State<App>,
+    path: IdPath<AgentSessionId>,
+    step: IdPath<StepId>,
+    _body: IgnoredBody,
+) -> Result<Answer<AgentSession>> {
+    let (session, step) = (path.id()?, step.id()?);
+    let (sealer, patience) = (app.agents().await?, app.config.agents.heartbeat_timeout);
+    let mut tx = app.db.begin().await?;
+    let account = caller.account_id;
+    let declined = declining::decline_step(&mut tx, sealer, (account, session), step, patience, &caller.actor).await;
+    match declined {
+        Err(DeclineError::Database(error) | DeclineError::Lane(LaneError::Database(error))) => return Err(error.into()),
+        // An expired takeover ends even if the step is not declined.
+        declined => {
+            tx.commit().await?;
+            declined?;
+        }
+    }
+    Ok(Answer(read(&app, &caller, session).await?))
+}
+
+impl From<DeclineError> for Problem {
+    fn from(error: DeclineError) -> Self {
+        match error {
+            DeclineError::NoStep => not_found::<StepId>(),
+            DeclineError::NotWaiting | DeclineError::TurnInProgress => Self::new(&kinds::CONFLICT, error.to_string()),
+            DeclineError::Lane(error) => error.into(),
+            DeclineError::Database(error) => error.into(),
+        }
+    }
 }
