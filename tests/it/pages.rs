@@ -2,6 +2,8 @@
 
 mod webkit;
 
+use std::path::Path;
+
 use kitfleet_api::permissions::ROUTES;
 use reqwest::Method;
 use reqwest::header::HeaderMap;
@@ -54,7 +56,7 @@ async fn files_of_pages_are_cached_forever() {
     for path in ["/activate", "/live/ses_unknown", "/status", "/errors", "/docs/agent-grammar"] {
         let (_, page) = get(&stranger, path).await;
         let files: Vec<_> = addresses(&page).filter(|address| address.starts_with("/app/assets/")).collect();
-        assert!(files.iter().any(|file| file.ends_with(".css")), "{path}: {page}");
+        assert!(files.iter().any(|file| is_file(file, "css")), "{path}: {page}");
         let runs_scripts = matches!(path, "/activate" | "/live/ses_unknown");
         assert_eq!(files.iter().any(|file| is_script(file)), runs_scripts, "{path}: {page}");
         for file in files {
@@ -73,7 +75,11 @@ async fn files_of_pages_are_cached_forever() {
 }
 
 fn is_script(address: &str) -> bool {
-    address.ends_with(".js")
+    is_file(address, "js")
+}
+
+fn is_file(address: &str, extension: &str) -> bool {
+    Path::new(address).extension().is_some_and(|found| found == extension)
 }
 
 /// Contract: pages 3, 7. Every other route has its media type.
