@@ -3,13 +3,20 @@ import { defineConfig, loadEnv, type Plugin } from 'vite';
 
 const service = loadEnv('', '.', 'KITFLEET_').KITFLEET_URL ?? 'http://127.0.0.1:8080';
 
-/** While developing, every address below /staff/ is the board of staff, as in the service. */
-function staffAddresses(): Plugin {
+/** While developing, pages have the same addresses as in the service. */
+const PAGES: [RegExp, string][] = [
+  [/^\/staff(\/|$)/, 'staff'],
+  [/^\/(activate|verify-email|magic-link|reset-password|confirm-sign-in|confirm-email|team\/accept)(\?|$)/, 'links'],
+  [/^\/live\//, 'live'],
+];
+
+function addresses(): Plugin {
   return {
-    name: 'staff-addresses',
+    name: 'addresses',
     configureServer: (server) => {
       server.middlewares.use((request: { url?: string }, _: unknown, next: () => void) => {
-        if (request.url === '/staff' || request.url?.startsWith('/staff/')) request.url = '/app/staff.html';
+        const page = PAGES.find(([pattern]) => pattern.test(request.url ?? ''));
+        if (page) request.url = `/app/${page[1]}.html`;
         next();
       });
     },
@@ -21,14 +28,14 @@ const isOfStaff = (name: string): boolean => /(^|\/)(src\/staff\/|staff\.|(Chang
 
 export default defineConfig({
   base: '/app/',
-  plugins: [svelte(), staffAddresses()],
+  plugins: [svelte(), addresses()],
   build: {
     target: 'es2022',
     // The policy of the pages allows no inline content.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     rolldownOptions: {
-      input: ['index.html', 'staff.html'],
+      input: ['index.html', 'staff.html', 'links.html', 'live.html', 'reading.html'],
       output: {
         // The service refuses these files to other credentials than those of staff.
         entryFileNames: ({ name }) => `assets/${name === 'staff' ? 'staff/' : ''}[name]-[hash].js`,

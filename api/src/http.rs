@@ -43,3 +43,4 @@ pub mod streams;
 pub mod transcript_search;
 pub mod unknown_fields;
 pub mod wait_queue;
+pub mod web_build;

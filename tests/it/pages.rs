@@ -2,6 +2,8 @@
 
 mod webkit;
 
+use std::path::Path;
+
 use kitfleet_api::permissions::ROUTES;
 use reqwest::Method;
 use reqwest::header::HeaderMap;
@@ -9,17 +11,29 @@ use reqwest::header::HeaderMap;
 use crate::support::routes::sample;
 use crate::support::{App, Client};
 
+const PAGES_OF_LINKS: [&str; 7] = [
+    "/activate",
+    "/verify-email",
+    "/magic-link",
+    "/reset-password",
+    "/confirm-sign-in",
+    "/confirm-email",
+    "/team/accept",
+];
+
 /// Contract: pages 3. Addresses contain tokens, so pages send no referrer either.
 #[tokio::test]
 async fn pages_are_not_cached_and_run_only_own_scripts() {
     let app = App::simulated().start().await;
-    for page in ["/activate", "/verify-email", "/magic-link", "/reset-password", "/confirm-sign-in", "/team/accept"] {
+    for page in PAGES_OF_LINKS {
         let (headers, text) = get(&app.stranger(), &format!("{page}?token=secret&user_code=secret")).await;
         assert_eq!(headers["cache-control"], "no-store");
         assert_eq!(headers["referrer-policy"], "no-referrer");
         assert_eq!(headers["x-content-type-options"], "nosniff");
         let policy = headers["content-security-policy"].to_str().expect("text");
-        for rule in ["default-src 'none'", "script-src 'self'", "form-action 'none'", "frame-ancestors 'none'"] {
+        let trusted = "require-trusted-types-for 'script'";
+        for rule in ["default-src 'none'", "script-src 'self'", trusted, "form-action 'none'", "frame-ancestors 'none'"]
+        {
             assert!(policy.split("; ").any(|one| one == rule), "{rule} is not in {policy}");
         }
         assert!(!policy.contains("unsafe"), "{policy}");
@@ -31,26 +45,41 @@ async fn pages_are_not_cached_and_run_only_own_scripts() {
     app.stop().await;
 }
 
-/// A new version has another address. An address of another version still returns the file, uncached.
+/// The name of a file contains a hash of its content. No page loads the application of the dashboard.
 #[tokio::test]
-async fn assets_are_cached_by_version() {
+async fn files_of_pages_are_cached_forever() {
     let app = App::simulated().start().await;
     let stranger = app.stranger();
-    let (_, page) = get(&stranger, "/activate").await;
-    let assets: Vec<_> = addresses(&page).filter(|address| address.starts_with("/assets/")).collect();
-    assert_eq!(assets.len(), 2, "{page}");
-    for asset in assets {
-        let (headers, text) = get(&stranger, asset).await;
-        assert_eq!(headers["cache-control"], "public, max-age=31536000, immutable");
-        assert_eq!(headers["x-content-type-options"], "nosniff");
-        let file = asset.rsplit('/').next().expect("a name");
-        let media_type = if file == "page.css" { "text/css" } else { "text/javascript" };
-        assert!(headers["content-type"].to_str().expect("text").starts_with(media_type), "{asset}");
-        let (headers, same) = get(&stranger, &format!("/assets/another/{file}")).await;
-        assert_eq!((headers["cache-control"].to_str().expect("text"), same), ("no-store", text));
+    let (_, dashboard) = get(&stranger, "/app/").await;
+    let application = addresses(&dashboard).find(|address| address.contains("/index-") && is_script(address));
+    let application = application.expect("the script of the application");
+    for path in ["/activate", "/live/ses_unknown", "/status", "/errors", "/docs/agent-grammar"] {
+        let (_, page) = get(&stranger, path).await;
+        let files: Vec<_> = addresses(&page).filter(|address| address.starts_with("/app/assets/")).collect();
+        assert!(files.iter().any(|file| is_file(file, "css")), "{path}: {page}");
+        let runs_scripts = matches!(path, "/activate" | "/live/ses_unknown");
+        assert_eq!(files.iter().any(|file| is_script(file)), runs_scripts, "{path}: {page}");
+        for file in files {
+            let (headers, text) = get(&stranger, file).await;
+            assert_eq!(headers["cache-control"], "public, max-age=31536000, immutable");
+            assert_eq!(headers["x-content-type-options"], "nosniff");
+            let media_type = headers["content-type"].to_str().expect("text");
+            let expected = if is_script(file) { "text/javascript" } else { "" };
+            assert!(media_type.starts_with(expected), "{file}: {media_type}");
+            let name = application.rsplit('/').next().expect("a name");
+            assert!(file != application && !text.contains(name), "{path} loads the application by {file}");
+        }
     }
-    stranger.get("/assets/another/nothing.js").await.problem(404, "not-found");
+    stranger.get("/app/assets/nothing.js").await.problem(404, "not-found");
     app.stop().await;
+}
+
+fn is_script(address: &str) -> bool {
+    is_file(address, "js")
+}
+
+fn is_file(address: &str, extension: &str) -> bool {
+    Path::new(address).extension().is_some_and(|found| found == extension)
 }
 
 /// Contract: pages 3, 7. Every other route has its media type.

@@ -1,4 +1,4 @@
-import type { Route } from './lib/router.svelte';
+import type { NavigationGroup, Route } from './lib/router.svelte';
 
 /** Pages of the application. Each is loaded when it is first shown. */
 export const ROUTES: Route[] = [
@@ -25,8 +25,7 @@ export const ROUTES: Route[] = [
   { path: '/settings', title: 'Settings', page: () => import('./pages/Settings.svelte') },
 ];
 
-/** Groups of the navigation. An icon is the path of a drawing of 16 by 16. */
-export const NAVIGATION: { title: string; links: { path: string; title: string; icon: string }[] }[] = [
+export const NAVIGATION: NavigationGroup[] = [
   {
     title: 'Browsers',
     links: [

@@ -7,11 +7,23 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 
-/// Only resources of this service. Browsers never submit its forms natively, because that would put a password into a URL if a
-/// script failed to load.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
-                      form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
 const FRAME_ANCESTORS: &str = "frame-ancestors";
+
+/// Policy of a page with scripts of `web/`: only resources of this service. Scripts write no HTML, except for the templates of
+/// Svelte, which contain no data. Browsers never submit its forms natively, because that would put a password into a URL if a
+/// script failed to load.
+pub fn policy(images: &str, connections: &str, ancestors: &str) -> String {
+    format!(
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src {connections}; img-src {images}; \
+         form-action 'none'; {FRAME_ANCESTORS} {ancestors}; base-uri 'none'; require-trusted-types-for 'script'; \
+         trusted-types svelte-trusted-html"
+    )
+}
+
+/// Sources of a page that opens a `WebSocket`, whose origin is listed explicitly because not every browser counts it as `'self'`.
+pub fn own_connections(base_url: &str) -> String {
+    format!("'self' {}", base_url.replacen("http", "ws", 1))
+}
 
 pub async fn protect(mut response: Response) -> Response {
     let headers = response.headers_mut();
@@ -32,9 +44,9 @@ fn protect_page(headers: &mut HeaderMap) {
     if let Entry::Vacant(vacant) = headers.entry(REFERRER_POLICY) {
         vacant.insert(HeaderValue::from_static("no-referrer"));
     }
-    let policy = headers.get(CONTENT_SECURITY_POLICY).and_then(|policy| policy.to_str().ok());
-    let policy = match policy {
-        None => POLICY.to_owned(),
+    let given = headers.get(CONTENT_SECURITY_POLICY).and_then(|policy| policy.to_str().ok());
+    let policy = match given {
+        None => policy("'self'", "'self'", "'none'"),
         Some(policy) if frame_ancestors(policy).is_some() => policy.to_owned(),
         Some(policy) => format!("{policy}; {FRAME_ANCESTORS} 'none'"),
     };

@@ -3,22 +3,18 @@
 //! the board of staff, a second page of the same build (contract: staff 29).
 
 use axum::extract::{RawPathParams, State};
-use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION};
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use axum::routing::get;
-use rust_embed::{EmbeddedFile, RustEmbed};
 use tower_http::compression::CompressionLayer;
 
 use crate::http::auth::staff::refuse_others;
 use crate::http::error::{Problem, Result};
-use crate::http::kinds;
+use crate::http::page_headers::{own_connections, policy};
 use crate::http::routing::Routes;
 use crate::http::state::App;
-
-#[derive(RustEmbed)]
-#[folder = "../web/dist"]
-struct Built;
+use crate::http::web_build;
 
 const PAGE: &str = "index.html";
 const STAFF_PAGE: &str = "staff.html";
@@ -63,9 +59,11 @@ async fn staff_page(State(app): State<App>, headers: HeaderMap) -> Result<Respon
 }
 
 fn show(app: &App, page: &str) -> Result<Response> {
-    let page = Built::get(page).ok_or_else(missing)?;
-    let mut response = respond(page, "no-cache");
-    if let Ok(policy) = HeaderValue::try_from(policy(&app.config.base_url)) {
+    let page = web_build::page_with_sign_in(app, page)?;
+    let mut response = ([(CACHE_CONTROL, "no-cache")], Html(page)).into_response();
+    // The application shows pictures that it loads with the person's credential.
+    let policy = policy("'self' data: blob:", &own_connections(&app.config.base_url), "'none'");
+    if let Ok(policy) = HeaderValue::try_from(policy) {
         response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
     }
     Ok(response)
@@ -81,26 +79,5 @@ async fn file(State(app): State<App>, params: RawPathParams, headers: HeaderMap)
     }
     // A shared cache would serve files of staff to every credential.
     let scope = if path.starts_with(STAFF_FILES) { "private" } else { "public" };
-    Ok(respond(Built::get(path).ok_or_else(missing)?, &format!("{scope}, max-age=31536000, immutable")))
-}
-
-fn respond(file: EmbeddedFile, caching: &str) -> Response {
-    let media_type = file.metadata.mimetype().to_owned();
-    let media_type = if media_type == "text/html" { "text/html; charset=utf-8".to_owned() } else { media_type };
-    ([(CONTENT_TYPE, media_type), (CACHE_CONTROL, caching.to_owned())], file.data).into_response()
-}
-
-fn missing() -> Problem {
-    Problem::new(&kinds::NOT_FOUND, "no such file")
-}
-
-/// Scripts come from this service only and write no HTML, except for the templates of Svelte, which contain no data. The `WebSocket`
-/// origin is listed explicitly because not every browser counts it as `'self'`.
-fn policy(base_url: &str) -> String {
-    let socket = base_url.replacen("http", "ws", 1);
-    format!(
-        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self' {socket}; img-src 'self' data: blob:; \
-         form-action 'none'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; \
-         trusted-types svelte-trusted-html"
-    )
+    web_build::file(path, &format!("{scope}, max-age=31536000, immutable"))
 }

@@ -34,7 +34,7 @@ use crate::http::providers::Provider;
 use crate::http::rate_limits::Bucket;
 use crate::http::routing::Routes;
 use crate::http::state::App;
-use crate::routes::pages::arrival;
+use crate::routes::pages::links;
 use crate::routes::sign_ins::{self, LoginResult};
 
 /// Maximum time between the redirect to the provider and the return.
@@ -127,7 +127,7 @@ async fn callback(
 ) -> Result<Response> {
     let provider = provider(&app, &path)?;
     if wants_page(&headers) {
-        return Ok(arrival::page(&app));
+        return links::page(&app);
     }
     app.rate_limits.check(Bucket::Verify, &client).await?;
     let state = query.text("state")?.unwrap_or_default();

@@ -83,16 +83,20 @@ export async function send(input: Request, { stream = false } = {}): Promise<Res
   const { response } = await authorized(async (headers) => {
     const request = input.clone();
     for (const [name, value] of Object.entries(headers)) request.headers.set(name, value);
-    try {
-      const signal = stream ? input.signal : AbortSignal.any([input.signal, AbortSignal.timeout(TIMEOUT_MS)]);
-      const answer = await fetch(request, { signal, credentials: 'omit' });
-      return { status: answer.status, code: async () => codeOf(await answer.clone().json().catch(() => ({}))), response: answer };
-    } catch (error) {
-      if (input.signal.aborted) throw error;
-      throw unreachable();
-    }
+    const answer = await exchange(request, { credentials: 'omit' }, stream);
+    return { status: answer.status, code: async () => codeOf(await answer.clone().json().catch(() => ({}))), response: answer };
   });
   return response;
+}
+
+async function exchange(request: Request, init: RequestInit = {}, isStream = false): Promise<Response> {
+  try {
+    const signal = isStream ? request.signal : AbortSignal.any([request.signal, AbortSignal.timeout(TIMEOUT_MS)]);
+    return await fetch(request, { ...init, signal });
+  } catch (error) {
+    if (request.signal.aborted) throw error;
+    throw unreachable();
+  }
 }
 
 /** Several values of a filter are one parameter, as the contract has it: `status=ready,busy`. */
@@ -100,8 +104,8 @@ const querySerializer = { array: { style: 'form', explode: false } } as const;
 
 export const api = createClient<paths>({ baseUrl: location.origin, querySerializer, fetch: (request) => send(request) });
 
-/** For the steps of a sign-in, which carry no credential. */
-export const openApi = createClient<paths>({ baseUrl: location.origin, credentials: 'omit' });
+/** For requests without a credential: the steps of a sign-in, and links that anyone can open. */
+export const openApi = createClient<paths>({ baseUrl: location.origin, credentials: 'omit', fetch: (request) => exchange(request) });
 
 interface Result<T> {
   data?: T;

@@ -1,17 +1,19 @@
 // A live view of a session's browser: pictures arrive, input leaves. docs/contract/live.md describes the messages.
 
-import { api, Refusal, take } from './api';
+import { type Tickets, ViewEnded } from './tickets';
 
 /** Canvas pixels per CSS pixel of the remote browser. */
 const SCALE = 2;
 const FINGERS = 10;
+/** The pause between attempts doubles each time. */
 const LONGEST_PAUSE_MS = 5_000;
 const PROTOCOL = 'kitfleet.live.v1';
 
 const ENDED: Record<number, string> = {
   4000: 'The session has ended.',
-  4001: 'You may not watch this session any more.',
+  4001: 'You are not allowed to watch this session any more.',
   4002: 'This page and the service are incompatible. Reload the page.',
+  4004: 'This page sent more input than the service accepts. Reload the page.',
 };
 
 export interface MenuItem {
@@ -41,7 +43,10 @@ export class LiveView {
   hasEnded = $state(false);
   url = $state('');
   title = $state<string | null>(null);
+  /** Who drives an agent session: `you`, `agent`, `other`, or `nobody`. */
   driver = $state('nobody');
+  /** Whether the viewer is a controller, who can act at times. */
+  isController = $state(false);
   mayAct = $state(false);
   offers = $state<'takeover' | 'handback' | null>(null);
   menu = $state.raw<MenuItem[] | null>(null);
@@ -50,8 +55,7 @@ export class LiveView {
   size = $state.raw<[number, number]>([393, 852]);
 
   #session: string;
-  #role: 'viewer' | 'controller';
-  #client: string | undefined;
+  #tickets: Tickets;
   #canvas: HTMLCanvasElement | null = null;
   #socket: WebSocket | null = null;
   #stopped = false;
@@ -62,9 +66,8 @@ export class LiveView {
   #fingers = new Map<number, number>();
   #moves = new Map<number, object>();
 
-  /** `client` is the name under which the person takes over an agent session. */
-  constructor(session: string, role: 'viewer' | 'controller', client?: string) {
-    [this.#session, this.#role, this.#client] = [session, role, client];
+  constructor(session: string, tickets: Tickets) {
+    [this.#session, this.#tickets] = [session, tickets];
   }
 
   start(canvas: HTMLCanvasElement): () => void {
@@ -78,20 +81,16 @@ export class LiveView {
 
   async #connect(): Promise<void> {
     if (this.#stopped) return;
+    this.#isSeen = false;
     let ticket: string;
     try {
-      const body = { role: this.#role, ...(this.#client && { client_id: this.#client }) };
-      ({ ticket } = await take(api.POST('/v1/sessions/{id}/live-tickets', { params: { path: { id: this.#session } }, body })));
+      ticket = await this.#tickets();
     } catch (error) {
-      if (error instanceof Refusal && error.status >= 400 && error.status < 500 && error.status !== 429) {
-        this.hasEnded = true;
-        this.message = error.status === 410 || error.status === 409 ? 'The session is not live.' : error.message;
-        return;
-      }
+      if (error instanceof ViewEnded) return this.#end(error.message);
       return this.#again('The service could not be reached.');
     }
     if (this.#stopped) return;
-    const address = new URL(`/v1/sessions/${this.#session}/live`, location.href);
+    const address = new URL(`/v1/sessions/${this.#session}/live`, location.origin);
     address.protocol = address.protocol.replace('http', 'ws');
     const socket = new WebSocket(address, [PROTOCOL, `ticket.${ticket}`]);
     [this.#socket, this.#isSeen] = [socket, false];
@@ -103,9 +102,13 @@ export class LiveView {
     socket.onclose = ({ code }) => {
       this.#release();
       const ended = ENDED[code];
-      if (ended) [this.hasEnded, this.message] = [true, ended];
+      if (ended) this.#end(ended);
       else this.#again('The connection was lost.');
     };
+  }
+
+  #end(why: string): void {
+    [this.hasEnded, this.message] = [true, why];
   }
 
   #again(why: string): void {
@@ -154,6 +157,7 @@ export class LiveView {
         if (said.reason !== 'too_fast') this.message = said.detail;
         break;
       case 'hello':
+        this.isController = said.role === 'controller';
         break;
     }
   }
@@ -170,7 +174,7 @@ export class LiveView {
 
   act(...events: object[]): void {
     if (!this.mayAct) return;
-    if (this.hasPicture) this.message = '';
+    if (this.#isSeen) this.message = '';
     this.#send({ type: 'input', events });
   }
 
@@ -222,14 +226,16 @@ export class LiveView {
     this.act({ type: 'wheel', ...this.place(event), delta_x: event.deltaX, delta_y: event.deltaY });
   }
 
-  /** Returns whether the key belongs to the remote page. */
-  key(event: KeyboardEvent): boolean {
-    // The input method handles its own keys. Safari reports the confirming key with code 229.
+  /** Returns whether the key belongs to the remote page. A text field reports letters by its `input` event, which input methods need. */
+  key(event: KeyboardEvent, isInField = false): boolean {
+    // The input method handles its own keys. Safari reports the confirming key as not composing, but with code 229.
     if (!this.mayAct || event.isComposing || event.keyCode === 229) return false;
     if (['Unidentified', 'Dead', 'Tab', 'Control', 'Alt', 'Meta', 'Shift'].includes(event.key)) return false;
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'v') return false;
     const held = [event.ctrlKey && 'Control', event.altKey && 'Alt', event.metaKey && 'Meta'].filter(Boolean);
+    // A letter is already a capital.
     if (event.shiftKey && event.key.length > 1) held.push('Shift');
+    if (isInField && held.length === 0 && event.key.length === 1) return false;
     this.act({ type: 'key', key: [...held, event.key].join('+') });
     return true;
   }

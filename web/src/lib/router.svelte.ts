@@ -14,6 +14,13 @@ export interface Route {
   needsAdmin?: true;
 }
 
+/** Links of the navigation under a title. */
+export interface NavigationGroup {
+  title: string;
+  /** An icon is the path of a drawing of 16 by 16. `includes` is another path that marks the link. */
+  links: { path: string; title: string; icon?: string; includes?: string }[];
+}
+
 const BASE = location.pathname.split('/')[1] === 'staff' ? '/staff' : '/app';
 
 class Router {

@@ -4,7 +4,6 @@ import { api, openApi, type Schemas, take, useCredentials } from './api';
 
 export type SignInResult = Schemas['SignInResult'];
 
-/** The pages of mailed links keep their sign-in under the same name. */
 const STORED = 'kitfleet.session';
 const STORED_ACCOUNT = 'kitfleet.account';
 
@@ -54,14 +53,23 @@ class Session {
     void this.reload().catch(() => null);
   }
 
-  start(session: Schemas['WebSession']): void {
+  /** Returns true if another person was signed in before. Nothing of that person may be shown to this one. */
+  start(session: Schemas['WebSession']): boolean {
     const isOther = this.current !== null && this.current.account_id !== session.account_id;
     this.current = session;
     sessionStorage.setItem(STORED, JSON.stringify(session));
-    if (!isOther) return;
-    // Nothing of the person before may be shown to another one.
-    this.chooseAccount(null);
-    location.assign('/app/');
+    if (isOther) {
+      this.me = null;
+      this.chooseAccount(null);
+    }
+    return isOther;
+  }
+
+  /** Starts the session of a sign-in. Returns the challenge of an account whose second factor comes first, or an empty text. */
+  accept(result: SignInResult): string {
+    if ('challenge_token' in result) return result.challenge_token;
+    this.start(result.session);
+    return '';
   }
 
   forget(): void {

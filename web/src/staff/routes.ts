@@ -1,4 +1,4 @@
-import type { Route } from '../lib/router.svelte';
+import type { NavigationGroup, Route } from '../lib/router.svelte';
 
 /** Pages of the staff board. Each is loaded when it is first shown. */
 export const ROUTES: Route[] = [
@@ -17,12 +17,11 @@ export const ROUTES: Route[] = [
   { path: '/storage', title: 'Storage', page: () => import('./pages/Storage.svelte') },
 ];
 
-/** Groups of the navigation. */
-export const NAVIGATION: { title: string; links: { path: string; title: string }[] }[] = [
+export const NAVIGATION: NavigationGroup[] = [
   {
     title: 'Service',
     links: [
-      { path: '/', title: 'Workers' },
+      { path: '/', title: 'Workers', includes: '/workers' },
       { path: '/capacity', title: 'Capacity' },
       { path: '/sessions', title: 'Sessions' },
       { path: '/queues', title: 'Queues' },

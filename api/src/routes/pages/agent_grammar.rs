@@ -6,6 +6,7 @@ use html_escape::encode_text;
 use kitfleet_domain::agents::grammar::{KEYS, MODIFIERS, NOUNS, VERBS, Verb};
 use utoipa_axum::routes;
 
+use crate::http::error::Result;
 use crate::http::routing::Routes;
 use crate::routes::pages::reading;
 
@@ -20,7 +21,7 @@ pub fn routes() -> Routes {
     get, path = "/docs/agent-grammar", tag = "Pages", operation_id = "explainAgentGrammar",
     responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
-async fn grammar() -> Response {
+async fn grammar() -> Result<Response> {
     let (refused, done): (Vec<_>, Vec<_>) = VERBS.iter().partition(|verb| verb.examples.is_empty());
     let verbs: String = done.into_iter().map(section).collect();
     let refused: String = refused.into_iter().flat_map(|verb| ["<li>", verb.about, "\n"]).collect();

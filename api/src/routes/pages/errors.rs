@@ -19,7 +19,7 @@ pub fn routes() -> Routes {
     get, path = "/errors", tag = "Pages", operation_id = "listErrors",
     responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
-async fn index() -> Response {
+async fn index() -> Result<Response> {
     let entries: Vec<_> = kinds::ALL
         .into_iter()
         .map(|Kind { slug, status, meaning, .. }| {
@@ -48,5 +48,5 @@ async fn explain(params: RawPathParams) -> Result<Response> {
         "<p><a href=\"/errors\">All errors</a><h1>{title}</h1>\
          <p><code>{slug}</code> · HTTP {status}<h2>What it means</h2><p>{meaning}<h2>What to do</h2><p>{remedy}"
     );
-    Ok(reading(title, &content))
+    reading(title, &content)
 }

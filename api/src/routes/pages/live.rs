@@ -8,10 +8,13 @@ use axum::response::{Html, IntoResponse as _, Response};
 use kitfleet_domain::ids::SessionId;
 use utoipa_axum::routes;
 
-use super::{assets, document, headers};
+use super::headers;
+use crate::http::error::Result;
+use crate::http::page_headers::{own_connections, policy};
 use crate::http::path::IdPath;
 use crate::http::routing::Routes;
 use crate::http::state::App;
+use crate::http::web_build;
 
 pub fn routes() -> Routes {
     Routes::new().public(routes!(watch))
@@ -24,24 +27,14 @@ pub fn routes() -> Routes {
     get, path = "/live/{id}", tag = "Pages", operation_id = "livePage", params(IdPath<SessionId>),
     responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
-async fn watch(State(app): State<App>) -> Response {
-    let script = assets::path("live.js");
-    let head = format!("<script type=module src=\"{script}\"></script>");
-    let body = format!("<body class=live>\n{}", include_str!("live.html"));
-    let mut response = (headers("no-store"), Html(document("Live view", &head, &body))).into_response();
-    if let Ok(policy) = HeaderValue::try_from(policy(&app)) {
+async fn watch(State(app): State<App>) -> Result<Response> {
+    let mut response = (headers("no-store"), Html(web_build::page("live.html")?)).into_response();
+    // Only origins that may open a live view can frame the page.
+    let origins = &app.config.live.origins;
+    let ancestors = if origins.is_empty() { "'none'" } else { &origins.join(" ") };
+    let policy = policy("'self'", &own_connections(&app.config.base_url), ancestors);
+    if let Ok(policy) = HeaderValue::try_from(policy) {
         response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
     }
-    response
-}
-
-/// The page connects only to this service. The WebSocket origin is listed explicitly because not every browser counts it as
-/// `'self'`. Only origins allowed to open a live view can frame the page.
-fn policy(app: &App) -> String {
-    let socket = app.config.base_url.replacen("http", "ws", 1);
-    let ancestors = if app.config.live.origins.is_empty() { "'none'" } else { &app.config.live.origins.join(" ") };
-    format!(
-        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self' {socket}; img-src data:; form-action 'none'; \
-         frame-ancestors {ancestors}; base-uri 'none'"
-    )
+    Ok(response)
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_SECURITY_POLICY;
-use axum::response::{Html, IntoResponse as _, Response};
+use axum::response::{IntoResponse as _, Response};
 use html_escape::{encode_double_quoted_attribute, encode_text};
 use kitfleet_domain::status::components::{Component, Measured, State as Condition};
 use kitfleet_domain::status::history::Day;
@@ -37,7 +37,7 @@ pub fn routes() -> Routes {
 
 /// Policy of a page whose form submits to the page's own URL. The page runs no scripts.
 const POLICY: &str =
-    "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 /// Query parameter of a link's URL.
 #[derive(utoipa::IntoParams)]
@@ -55,11 +55,9 @@ struct LinkToken {
     get, path = "/status", tag = "Pages", operation_id = "statusPage",
     responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
-async fn status(State(app): State<App>) -> Response {
+async fn status(State(app): State<App>) -> Result<Response> {
     let seen = app.board.see(&app.db).await;
-    let body =
-        format!("<body class=\"reading status\">\n<div class=brand>Kitfleet</div>\n<main>{}</main>", content(&seen));
-    with_policy((headers("public, max-age=3"), Html(document("Status", "", &body))).into_response())
+    Ok(with_policy((headers("public, max-age=3"), document("Status", &content(&seen))?).into_response()))
 }
 
 /// Confirm a subscription
@@ -69,7 +67,7 @@ async fn status(State(app): State<App>) -> Response {
     get, path = "/status/confirm", tag = "Pages", operation_id = "confirmSubscriptionPage", params(LinkToken),
     responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
-async fn confirm_page() -> Response {
+async fn confirm_page() -> Result<Response> {
     question(
         "Subscribe to incidents",
         "Press the button to receive a mail at this address when there is an incident.",
@@ -93,10 +91,10 @@ async fn confirm(State(app): State<App>, client: ClientInfo, query: Query) -> Re
     if !confirm_subscription(&mut *app.db.acquire().await?, token).await? {
         return Err(Problem::bad_link());
     }
-    Ok(message(
+    message(
         "You are subscribed",
         "This address receives a mail when there is an incident. Each mail has an unsubscribe link.",
-    ))
+    )
 }
 
 /// Unsubscribe
@@ -106,7 +104,7 @@ async fn confirm(State(app): State<App>, client: ClientInfo, query: Query) -> Re
     get, path = "/status/unsubscribe", tag = "Pages", operation_id = "unsubscribePage", params(LinkToken),
     responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
-async fn unsubscribe_page() -> Response {
+async fn unsubscribe_page() -> Result<Response> {
     question("Unsubscribe", "Press the button to stop mails about incidents to this address.", "Unsubscribe")
 }
 
@@ -125,25 +123,25 @@ async fn unsubscribe(State(app): State<App>, client: ClientInfo, query: Query) -
     let token = query.text("token")?.unwrap_or_default();
     let subscriber = app.unsubscriber().await?.read(token).ok_or_else(Problem::bad_link)?;
     subscribers::unsubscribe(&mut *app.db.acquire().await?, subscriber).await?;
-    Ok(message(
+    message(
         "You are unsubscribed",
         "This address receives no more mails about incidents, and was deleted from our records.",
-    ))
+    )
 }
 
 /// A page with a button that submits to the page's own URL.
-fn question(title: &str, words: &str, button: &str) -> Response {
-    let form = format!("<form method=post>\n<button>{button}</button>\n</form>");
+fn question(title: &str, words: &str, button: &str) -> Result<Response> {
+    let form = format!("<form method=post>\n<button class=primary>{button}</button>\n</form>");
     page(title, &format!("<p>{words}</p>\n{form}"))
 }
 
-fn message(title: &str, words: &str) -> Response {
+fn message(title: &str, words: &str) -> Result<Response> {
     page(title, &format!("<p>{words}</p>\n<p><a href=\"/status\">Service status</a></p>"))
 }
 
-fn page(title: &str, content: &str) -> Response {
-    let body = format!("<body>\n<div class=brand>Kitfleet</div>\n<main>\n<h1>{title}</h1>\n{content}\n</main>");
-    with_policy((headers("no-store"), Html(document(title, "", &body))).into_response())
+fn page(title: &str, content: &str) -> Result<Response> {
+    let content = format!("<h1>{title}</h1>\n{content}");
+    Ok(with_policy((headers("no-store"), document(title, &content)?).into_response()))
 }
 
 fn with_policy(mut response: Response) -> Response {

@@ -18,11 +18,12 @@ use crate::webkit::{Scene, until_status};
 const TAB: &str = "\u{e004}";
 const ENTER: &str = "\u{e007}";
 const DOWN: &str = "\u{e015}";
-const SEEN: &str = "return document.querySelector('#view').width > 1 && document.querySelector('#message').hidden";
+const SEEN: &str =
+    "return (document.querySelector('#view')?.width ?? 0) > 1 && document.querySelector('#message') === null";
 const TITLE: &str = "return document.querySelector('#title').textContent";
 const DRIVER: &str = "return document.querySelector('#driver').textContent";
 /// Label of the button that changes control, or null when it is hidden.
-const LANE: &str = "const lane = document.querySelector('#lane'); return lane.hidden ? null : lane.textContent";
+const LANE: &str = "return document.querySelector('#lane')?.textContent ?? null";
 
 /// Dropping this value ends it.
 struct Chromium {
@@ -135,7 +136,8 @@ async fn chromium_shows_a_session_and_sends_input() {
     let ticket = scene.client.post(&path, json!({"role": "controller"})).await.expect(201).body;
     let chromium = Chromium::start().await;
     chromium.open(ticket["page_url"].as_str().expect("an address")).await;
-    let acting = "return document.querySelector('#view.acting') !== null && document.querySelector('#message').hidden";
+    let acting =
+        "return document.querySelector('#view.acting') !== null && document.querySelector('#message') === null";
     chromium.until(acting, &json!(true)).await;
     let green = "const view = document.querySelector('#view');
         const [red, green, blue] = view.getContext('2d').getImageData(view.width / 2, 40, 1, 1).data;
@@ -292,7 +294,7 @@ async fn only_configured_origins_can_frame_the_view() {
     let link = scene.client.post(&path, json!({})).await.expect(201).body;
     let frame = format!("<iframe src=\"{}\"></iframe>", link["url"].as_str().expect("an address"));
     let seen = "const view = document.querySelector('#view');
-        return view !== null && view.width > 1 && document.querySelector('#message').hidden";
+        return view !== null && view.width > 1 && document.querySelector('#message') === null";
     let nothing = "return location.protocol === 'chrome-error:' && document.querySelector('#view') === null";
     let chromium = Chromium::start().await;
     for (site, shown) in [(&scene.site, seen), (&foreign, nothing), (&scene.site, seen)] {
@@ -317,8 +319,7 @@ async fn page_reports_the_end_of_the_session() {
     for host in scene.app.processes("kitfleet-host") {
         kill(host, Signal::SIGKILL).expect("a process");
     }
-    let message =
-        "const message = document.querySelector('#message'); return message.hidden ? '' : message.textContent";
+    let message = "return document.querySelector('#message')?.textContent ?? ''";
     chromium.until(message, &json!("The session has ended.")).await;
     until_status(&scene.client, &scene.session, "errored").await;
     chromium.open("about:blank").await;

@@ -133,9 +133,9 @@ async fn live_page_sends_keys_dialogs_and_options() {
     tap(client, &onlooker, "#accept").await;
     title("true").await;
     tap(client, &onlooker, "#view").await;
-    let options = json!({"condition": {"kind": "selector", "selector": "#menu button"}, "timeout_ms": 20_000});
+    let options = json!({"condition": {"kind": "selector", "selector": "[role=option]"}, "timeout_ms": 20_000});
     client.operate(&onlooker, "wait", options).await.expect(200);
-    tap(client, &onlooker, "#menu button:nth-child(2)").await;
+    tap(client, &onlooker, "[role=option]:nth-child(2)").await;
     title("two").await;
     until_status(client, &scene.session, "ready").await;
     scene.assert_ready().await;
