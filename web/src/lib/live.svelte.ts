@@ -93,7 +93,7 @@ export class LiveView {
     const address = new URL(`/v1/sessions/${this.#session}/live`, location.origin);
     address.protocol = address.protocol.replace('http', 'ws');
     const socket = new WebSocket(address, [PROTOCOL, `ticket.${ticket}`]);
-    [this.#socket, this.#isSeen] = [socket, false];
+    this.#socket = socket;
     socket.binaryType = 'arraybuffer';
     socket.onmessage = ({ data }: MessageEvent<string | ArrayBuffer>) => {
       if (typeof data === 'string') this.#hear(JSON.parse(data) as Said);

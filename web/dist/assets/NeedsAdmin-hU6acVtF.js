@@ -1,1 +1,0 @@
-import{G as e,Ht as t,Mt as n,Nt as r,Ot as i,Ut as a,_t as o,ft as s,gt as c,ht as l,vt as u}from"./Field-DZ7QDwtL.js";import"./legacy-BFBCxLXY.js";import{a as d,i as f}from"./index-CGwUVrCa.js";var p=u(`<p class="hint"> </p>`);function m(u,m){a(m,!1),e();var h=o(),g=n(h),_=e=>{var t=p(),n=r(t,!0);i(()=>l(n,f)),c(e,t)};s(g,e=>{d.mayChange||e(_)}),c(u,h),t()}export{m as t};

@@ -1,1 +1,0 @@
-import{H as e,Ht as t,Kt as n,Nt as r,Ot as i,T as a,Ut as o,at as s,gt as c,ht as l,jt as u,ot as d,vt as f}from"./Field-DZ7QDwtL.js";var p=f(`<span><span class="svelte-hcghuu"> </span></span>`);function m(f,m){o(m,!0);let h=e(m,`tone`,3,`quiet`);var g=p(),_=u(g),v=r(_,!0);n(g),i(e=>{s(g,1,d([`status`,h()]),`svelte-hcghuu`),l(v,e)},[()=>a(m.name)]),c(f,g),t()}export{m as t};

@@ -1,1 +1,0 @@
-import{Ht as e,Nt as t,Ot as n,Q as r,Ut as i,gt as a,ht as o,m as s,vt as c,y as l}from"./Field-DZ7QDwtL.js";import{t as u}from"./clock.svelte-D8X0YK-G.js";var d=c(`<time> </time>`);function f(c,f){i(f,!0);var p=d(),m=t(p,!0);n((e,t)=>{r(p,`datetime`,f.value),r(p,`title`,e),o(m,t)},[()=>`${l(f.value)} (${f.value})`,()=>s(f.value,u.now)]),a(c,p),e()}export{f as t};

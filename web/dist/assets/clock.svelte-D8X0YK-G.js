@@ -1,1 +1,0 @@
-import{Ft as e,It as t,Lt as n,Tt as r}from"./Field-DZ7QDwtL.js";var i=new class{#e=n(e(Date.now()));get now(){return r(this.#e)}set now(e){t(this.#e,e,!0)}constructor(){setInterval(()=>{document.hidden||(this.now=Date.now())},5e3)}};export{i as t};

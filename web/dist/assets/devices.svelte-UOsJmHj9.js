@@ -1,1 +1,0 @@
-import{F as e,It as t,Lt as n,Tt as r,k as i}from"./Field-DZ7QDwtL.js";var a=new class{#e=n({});#t=!1;nameOf(e){return this.#t||(this.#t=!0,this.#n()),r(this.#e)[e]??e}async#n(){try{let{data:n}=await e(i.GET(`/v1/archetypes`));t(this.#e,Object.fromEntries(n.map(({id:e,display_label:t})=>[e,t])))}catch{this.#t=!1}}};export{a as t};

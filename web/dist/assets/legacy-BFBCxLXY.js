@@ -1,1 +1,0 @@
-import{Wt as e}from"./Field-DZ7QDwtL.js";e();
