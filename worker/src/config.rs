@@ -2,7 +2,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::agents::Settings;
 use kitfleet_domain::limits::Limits;
 use kitfleet_domain::machine::DiskSpace;
@@ -16,6 +15,7 @@ use kitfleet_domain::workers::Driver;
 use kitfleet_egress::Probes;
 use kitfleet_profiles::StoresConfig;
 use kitfleet_recording::RecordingsConfig;
+use kitfleet_types::addresses::Destinations;
 use serde::{Deserialize, Serialize};
 
 pub use crate::clock::Clock;

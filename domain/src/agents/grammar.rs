@@ -26,13 +26,14 @@ mod vocabulary;
 use std::collections::HashSet;
 use std::mem::{Discriminant, discriminant};
 
+use kitfleet_types::addresses::Destinations;
+
 pub use self::canonical::print;
 use self::complaints::{GrammarError, GrammarErrorKind};
 use self::lexing::{Kind, Token};
 use self::vocabulary::{FILLERS, StepSyntax};
 pub use self::vocabulary::{KEYS, KeyName, MODIFIERS, NOUNS, Noun, VERBS, Verb};
 use super::commands::{Command, DragEnd, ElementQuery, PageQuery, ParsedMessage, WaitCondition};
-use crate::addresses::Destinations;
 use crate::limits::Limits;
 
 #[derive(Debug, Clone, Copy)]

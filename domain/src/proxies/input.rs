@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
+use kitfleet_types::addresses::Destinations;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -10,7 +11,6 @@ use url::Host;
 use zeroize::Zeroizing;
 
 use super::Scheme;
-use crate::addresses::Destinations;
 use crate::validation::{Invalid, Rules};
 
 /// Limit of SOCKS5.

@@ -6,10 +6,10 @@ use std::time::Duration;
 use kitfleet_domain::challenges::{self, ChallengeOutcome, ChallengeType, Finding};
 use kitfleet_domain::database::begin;
 use kitfleet_domain::ids::{ChallengeId, SessionId};
-use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_domain::operations::Operation;
 use kitfleet_domain::sessions::pauses;
 use kitfleet_recording::events::ChallengeProgress;
+use kitfleet_types::log_throttle::LogThrottle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::Context;

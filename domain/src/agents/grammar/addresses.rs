@@ -1,9 +1,9 @@
 //! Parser for addresses as people write them.
 
+use kitfleet_types::addresses::Destinations;
 use url::{Host, Url};
 
 use super::complaints::GrammarErrorKind;
-use crate::addresses::Destinations;
 use crate::operations::BrowserUrl;
 
 /// Absolute, and unchanged except that a missing scheme is added.

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use kitfleet_types::addresses::Destinations;
+
 use super::{NOUNS, Rules, VERBS, print, read};
-use crate::addresses::Destinations;
 use crate::agents::commands::{Command, ElementQuery, ParsedMessage};
 use crate::limits::Limits;
 
