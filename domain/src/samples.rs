@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use kitfleet_types::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::area::{Area, Bound, Purge, ScheduledJob};
-use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
     purges: &[

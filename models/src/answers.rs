@@ -9,10 +9,10 @@ use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::ops::Deref;
 
-use kitfleet_domain::agents::commands::Degrees;
 use kitfleet_domain::blocking::run_blocking;
-use kitfleet_domain::operations::{CaptureKind, Direction};
-use kitfleet_domain::validation::has_nul;
+use kitfleet_types::commands::Degrees;
+use kitfleet_types::operations::{CaptureKind, Direction};
+use kitfleet_types::validation::has_nul;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use url::Url;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kitfleet_domain::billing::amounts::Amount;
 use kitfleet_domain::billing::ipn::{self, PaymentNotice};
 use kitfleet_domain::billing::orders::Payment;
-use kitfleet_domain::ids::OrderId;
+use kitfleet_types::ids::OrderId;
 use reqwest::header::HeaderValue;
 use reqwest::{Client, RequestBuilder};
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,9 @@
 //! The page that documents the commands of agents (contract: agent-grammar).
 
-use kitfleet_domain::agents::commands::ParsedMessage;
 use kitfleet_domain::agents::grammar::{self, NOUNS, Rules, VERBS};
-use kitfleet_domain::limits::Limits;
 use kitfleet_types::addresses::Destinations;
+use kitfleet_types::commands::ParsedMessage;
+use kitfleet_types::limits::Limits;
 use regex::Regex;
 use reqwest::Method;
 

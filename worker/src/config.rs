@@ -3,7 +3,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kitfleet_domain::agents::Settings;
-use kitfleet_domain::limits::Limits;
 use kitfleet_domain::machine::DiskSpace;
 use kitfleet_domain::profiles::Retention;
 use kitfleet_domain::retention::Terms;
@@ -16,6 +15,7 @@ use kitfleet_egress::Probes;
 use kitfleet_profiles::StoresConfig;
 use kitfleet_recording::RecordingsConfig;
 use kitfleet_types::addresses::Destinations;
+use kitfleet_types::limits::Limits;
 use serde::{Deserialize, Serialize};
 
 pub use crate::clock::Clock;

@@ -16,8 +16,7 @@ use kitfleet_domain::billing::Prices;
 use kitfleet_domain::cursors::CursorSigner;
 use kitfleet_domain::database;
 use kitfleet_domain::encryption_key::{KeyStatus, KeyWatch};
-use kitfleet_domain::files::access::AccessTickets;
-use kitfleet_domain::limits::Limits;
+use kitfleet_domain::file_access::AccessTickets;
 use kitfleet_domain::notifications;
 use kitfleet_domain::patterns::Patterns;
 use kitfleet_domain::recordings::{RecordMode, RecordingLimits, streams};
@@ -34,6 +33,7 @@ use kitfleet_payments::{CardConfig, CardProvider, CryptoConfig, CryptoProcessor}
 use kitfleet_profiles::{PlaceConfig, Stores, StoresConfig};
 use kitfleet_recording::{Recordings, RecordingsConfig};
 use kitfleet_types::addresses::Destinations;
+use kitfleet_types::limits::Limits;
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::{PgConnection, PgPool};
 use tokio::sync::{OnceCell, Semaphore};

@@ -27,14 +27,14 @@ use std::collections::HashSet;
 use std::mem::{Discriminant, discriminant};
 
 use kitfleet_types::addresses::Destinations;
+use kitfleet_types::commands::{Command, DragEnd, ElementQuery, PageQuery, ParsedMessage, WaitCondition};
+use kitfleet_types::limits::Limits;
 
 pub use self::canonical::print;
 use self::complaints::{GrammarError, GrammarErrorKind};
 use self::lexing::{Kind, Token};
 use self::vocabulary::{FILLERS, StepSyntax};
 pub use self::vocabulary::{KEYS, KeyName, MODIFIERS, NOUNS, Noun, VERBS, Verb};
-use super::commands::{Command, DragEnd, ElementQuery, PageQuery, ParsedMessage, WaitCondition};
-use crate::limits::Limits;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Rules<'r> {

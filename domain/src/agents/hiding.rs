@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::commands::{Command, ParsedMessage};
+use kitfleet_types::commands::{Command, ParsedMessage};
+
 use super::dictionary::Dictionary;
 use super::grammar;
 
@@ -145,7 +146,8 @@ fn stands_alone(text: &str, from: usize, to: usize) -> bool {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::super::commands::ElementQuery;
+    use kitfleet_types::commands::ElementQuery;
+
     use super::*;
 
     fn typing(values: &[&str]) -> ParsedMessage {

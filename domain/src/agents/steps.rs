@@ -4,6 +4,9 @@
 
 use std::error::Error;
 
+use kitfleet_types::commands::{Command, DragEnd, ElementQuery, PageQuery, WaitCondition};
+use kitfleet_types::ids::{AgentSessionId, IntentId, StepId, TurnId};
+use kitfleet_types::operations::{Point, StoredResult};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -12,13 +15,11 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::Sealer;
-use super::commands::{Command, DragEnd, ElementQuery, PageQuery, WaitCondition};
 use super::hiding::HIDDEN;
 use super::texts::TextOrigins;
 use super::turn_lifecycle::QueuedTurn;
 use super::typed::{MOST_BYTES, Typed, TypedTexts};
-use crate::ids::{AgentSessionId, IntentId, StepId, TurnId};
-use crate::operations::{Point, StoredResult};
+use crate::blocking::run_blocking;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
@@ -361,7 +362,8 @@ impl Intent {
     pub(super) fn put_content(&mut self, content: Option<Vec<u8>>) -> sqlx::Result<()> {
         let Some(content) = content else { return Ok(()) };
         let Some(json) = self.result.take() else { return Ok(()) };
-        let whole = StoredResult { json, content: Some(content), page_url: None }.into_body().map_err(unreadable)?;
+        let stored = StoredResult { json, content: Some(content), page_url: None };
+        let whole = run_blocking(stored.content_bytes(), || stored.into_body()).map_err(unreadable)?;
         let whole = String::from_utf8(whole).map_err(unreadable)?;
         self.result = Some(RawValue::from_string(whole).map_err(unreadable)?);
         Ok(())

@@ -6,13 +6,13 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, DeliveryId, RequeueId, WebhookId};
+use kitfleet_types::timestamp::Timestamp;
 use serde::Serialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::dead_letters::{self, Refusal, RequeueError};
-use crate::ids::{AccountId, DeliveryId, RequeueId, WebhookId};
-use crate::timestamp::Timestamp;
 
 /// Changes of the endpoint and results of attempts to reach it wait for the transaction.
 pub const AT_ONCE: i64 = 200;

@@ -1,10 +1,10 @@
 //! Parser for addresses as people write them.
 
 use kitfleet_types::addresses::Destinations;
+use kitfleet_types::operations::BrowserUrl;
 use url::{Host, Url};
 
 use super::complaints::GrammarErrorKind;
-use crate::operations::BrowserUrl;
 
 /// Absolute, and unchanged except that a missing scheme is added.
 pub fn read(text: &str, is_quoted: bool, destinations: &Destinations) -> Result<String, GrammarErrorKind> {

@@ -1,7 +1,8 @@
 //! Prints commands in the canonical form of the grammar.
 
+use kitfleet_types::commands::{Command, DragEnd, ElementQuery, ExtractItem, PageQuery, WaitCondition};
+
 use super::vocabulary::{CAPTURES, DIRECTIONS, NOUNS, SWIPES};
-use crate::agents::commands::{Command, DragEnd, ElementQuery, ExtractItem, PageQuery, WaitCondition};
 
 /// One step a line. Parsing the result yields the same plan. The result contains text to type in clear.
 #[must_use]

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use kitfleet_types::commands::ParsedMessage;
 use winnow::error::{ErrMode, ParserError};
 use winnow::stream::{LocatingSlice, Location, TokenSlice};
 
 use super::lexing::Token;
 use super::vocabulary::{self, VERBS, Verb};
-use crate::agents::commands::ParsedMessage;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrammarError {

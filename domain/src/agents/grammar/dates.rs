@@ -1,13 +1,13 @@
 //! Parser for dates, as HTML writes them and as people do.
 
 use chrono::NaiveDate;
+use kitfleet_types::commands::Command;
 
 use super::Context;
 use super::complaints::{GrammarError, GrammarErrorKind};
 use super::lexing::Token;
 use super::targets::{Parsed, complaint, split, stop, whole};
 use super::vocabulary::{INTO, MONTHS, WITH};
-use crate::agents::commands::Command;
 
 /// `TARGET to DATE`, or `DATE in TARGET`
 pub fn set(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {

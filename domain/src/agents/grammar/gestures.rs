@@ -1,5 +1,6 @@
 //! Parsers for gestures, and for the position that pages see.
 
+use kitfleet_types::commands::{Command, Degrees, DragEnd};
 use winnow::combinator::{eof, opt, preceded, repeat, terminated};
 use winnow::prelude::*;
 use winnow::stream::TokenSlice;
@@ -10,7 +11,6 @@ use super::lexing::Token;
 use super::steps::{all, distance};
 use super::targets::{Parsed, Tokens, articles, complaint, count, one_of, phrase, split, stop, whole};
 use super::vocabulary::{DIRECTIONS, ONTO, SWIPES};
-use crate::agents::commands::{Command, Degrees, DragEnd};
 
 /// Shortest and longest swipe in CSS pixels.
 const SWIPED: std::ops::RangeInclusive<i64> = 10..=5_000;

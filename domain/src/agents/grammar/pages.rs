@@ -1,5 +1,6 @@
 //! Parsers for pages of the browser, and for their dialogs.
 
+use kitfleet_types::commands::{Command, PageQuery};
 use winnow::combinator::{eof, opt, preceded};
 use winnow::prelude::*;
 use winnow::stream::TokenSlice;
@@ -11,7 +12,6 @@ use super::lexing::Token;
 use super::steps::{all, text};
 use super::targets::{Parsed, articles, phrase, quote, stop};
 use super::vocabulary::{CALLED, PAGES};
-use crate::agents::commands::{Command, PageQuery};
 
 /// `the page NAME`, or `the other page`
 pub fn switch(said: &Token<'_>, rest: &[Token<'_>]) -> Parsed<Command> {

@@ -1,15 +1,15 @@
 //! Properties that hold for every message.
 
+use kitfleet_types::commands::{
+    Command, Degrees, DragEnd, ElementQuery, ExtractItem, PageQuery, ParsedMessage, WaitCondition,
+};
+use kitfleet_types::ids::PageId;
+use kitfleet_types::operations::{CaptureKind, Direction};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 
 use super::tests::reading;
 use super::{KEYS, NOUNS, VERBS, print};
-use crate::agents::commands::{
-    Command, Degrees, DragEnd, ElementQuery, ExtractItem, PageQuery, ParsedMessage, WaitCondition,
-};
-use crate::ids::PageId;
-use crate::operations::{CaptureKind, Direction};
 
 /// Valid in quotation marks, including special characters.
 fn text() -> impl Strategy<Value = String> {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use kitfleet_types::commands::{Command, ElementQuery, ExtractItem, WaitCondition};
+use kitfleet_types::operations::CaptureKind;
 use winnow::combinator::{alt, eof, opt, preceded, repeat, terminated};
 use winnow::prelude::*;
 use winnow::stream::TokenSlice;
@@ -19,8 +21,6 @@ use super::vocabulary::{
     INTO, NEW_PAGES, STANDINGS, StepSyntax, UNCLEAR, UNITS, VERBS, Verb, WITH,
 };
 use super::{addresses, dates, gestures, keys, pages};
-use crate::agents::commands::{Command, ElementQuery, ExtractItem, WaitCondition};
-use crate::operations::CaptureKind;
 
 /// Without a number: most of a phone's screen.
 const A_SCREEN: i64 = 600;

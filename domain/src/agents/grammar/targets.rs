@@ -1,5 +1,6 @@
 //! Parsers for the element that a step refers to, by description or exactly.
 
+use kitfleet_types::commands::ElementQuery;
 use winnow::combinator::{alt, eof, opt, preceded, repeat, terminated};
 use winnow::error::{ErrMode, ModalResult};
 use winnow::prelude::*;
@@ -9,7 +10,6 @@ use winnow::token::any;
 use super::complaints::{GrammarError, GrammarErrorKind};
 use super::lexing::Token;
 use super::vocabulary::{ARTICLES, CALLED, NOUNS, Noun, UNCLEAR};
-use crate::agents::commands::ElementQuery;
 
 pub type Tokens<'m> = TokenSlice<'m, Token<'m>>;
 pub type Parsed<T> = ModalResult<T, GrammarError>;

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use kitfleet_types::addresses::Destinations;
+use kitfleet_types::commands::{Command, ElementQuery, ParsedMessage};
+use kitfleet_types::limits::Limits;
 
 use super::{NOUNS, Rules, VERBS, print, read};
-use crate::agents::commands::{Command, ElementQuery, ParsedMessage};
-use crate::limits::Limits;
 
 pub(super) fn reading(message: &str) -> ParsedMessage {
     let (destinations, limits) = (Destinations::default(), Limits::default());

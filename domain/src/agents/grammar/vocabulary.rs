@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use crate::operations::{CaptureKind, Direction};
+use kitfleet_types::operations::{CaptureKind, Direction};
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Verb {

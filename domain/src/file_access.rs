@@ -6,11 +6,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use kitfleet_types::ids::{DownloadId, SessionId, UploadId};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 
 use crate::database;
-use crate::ids::{DownloadId, SessionId, UploadId};
 use crate::vault::Vault;
 
 /// Purpose for which the vault derives the sealing key, and the name of the shared key.

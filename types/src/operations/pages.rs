@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use kitfleet_types::addresses::Destinations;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::interact::NAVIGATE_TIMEOUT;
 use super::{BrowserUrl, OperationOutput, OperationSpec, Parameters, UsageKind};
+use crate::addresses::Destinations;
 use crate::ids::{PageId, SessionId};
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};

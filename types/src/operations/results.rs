@@ -13,7 +13,6 @@ use utoipa::PartialSchema;
 use utoipa::openapi::{RefOr, Schema};
 
 use super::{Captured, Interruption, OperationOutput, OperationResult};
-use crate::blocking::run_blocking;
 
 impl OperationResult {
     /// Address of the page after the operation, if the result has it.
@@ -33,8 +32,9 @@ impl OperationResult {
         }
     }
 
+    /// Takes time in proportion to the weight.
     pub fn store(self) -> serde_json::Result<StoredResult> {
-        let json = run_blocking(self.weight(), || to_raw_value(&self))?;
+        let json = to_raw_value(&self)?;
         let page_url = self.page_url().map(str::to_owned);
         Ok(StoredResult { json, content: self.into_content(), page_url })
     }
@@ -56,16 +56,21 @@ impl StoredResult {
         serde_json::from_str(self.json.get())
     }
 
+    /// Bytes of the content of a capture.
+    #[must_use]
+    pub fn content_bytes(&self) -> usize {
+        self.content.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Takes time in proportion to [`StoredResult::content_bytes`].
     pub fn into_body(self) -> serde_json::Result<Vec<u8>> {
         let Self { json, content, .. } = self;
         let Some(bytes) = content else { return Ok(Box::<str>::from(json).into_boxed_bytes().into_vec()) };
-        run_blocking(bytes.len(), || {
-            let captured: Captured = serde_json::from_str(json.get())?;
-            let whole = captured.with_content(bytes).map_err(serde_json::Error::custom)?;
-            let mut body = Vec::with_capacity(json.get().len() + whole.content.len());
-            serde_json::to_writer(&mut body, &whole)?;
-            Ok(body)
-        })
+        let captured: Captured = serde_json::from_str(json.get())?;
+        let whole = captured.with_content(bytes).map_err(serde_json::Error::custom)?;
+        let mut body = Vec::with_capacity(json.get().len() + whole.content.len());
+        serde_json::to_writer(&mut body, &whole)?;
+        Ok(body)
     }
 }
 

@@ -35,7 +35,7 @@ pub enum Condition {
         element: Element,
     },
     UrlMatches {
-        /// Matches anywhere in the address: see [`crate::patterns::Pattern`].
+        /// Regular expression that matches anywhere in the address.
         pattern: String,
     },
     Text {
@@ -83,8 +83,7 @@ impl Condition {
         }
     }
 
-    /// Regular expression of the condition, with its field of the request. It is compiled only for a caller with a ready session:
-    /// see `patterns.rs`.
+    /// Regular expression of the condition, with its field of the request. It is compiled only for a caller with a ready session.
     #[must_use]
     pub fn pattern(&self) -> Option<(&str, &'static str)> {
         match self {

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::accounts::{OwnLimits, Tier};
+use crate::tiers::{OwnLimits, Tier};
 
 /// Maximum of `result_bytes`: the longest message of a browser, minus room for the surrounding members.
 pub const MOST_RESULT_BYTES: usize = 15 * 1024 * 1024;

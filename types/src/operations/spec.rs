@@ -110,11 +110,13 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    pub(crate) fn of_headers(values: Vec<String>) -> Self {
+    #[must_use]
+    pub fn of_headers(values: Vec<String>) -> Self {
         Self { header_values: Some(values), ..Self::default() }
     }
 
-    pub(crate) fn into_header_values(self) -> Vec<String> {
+    #[must_use]
+    pub fn into_header_values(self) -> Vec<String> {
         self.header_values.unwrap_or_default()
     }
 }
@@ -125,8 +127,8 @@ impl fmt::Debug for Secrets {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
-#[sqlx(type_name = "text", rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "snake_case"))]
 pub enum UsageKind {
     SessionMinute,
     Navigate,

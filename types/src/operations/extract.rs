@@ -9,7 +9,7 @@ use super::{
     AnsweredDialog, DialogMembers, EarlyEnd, Element, Interruption, OpenDialog, OperationOutput, OperationResult,
     OperationSpec, Parameters, require_selector,
 };
-use crate::blocking::weight;
+use crate::json_size::weight;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules};
 

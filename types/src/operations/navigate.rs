@@ -1,6 +1,5 @@
 use std::time::Duration;
 
-use kitfleet_types::addresses::Destinations;
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 use utoipa::ToSchema;
@@ -10,6 +9,7 @@ use super::{
     AnsweredDialog, DialogMembers, Interruption, OnTimeout, OpenDialog, OperationOutput, OperationResult,
     OperationSpec, PageError, Parameters, UsageKind, parse_timeout,
 };
+use crate::addresses::Destinations;
 use crate::files::DownloadRef;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules, both};

@@ -1,9 +1,7 @@
 //! Files of a session: uploads to its pages, and downloads from them (contract: files).
 //!
 //! The bytes of a file are in no row: an API process exchanges them with the session's worker over the connection that
-//! also carries live views. [`access`] describes the right to such a transfer.
-
-pub mod access;
+//! also carries live views.
 
 use std::fmt;
 
