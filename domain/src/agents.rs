@@ -7,9 +7,6 @@
 pub mod approvals;
 pub mod creates;
 pub mod decomposers;
-mod dictionary;
-pub mod grammar;
-pub mod hiding;
 mod keeping;
 pub mod lanes;
 pub mod model_turns;

@@ -6,6 +6,7 @@
 
 pub mod addresses;
 pub mod commands;
+pub mod dictionary;
 pub mod emulation;
 pub mod files;
 pub mod ids;

@@ -14,12 +14,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
 
 use apalis::prelude::BoxDynError;
-use kitfleet_domain::agents::grammar::{self, Rules};
 use kitfleet_domain::agents::steps::{Step, StepStatus};
 use kitfleet_domain::agents::turn_lifecycle::{self, QueuedTurn, TurnEnding};
 use kitfleet_domain::agents::turns::{Decomposer, TurnKind, TurnTexts};
-use kitfleet_domain::agents::{MESSAGE_CHARS, Sealer, hiding};
+use kitfleet_domain::agents::{MESSAGE_CHARS, Sealer};
 use kitfleet_domain::database::{begin, persist};
+use kitfleet_grammar::{Rules, hiding};
 use kitfleet_jobs::agents::TurnJob;
 use kitfleet_jobs::replies::{Work, tell_of_end};
 use kitfleet_jobs::traces;
@@ -83,7 +83,7 @@ fn decompose(context: &Context, message: &str) -> ParsedMessage {
         most_steps: context.config.agents.max_steps_per_turn,
         most_characters: MESSAGE_CHARS,
     };
-    grammar::read(message, &rules)
+    kitfleet_grammar::read(message, &rules)
 }
 
 struct RunningTurn<'a> {

@@ -7,6 +7,7 @@ use std::error::Error;
 use kitfleet_types::commands::{Command, DragEnd, ElementQuery, PageQuery, WaitCondition};
 use kitfleet_types::ids::{AgentSessionId, IntentId, StepId, TurnId};
 use kitfleet_types::operations::{Point, StoredResult};
+use kitfleet_types::redaction::MASK;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -15,7 +16,6 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::Sealer;
-use super::hiding::HIDDEN;
 use super::texts::TextOrigins;
 use super::turn_lifecycle::QueuedTurn;
 use super::typed::{MOST_BYTES, Typed, TypedTexts};
@@ -126,7 +126,7 @@ impl Step {
             }
             Command::Type { target, .. } | Command::Fill { target, .. } => {
                 about.insert("target".to_owned(), target_of(target, shown(0)));
-                about.insert("value".to_owned(), HIDDEN.into());
+                about.insert("value".to_owned(), MASK.into());
             }
             Command::Press { key } => {
                 about.insert("key".to_owned(), key.as_str().into());
@@ -159,7 +159,7 @@ impl Step {
             }
             Command::Dialog { accept, text } => {
                 about.insert("accept".to_owned(), (*accept).into());
-                about.extend(text.as_ref().map(|_| ("text".to_owned(), HIDDEN.into())));
+                about.extend(text.as_ref().map(|_| ("text".to_owned(), MASK.into())));
                 about.extend(shown(0).map(|shown| ("dialog".to_owned(), shown.description.as_str().into())));
             }
             Command::SwitchPage { page } => drop(about.insert("page".to_owned(), page_of(Some(page), shown(0)))),

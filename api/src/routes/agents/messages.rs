@@ -11,9 +11,10 @@ use kitfleet_domain::agents::steps::Intent;
 use kitfleet_domain::agents::turns::{
     self, Decomposer, Full, MessageOutcome, NewTurn, Request, TranscriptTurn, TurnAnswer, TurnDownload, TurnKind,
 };
-use kitfleet_domain::agents::{self as rows, MESSAGE_CHARS, Sealer, hiding};
+use kitfleet_domain::agents::{self as rows, MESSAGE_CHARS, Sealer};
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::database::is_transient;
+use kitfleet_grammar::hiding;
 use kitfleet_jobs::agents::{TurnJob, enqueue_untold, wake};
 use kitfleet_jobs::replies::Work;
 use kitfleet_types::ids::{AgentSessionId, TurnId};

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use kitfleet_types::commands::{Command, ParsedMessage};
+use kitfleet_types::dictionary::Dictionary;
+use kitfleet_types::redaction::MASK;
 
-use super::dictionary::Dictionary;
-use super::grammar;
-
-pub const HIDDEN: &str = "•••";
+use super::knows;
 
 const TYPING: [&str; 15] = [
     "answer", "type", "types", "typing", "enter", "fill", "write", "input", "put", "paste", "insert", "set", "search",
@@ -62,7 +61,7 @@ fn is_address(word: &str) -> bool {
 #[must_use]
 pub fn unread(message: &str) -> String {
     match typing_from(message) {
-        Some(from) if !message[from..].trim().is_empty() => format!("{} {HIDDEN}", plain(&message[..from])),
+        Some(from) if !message[from..].trim().is_empty() => format!("{} {MASK}", plain(&message[..from])),
         _ => plain(message),
     }
 }
@@ -74,10 +73,10 @@ fn plain(text: &str) -> String {
     };
     let quoted_from = text.char_indices().find(|found| is_quote(*found)).map_or(text.len(), |(at, _)| at);
     let (plain, quoted) = text.split_at(quoted_from);
-    let is_plain = |word: &str| grammar::knows(bare(word)) || !is_doubtful(bare(word)) || is_address(word);
-    let words = plain.split_whitespace().map(|word| if is_plain(word) { word } else { HIDDEN });
-    let mut shown: Vec<_> = words.chain((!quoted.is_empty()).then_some(HIDDEN)).collect();
-    shown.dedup_by(|one, other| one == other && *one == HIDDEN);
+    let is_plain = |word: &str| knows(bare(word)) || !is_doubtful(bare(word)) || is_address(word);
+    let words = plain.split_whitespace().map(|word| if is_plain(word) { word } else { MASK });
+    let mut shown: Vec<_> = words.chain((!quoted.is_empty()).then_some(MASK)).collect();
+    shown.dedup_by(|one, other| one == other && *one == MASK);
     shown.join(" ")
 }
 
@@ -126,7 +125,7 @@ fn without<'v>(text: &str, values: impl Iterator<Item = &'v str>) -> Hidden {
         let Some(end) = longest.filter(|end| *end > hidden_to) else { continue };
         if at >= hidden_to {
             hidden.push_str(&text[from..at]);
-            hidden.push_str(HIDDEN);
+            hidden.push_str(MASK);
         }
         (from, hidden_to) = (end, end);
     }

@@ -12,6 +12,7 @@ mod canonical;
 mod complaints;
 mod dates;
 mod gestures;
+pub mod hiding;
 mod keys;
 mod lexing;
 mod pages;
@@ -112,8 +113,7 @@ fn plan(context: Context<'_>) -> Result<Vec<Command>, GrammarError> {
 }
 
 /// Such a word reveals nothing about the customer.
-#[must_use]
-pub fn knows(word: &str) -> bool {
+fn knows(word: &str) -> bool {
     vocabulary::has(word)
 }
 
