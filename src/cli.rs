@@ -4,16 +4,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use kitfleet_domain::accounts::{AccountStatus, Tier};
+use kitfleet_domain::accounts::AccountStatus;
 use kitfleet_domain::api_keys::Scope;
-use kitfleet_domain::ids::{
-    AccountId, ApiKeyId, DeliveryId, ProfileId, SessionId, StaffCredentialId, WebhookId, WorkerId,
-};
-use kitfleet_domain::limits::{MOST_OWN_PROFILES, MOST_OWN_SESSIONS};
 use kitfleet_domain::sessions::SessionStatus;
 use kitfleet_domain::webhooks::deliveries::DeliveryStatus;
 use kitfleet_domain::workers::LONGEST_DRAIN;
 use kitfleet_jobs::inspect;
+use kitfleet_types::ids::{
+    AccountId, ApiKeyId, DeliveryId, ProfileId, SessionId, StaffCredentialId, WebhookId, WorkerId,
+};
+use kitfleet_types::limits::{MOST_OWN_PROFILES, MOST_OWN_SESSIONS};
+use kitfleet_types::tiers::Tier;
 
 use crate::config::parse_duration;
 use crate::output::Format;

@@ -36,12 +36,12 @@ use std::time::Duration;
 use config::{Environment, File, FileFormat};
 use ipnet::IpNet;
 use kitfleet_api::RateLimits;
-use kitfleet_domain::addresses::Destinations;
-use kitfleet_domain::limits::Limits;
 use kitfleet_domain::profiles::Retention as ProfileRetention;
 use kitfleet_domain::retention::Terms;
 use kitfleet_domain::sessions::SessionAgeLimits;
 use kitfleet_domain::workers::{Driver, Placement};
+use kitfleet_types::addresses::Destinations;
+use kitfleet_types::limits::Limits;
 use kitfleet_worker::config::{Clock, Sandbox, WarmPool};
 use serde::{Deserialize, Serialize};
 

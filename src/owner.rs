@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use kitfleet_domain::accounts::{self, AccountStatus, NewAccount, Tier};
+use kitfleet_domain::accounts::{self, AccountStatus, NewAccount};
 use kitfleet_domain::api_keys::{self, NewKey, Scopes, Secret};
 use kitfleet_domain::audit::Actor;
-use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::mail_links::{self, Purpose};
 use kitfleet_domain::sign_ups;
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
 use sqlx::{Connection as _, PgConnection};
 
 /// No mail server delivers to it.

@@ -63,7 +63,7 @@ fn quoted(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kitfleet_domain::ids::AccountId;
+    use kitfleet_types::ids::AccountId;
 
     use super::*;
 

@@ -18,8 +18,8 @@ mod webhooks;
 use std::collections::BTreeMap;
 
 use axum::http::Method;
-use kitfleet_domain::ids::AccountId;
 use kitfleet_live::PROTOCOL;
+use kitfleet_types::ids::AccountId;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
 

@@ -7,7 +7,7 @@ use std::fs;
 
 use kitfleet_domain::cursors::{CursorScope, CursorSigner};
 use kitfleet_domain::database;
-use kitfleet_domain::ids::AccountId;
+use kitfleet_types::ids::AccountId;
 use sqlx::PgConnection;
 use uuid::Uuid;
 

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use argon2::{Argon2, PasswordHash, PasswordVerifier};
-use kitfleet_domain::limits::Limits;
 use kitfleet_domain::passwords::NewPassword;
+use kitfleet_types::limits::Limits;
 use tokio::task::JoinSet;
 
 use crate::Result;

@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use kitfleet_types::ids::AccountId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
-
-use crate::ids::AccountId;
 
 #[derive(Debug)]
 pub struct AccountSemaphore {

@@ -13,8 +13,9 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
+use kitfleet_types::ids::AccountId;
+
 use crate::account_semaphore::{AccountPermit, AccountSemaphore};
-use crate::ids::AccountId;
 
 /// A request takes one permit while no other account sends requests.
 const PER_PROCESSOR: usize = 2;

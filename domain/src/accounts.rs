@@ -1,8 +1,10 @@
 //! Accounts and their tiers (contract: accounts).
 
-use std::str::FromStr;
 use std::time::Duration;
 
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::{self, Invalid};
 use serde::Serialize;
 use sqlx::PgConnection;
 use strum::VariantArray as _;
@@ -11,10 +13,7 @@ use uuid::Uuid;
 use crate::area::{Area, Bound};
 use crate::audit::{self, Actor, Entry, Origin};
 use crate::email_addresses::EmailAddress;
-use crate::ids::AccountId;
 use crate::networks::Network;
-use crate::timestamp::Timestamp;
-use crate::validation::{self, Invalid};
 
 pub(crate) const AREA: Area = Area {
     kept: &[("accounts", "the audit log refers to them, and an account that is deleted stays so")],
@@ -23,68 +22,6 @@ pub(crate) const AREA: Area = Area {
     bounds: &[("accounts", Bound::Operator("one for each sign-up; a deleted account keeps its row without its data"))],
     ..Area::named("accounts")
 };
-
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    sqlx::Type,
-    strum::Display,
-    strum::IntoStaticStr,
-    strum::VariantArray,
-    strum::VariantNames,
-)]
-#[strum(serialize_all = "snake_case")]
-#[serde(rename_all = "snake_case")]
-#[sqlx(type_name = "text", rename_all = "snake_case")]
-pub enum Tier {
-    /// Free trial without API access.
-    Free,
-    /// Dashboard only, for one person.
-    SoloManual,
-    /// Dashboard only, for a small team.
-    TeamManual,
-    /// Dashboard only, for a large team.
-    AgencyManual,
-    /// API access with the fewest sessions.
-    ApiStarter,
-    /// API access with a medium number of sessions.
-    ApiBuilder,
-    /// API access with many sessions.
-    ApiScale,
-    Enterprise,
-}
-
-impl Tier {
-    pub const ALL: &'static [Self] = Self::VARIANTS;
-
-    pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
-
-    /// Returns true when API keys of the account work (contract: authorization 4).
-    #[must_use]
-    pub fn has_api_access(self) -> bool {
-        self != Self::Free
-    }
-
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
-
-impl FromStr for Tier {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let tier = Self::ALL.iter().copied().find(|tier| tier.name() == text);
-        tier.ok_or_else(|| format!("unknown tier {text:?}; the tiers are {}", Self::NAMES.join(", ")))
-    }
-}
 
 #[derive(
     Debug,
@@ -139,20 +76,6 @@ impl Account {
     #[must_use]
     pub fn own_limits(&self) -> OwnLimits {
         OwnLimits::of_columns(self.concurrent_sessions_limit, self.profiles_limit)
-    }
-}
-
-/// `None`: the limit of the tier applies.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct OwnLimits {
-    pub concurrent_sessions: Option<u32>,
-    pub profiles: Option<u32>,
-}
-
-impl OwnLimits {
-    fn of_columns(concurrent_sessions: Option<i32>, profiles: Option<i32>) -> Self {
-        let limit = |column: Option<i32>| column.and_then(|limit| u32::try_from(limit).ok());
-        Self { concurrent_sessions: limit(concurrent_sessions), profiles: limit(profiles) }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Actors of audited changes, and the origin of a request.
 
+use kitfleet_types::ids::{AccountId, AgentSessionId, ApiKeyId, StaffCredentialId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::ids::{AccountId, AgentSessionId, ApiKeyId, StaffCredentialId};
 use crate::networks::Network;
 
 #[derive(Debug, Clone)]

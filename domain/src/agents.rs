@@ -5,13 +5,9 @@
 //! seconds, stores the closing and its audit entry.
 
 pub mod approvals;
-pub mod commands;
 pub mod creates;
 pub mod declining;
 pub mod decomposers;
-mod dictionary;
-pub mod grammar;
-pub mod hiding;
 mod keeping;
 pub mod lanes;
 pub mod model_turns;
@@ -24,6 +20,9 @@ pub mod typed;
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, AgentSessionId, ProfileId, ProxyId, SessionId, StepId, TurnId};
+use kitfleet_types::limits::Limits;
+use kitfleet_types::timestamp::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -34,9 +33,6 @@ use crate::area::{Area, Bound, Purge, ScheduledJob, Sealed};
 use crate::audit::{self, Actor, Entry};
 use crate::blocking::run_blocking;
 use crate::database;
-use crate::ids::{AccountId, AgentSessionId, ProfileId, ProxyId, SessionId, StepId, TurnId};
-use crate::limits::Limits;
-use crate::timestamp::Timestamp;
 use crate::vault::Vault;
 
 pub(crate) const AREA: Area = Area {

@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::limits::Limits;
+
 use crate::account_semaphore::{AccountPermit, AccountSemaphore, AcquireTimeout};
-use crate::ids::AccountId;
-use crate::limits::Limits;
 
 /// There can be one such response for each request.
 pub const UNCOUNTED: u64 = 64 * 1024;

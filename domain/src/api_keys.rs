@@ -5,20 +5,21 @@ mod secret;
 use std::str::FromStr;
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, ApiKeyId};
+use kitfleet_types::tiers::Tier;
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::{FieldError, Invalid, Rules};
 use serde::{Serialize, Serializer};
 use serde_json::json;
 use sqlx::PgConnection;
 use strum::VariantArray as _;
 
 pub use self::secret::Secret;
-use crate::accounts::{self, AccountStatus, Tier};
+use crate::accounts::{self, AccountStatus};
 use crate::area::{Area, Bound};
 use crate::audit::{self, Actor, Entry};
 use crate::events::{self, EventType};
-use crate::ids::{AccountId, ApiKeyId};
 use crate::roles::{self, Role};
-use crate::timestamp::Timestamp;
-use crate::validation::{FieldError, Invalid, Rules};
 
 pub(crate) const AREA: Area = Area {
     kept: &[("api_keys", "the audit log refers to them")],

@@ -3,9 +3,8 @@
 
 use std::sync::LazyLock;
 
+use kitfleet_types::validation::Invalid;
 use serde::Deserialize;
-
-use crate::validation::Invalid;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]

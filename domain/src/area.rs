@@ -3,11 +3,11 @@
 //! Code that works on all areas reads the list in [`crate::areas`], so a new area needs no change elsewhere.
 
 use futures_util::future::BoxFuture;
+use kitfleet_types::ids::AccountId;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::actors::Actor;
-use crate::ids::AccountId;
 use crate::metrics::MetricDeclaration;
 use crate::retention::Terms;
 

@@ -4,11 +4,11 @@
 mod tests;
 
 use indexmap::IndexMap;
+use kitfleet_types::ids::AccountId;
 use sqlx::PgConnection;
 
 use crate::area::{Area, Bound, Purge, ScheduledJob, Sealed};
 use crate::audit::Actor;
-use crate::ids::AccountId;
 use crate::metrics::MetricDeclaration;
 use crate::{
     accounts, agents, api_keys, audit, billing, byok, challenges, database, devices, emails, events, identities, live,

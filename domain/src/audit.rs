@@ -3,13 +3,13 @@
 pub mod changes;
 pub mod log;
 
+use kitfleet_types::ids::AccountId;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 pub use crate::actors::{Actor, Origin};
 use crate::area::{Area, Bound};
-use crate::ids::AccountId;
 use crate::metrics::Counter;
 
 pub(crate) const AREA: Area = Area {

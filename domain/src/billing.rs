@@ -10,7 +10,8 @@ pub mod orders;
 
 use std::collections::BTreeMap;
 
-use crate::accounts::Tier;
+use kitfleet_types::tiers::Tier;
+
 use crate::area::{Area, Bound, Purge};
 
 pub(crate) const AREA: Area = Area {

@@ -6,6 +6,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::validation::{Invalid, Rules};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::PgConnection;
@@ -14,8 +16,6 @@ use strum::VariantArray as _;
 use crate::accounts;
 use crate::area::{Area, Bound, Purge, ScheduledJob, Sealed};
 use crate::audit::{self, Actor, Entry};
-use crate::ids::AccountId;
-use crate::validation::{Invalid, Rules};
 use crate::vault::{UnsealError, Vault};
 
 pub(crate) const AREA: Area = Area {

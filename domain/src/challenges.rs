@@ -5,15 +5,15 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, ChallengeId, SessionId};
+use kitfleet_types::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::area::{Area, Bound, Purge};
 use crate::events::{self, EventType};
-use crate::ids::{AccountId, ChallengeId, SessionId};
 use crate::metrics::Counter;
-use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
     purges: &[Purge::new("sessions", "challenges", |conn, terms, limit| Box::pin(purge(conn, terms.sessions, limit)))],

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, ApiKeyId, OauthClientId, WebSessionId};
+use kitfleet_types::tiers::Tier;
+use kitfleet_types::timestamp::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::accounts::{AccountStatus, Tier};
+use crate::accounts::AccountStatus;
 use crate::api_keys::{self, KeyKind, Scopes, Secret};
-use crate::ids::{AccountId, ApiKeyId, OauthClientId, WebSessionId};
 use crate::oauth::{self, AccessToken};
 pub use crate::roles::TeamMaker;
-use crate::timestamp::Timestamp;
 use crate::web_sessions;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,12 +3,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::Invalid;
 use sha2::Sha256;
 use uuid::Uuid;
-
-use crate::ids::AccountId;
-use crate::timestamp::Timestamp;
-use crate::validation::Invalid;
 
 /// All replicas use the same key.
 #[derive(Clone)]

@@ -5,12 +5,12 @@ use std::future::ready;
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use kitfleet_types::log_throttle::LogThrottle;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool, PgTransaction};
 
 use crate::area::{Area, Bound};
-use crate::log_throttle::LogThrottle;
 use crate::vault::Vault;
 
 pub(crate) const AREA: Area = Area {

@@ -6,19 +6,20 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, DeviceAuthorizationId};
+use kitfleet_types::limits::Limits;
+use kitfleet_types::tiers::Tier;
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::{Invalid, Rules};
 use sqlx::PgConnection;
 use subtle::ConstantTimeEq;
 
-use crate::accounts::{AccountStatus, Tier};
+use crate::accounts::AccountStatus;
 use crate::api_keys::{self, ApiKey, KeyKind, MintError, NewKey, Scopes, Secret};
 use crate::area::{Area, Bound, Purge};
 use crate::audit::{Actor, Origin};
 use crate::crockford;
-use crate::ids::{AccountId, DeviceAuthorizationId};
-use crate::limits::Limits;
-use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
-use crate::validation::{Invalid, Rules};
 
 pub(crate) const AREA: Area = Area {
     purges: &[Purge::new("tokens", "device_authorizations", |conn, _, limit| Box::pin(purge_expired(conn, limit)))],

@@ -5,10 +5,9 @@
 use std::fmt;
 
 use email_address::{EmailAddress as Syntax, Options};
+use kitfleet_types::validation::Invalid;
 use unicode_normalization::UnicodeNormalization;
 use url::Host;
-
-use crate::validation::Invalid;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmailAddress {

@@ -9,6 +9,8 @@ mod preferences;
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, EmailId, InviteId, SubscriberId};
+use kitfleet_types::timestamp::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
 use strum::VariantArray as _;
@@ -17,10 +19,8 @@ pub use self::preferences::{EventType, Preference, preferences, set_preference};
 use crate::accounts::AccountStatus;
 use crate::area::{Area, Bound, Purge, ScheduledJob};
 pub use crate::email_addresses::EmailAddress;
-use crate::ids::{AccountId, EmailId, InviteId, SubscriberId};
 use crate::mail_links::Purpose;
 use crate::metrics::Counter;
-use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
     kept: &[("email_preferences", "a few for each account")],

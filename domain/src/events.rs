@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::AccountId;
 use serde_json::Value;
 use sqlx::PgConnection;
 use strum::VariantArray as _;
 use uuid::Uuid;
 
 use crate::area::{Area, Bound, Purge};
-use crate::ids::AccountId;
 
 pub(crate) const AREA: Area = Area {
     purges: &[Purge::new("deliveries", "events", |conn, terms, limit| Box::pin(purge(conn, terms.webhooks, limit)))],

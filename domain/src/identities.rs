@@ -7,15 +7,16 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, IdentityId};
+use kitfleet_types::tiers::Tier;
+use kitfleet_types::timestamp::Timestamp;
 use sqlx::{Acquire, PgConnection};
 use unicode_normalization::UnicodeNormalization;
 
-use crate::accounts::{self, AccountName, CreateError, NewAccount, Tier};
+use crate::accounts::{self, AccountName, CreateError, NewAccount};
 use crate::area::{Area, Bound, Purge};
 use crate::email_addresses::EmailAddress;
-use crate::ids::{AccountId, IdentityId};
 use crate::sign_ups;
-use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 
 pub(crate) const AREA: Area = Area {
@@ -217,8 +218,9 @@ async fn purge_expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<u64>
 
 #[cfg(test)]
 mod tests {
+    use kitfleet_types::validation::Invalid;
+
     use super::*;
-    use crate::validation::Invalid;
 
     /// Contract: identities 9. A name from a provider follows the same rules as a name in a sign-up.
     #[test]

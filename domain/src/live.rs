@@ -9,6 +9,9 @@ pub mod links;
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, SessionId, WorkerId};
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::Invalid;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -16,10 +19,7 @@ use uuid::Uuid;
 use crate::actors::Origin;
 use crate::area::{Area, Bound, Purge};
 use crate::credentials::{Credential, CredentialColumns};
-use crate::ids::{AccountId, SessionId, WorkerId};
-use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
-use crate::validation::Invalid;
 
 pub(crate) const AREA: Area = Area {
     purges: &[

@@ -7,6 +7,9 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use kitfleet_types::ids::{AccountId, AgentSessionId, MacNodeId};
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::{self, Invalid, Rules};
 use serde::Serialize;
 use serde_json::json;
 use sha2::Sha256;
@@ -15,10 +18,7 @@ use url::Url;
 use uuid::Uuid;
 
 use crate::area::{Area, Bound, Sealed};
-use crate::ids::{AccountId, AgentSessionId, MacNodeId};
 use crate::live::Role;
-use crate::timestamp::Timestamp;
-use crate::validation::{self, Invalid, Rules};
 use crate::vault::{UnsealError, Vault};
 
 pub(crate) const AREA: Area = Area {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::timestamp::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
 
 use crate::area::{Area, Bound, Purge};
-use crate::ids::AccountId;
-use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 
 pub(crate) const AREA: Area = Area {

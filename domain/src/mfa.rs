@@ -9,14 +9,14 @@ mod totp;
 
 use std::time::Duration;
 
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::limits::Limits;
+use kitfleet_types::timestamp::Timestamp;
 use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::accounts;
 use crate::audit::{self, Actor, Entry};
-use crate::ids::AccountId;
-use crate::limits::Limits;
-use crate::timestamp::Timestamp;
 use crate::vault::{UnsealError, Vault};
 
 use crate::area::{Area, Bound, Purge, Sealed};

@@ -7,13 +7,13 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, NotificationStreamId};
+use kitfleet_types::timestamp::Timestamp;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use sqlx::{Connection as _, PgConnection};
 
 use crate::area::{Area, Bound, Purge};
-use crate::ids::{AccountId, NotificationStreamId};
-use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
     kept: &[("notification_readers", "one for each account")],

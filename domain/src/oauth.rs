@@ -3,17 +3,18 @@
 use std::fmt;
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, OauthClientId};
+use kitfleet_types::tiers::Tier;
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::{Invalid, Rules};
 use sqlx::PgConnection;
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
 
-use crate::accounts::{self, AccountStatus, Tier};
+use crate::accounts::{self, AccountStatus};
 use crate::api_keys::Scopes;
 use crate::area::{Area, Bound, Purge};
-use crate::ids::{AccountId, OauthClientId};
-use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
-use crate::validation::{Invalid, Rules};
 
 pub(crate) const AREA: Area = Area {
     purges: &[

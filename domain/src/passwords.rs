@@ -8,11 +8,10 @@ use std::cell::RefCell;
 
 use argon2::password_hash::{Salt, SaltString};
 use argon2::{Algorithm, Argon2, Block, Params, PasswordHash, PasswordHasher, Version};
+use kitfleet_types::limits::Limits;
+use kitfleet_types::validation::{Invalid, Rules};
 use subtle::ConstantTimeEq;
 use unicode_normalization::UnicodeNormalization;
-
-use crate::limits::Limits;
-use crate::validation::{Invalid, Rules};
 
 /// Checking it costs as much as checking a real one.
 const UNMATCHED_HASH: &str =

@@ -8,11 +8,11 @@
 use std::io;
 use std::sync::Arc;
 
+use kitfleet_types::validation::Invalid;
 use regex::{Regex, RegexBuilder};
 use tokio::sync::Semaphore;
 
 use crate::blocking::run_idle;
-use crate::validation::Invalid;
 
 /// Compiled, and for the tables during a match.
 const MOST_BYTES: usize = 1024 * 1024;

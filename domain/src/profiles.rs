@@ -10,16 +10,16 @@ pub mod stores;
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, ProfileId, SessionId, SnapshotId, StoreId};
+use kitfleet_types::limits::Limits;
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::{self, Invalid};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use crate::accounts;
 use crate::area::{Area, Bound, ScheduledJob, Sealed};
 use crate::audit::{self, Actor, Entry};
-use crate::ids::{AccountId, ProfileId, SessionId, SnapshotId, StoreId};
-use crate::limits::Limits;
-use crate::timestamp::Timestamp;
-use crate::validation::{self, Invalid};
 
 pub(crate) const AREA: Area = Area {
     kept: &[

@@ -10,6 +10,9 @@ mod input;
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, AgentSessionId, ProxyId};
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::Invalid;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::PgConnection;
@@ -19,9 +22,6 @@ use zeroize::Zeroizing;
 use crate::accounts;
 use crate::area::{Area, Bound, Purge, Sealed};
 use crate::audit::{self, Actor, Entry};
-use crate::ids::{AccountId, AgentSessionId, ProxyId};
-use crate::timestamp::Timestamp;
-use crate::validation::Invalid;
 use crate::vault::{UnsealError, Vault};
 
 pub use self::in_use::{InUse, LockedProxy, Secrets, hand_over, hold, of_session};

@@ -5,6 +5,10 @@ mod source;
 pub mod steps;
 pub mod suggestions;
 
+use kitfleet_types::ids::{AccountId, AgentSessionId, RecipeId};
+use kitfleet_types::limits::Limits;
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::{Invalid, Rules};
 use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -15,11 +19,7 @@ use crate::agents::Sealer;
 use crate::area::{Area, Bound, Sealed};
 use crate::audit::{self, Actor, Entry};
 use crate::blocking::run_blocking;
-use crate::ids::{AccountId, AgentSessionId, RecipeId};
-use crate::limits::Limits;
 use crate::teams::{self, Role};
-use crate::timestamp::Timestamp;
-use crate::validation::{Invalid, Rules};
 use crate::vault::{UnsealError, Vault};
 
 pub use self::source::{SealedSteps, SourceError};

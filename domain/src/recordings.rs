@@ -8,14 +8,14 @@ pub mod trace_links;
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, OperationId, SessionId};
+use kitfleet_types::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::area::{Area, Bound, Purge, Sealed};
 use crate::audit::{self, Actor, Entry};
-use crate::ids::{AccountId, OperationId, SessionId};
-use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
     kept: &[

@@ -1,9 +1,8 @@
 //! Roles of team members ([`crate::teams`]), which limit access to the owner's account.
 
+use kitfleet_types::ids::AccountId;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
-
-use crate::ids::AccountId;
 
 #[derive(
     Debug,

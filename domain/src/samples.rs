@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use kitfleet_types::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
@@ -13,7 +14,6 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::area::{Area, Bound, Purge, ScheduledJob};
-use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
     purges: &[

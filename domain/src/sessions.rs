@@ -19,6 +19,12 @@ mod create_params;
 
 use std::time::Duration;
 
+use kitfleet_types::emulation::{Emulation, EmulationState};
+use kitfleet_types::ids::{AccountId, AgentSessionId, ApiKeyId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
+use kitfleet_types::limits::ConcurrentSessions;
+use kitfleet_types::operations::{DialogPolicy, Failure, OpenDialog, Outcome, Secrets};
+use kitfleet_types::tiers::Tier;
+use kitfleet_types::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sqlx::types::Json;
@@ -26,18 +32,13 @@ use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 use self::intents::{OpenRequest, ReplyNotice, ReplyTo};
-use crate::accounts::{self, Tier};
+use crate::accounts;
 use crate::area::{Area, Bound, Purge, ScheduledJob};
 use crate::audit::{self, Actor, Entry};
 use crate::challenges::ChallengeState;
 use crate::cursors::id_bounds;
-use crate::emulation::{Emulation, EmulationState};
 use crate::events::EventType;
-use crate::ids::{AccountId, AgentSessionId, ApiKeyId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
-use crate::limits::ConcurrentSessions;
-use crate::operations::{DialogPolicy, Failure, OpenDialog, Outcome, Secrets};
 use crate::recordings::RecordMode;
-use crate::timestamp::Timestamp;
 use crate::vault::{UnsealError, Vault};
 use crate::workers::{self, LEASE, NoSlotReason, Placement};
 use crate::{archetypes, profiles, proxies};

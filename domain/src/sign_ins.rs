@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, WebSessionId};
+use kitfleet_types::timestamp::Timestamp;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
@@ -9,11 +11,9 @@ use crate::accounts::{self, AccountStatus, LockedAccount};
 use crate::area::{Area, Bound, Purge};
 use crate::audit::{self, Actor, Entry, Origin};
 use crate::email_addresses::EmailAddress;
-use crate::ids::{AccountId, WebSessionId};
 use crate::mail_links;
 use crate::mfa::{Via, challenges};
 use crate::networks::Network;
-use crate::timestamp::Timestamp;
 use crate::tokens::Token;
 use crate::web_sessions::{self, NewWebSession};
 

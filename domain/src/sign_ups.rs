@@ -1,9 +1,9 @@
 //! Creation of an account with the rows that every account has.
 
+use kitfleet_types::ids::AccountId;
 use sqlx::{Connection as _, PgConnection};
 
 use crate::accounts::{self, CreateError, NewAccount};
-use crate::ids::AccountId;
 use crate::teams;
 
 pub async fn create(conn: &mut PgConnection, new: NewAccount) -> Result<AccountId, CreateError> {

@@ -3,6 +3,9 @@
 //! A staff credential belongs to no account and cannot call customer routes. The transaction of an action records it in
 //! two logs: in that of the affected customer, without the staff member, and in the staff log, which is append-only.
 
+use kitfleet_types::ids::{AccountId, StaffCredentialId};
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::{self, Invalid, Rules};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -11,10 +14,7 @@ use uuid::Uuid;
 use crate::api_keys::Secret;
 use crate::area::{Area, Bound};
 use crate::audit::{self, Actor, Entry};
-use crate::ids::{AccountId, StaffCredentialId};
 use crate::metrics::Counter;
-use crate::timestamp::Timestamp;
-use crate::validation::{self, Invalid, Rules};
 
 pub(crate) const AREA: Area = Area {
     kept: &[("staff_credentials", "staff's log refers to them"), ("staff_log", "never purged")],

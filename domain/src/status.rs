@@ -9,13 +9,13 @@ pub mod subscribers;
 
 use std::time::Duration;
 
+use kitfleet_types::timestamp::Timestamp;
 use sqlx::PgConnection;
 
 use self::components::Measured;
 use self::history::Day;
 use self::incidents::Incident;
 use crate::area::{Area, Bound, Purge, ScheduledJob};
-use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
     kept: &[

@@ -1,11 +1,11 @@
 //! Size of every table, and of the stored data of accounts, beside their bounds (contract: staff 28).
 
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
 use sqlx::PgConnection;
 
-use crate::accounts::Tier;
 use crate::area::Bound;
 use crate::areas;
-use crate::ids::AccountId;
 
 #[derive(Debug)]
 pub struct TableSize {

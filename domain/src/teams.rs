@@ -5,17 +5,17 @@
 pub mod invites;
 pub mod members;
 
+use kitfleet_types::ids::{AccountId, TeamId};
+use kitfleet_types::limits::Limits;
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::{self, Invalid};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::accounts::AccountStatus;
 use crate::area::{Area, Bound, Purge};
 use crate::audit::{self, Actor, Entry};
-use crate::ids::{AccountId, TeamId};
-use crate::limits::Limits;
 pub use crate::roles::Role;
-use crate::timestamp::Timestamp;
-use crate::validation::{self, Invalid};
 
 pub(crate) const AREA: Area = Area {
     kept: &[("teams", "one for each account"), ("team_members", "one row for each membership, until it ends")],

@@ -8,14 +8,15 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use chrono::{Datelike, Days, Months, NaiveDate, NaiveTime};
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::operations::UsageKind;
+use kitfleet_types::tiers::Tier;
+use kitfleet_types::timestamp::Timestamp;
 use serde::Serialize;
 use sqlx::PgConnection;
 
-use crate::accounts::{self, Tier};
+use crate::accounts;
 use crate::area::{Area, Bound, Purge};
-use crate::ids::AccountId;
-use crate::operations::UsageKind;
-use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
     purges: &[

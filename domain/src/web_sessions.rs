@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, WebSessionId};
+use kitfleet_types::tiers::Tier;
+use kitfleet_types::timestamp::Timestamp;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::accounts::{AccountStatus, Tier};
+use crate::accounts::AccountStatus;
 use crate::area::{Area, Bound, Purge};
 use crate::audit::{self, Actor, Entry, Origin};
-use crate::ids::{AccountId, WebSessionId};
-use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 
 pub(crate) const AREA: Area = Area {

@@ -11,13 +11,13 @@ pub mod reminders;
 pub mod requeues;
 pub mod secrets;
 
+use kitfleet_types::ids::WebhookId;
+use kitfleet_types::limits::Limits;
+use kitfleet_types::validation::Invalid;
 use url::Url;
 
 use crate::area::{Area, Bound, Purge, ScheduledJob, Sealed};
 use crate::events::EventType;
-use crate::ids::WebhookId;
-use crate::limits::Limits;
-use crate::validation::Invalid;
 
 pub(crate) const AREA: Area = Area {
     purges: &[

@@ -6,14 +6,14 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use kitfleet_types::ids::{SessionId, WorkerId};
+use kitfleet_types::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use strum::VariantArray as _;
 use uuid::Uuid;
 
 use crate::area::{Area, Bound, Purge};
-use crate::ids::{SessionId, WorkerId};
-use crate::timestamp::Timestamp;
 
 pub(crate) const AREA: Area = Area {
     kept: &[("worker_slots", "deleted with their worker")],

@@ -22,7 +22,7 @@ use std::time::Duration;
 use fast_socks5::Socks5Command;
 use fast_socks5::server::{Socks5ServerProtocol, SocksServerError, states};
 use fast_socks5::util::target_addr::TargetAddr;
-use kitfleet_domain::log_throttle::LogThrottle;
+use kitfleet_types::log_throttle::LogThrottle;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{Semaphore, watch};
@@ -257,7 +257,7 @@ async fn copy(from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, cou
 
 #[cfg(test)]
 mod tests {
-    use kitfleet_domain::addresses::Destinations;
+    use kitfleet_types::addresses::Destinations;
     use tokio::io::AsyncReadExt;
 
     use super::*;

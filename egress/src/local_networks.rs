@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
-use kitfleet_domain::addresses::{Destinations, Distance, reached_by};
-use kitfleet_domain::log_throttle::LogThrottle;
+use kitfleet_types::addresses::{Destinations, Distance, reached_by};
+use kitfleet_types::log_throttle::LogThrottle;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::sys::socket::SockaddrStorage;
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use fast_socks5::util::target_addr::TargetAddr;
 use fast_socks5::{new_udp_header, parse_udp_request};
-use kitfleet_domain::addresses::is_public;
+use kitfleet_types::addresses::is_public;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::net::UdpSocket;

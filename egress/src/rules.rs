@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kitfleet_domain::addresses::{Destinations, reached_by};
+use kitfleet_types::addresses::{Destinations, reached_by};
 
 use crate::local_networks::Judge;
 use crate::names::Names;

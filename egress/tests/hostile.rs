@@ -6,8 +6,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::addresses::Destinations;
 use kitfleet_egress::{EgressRoute, Fault, Probes, ProxyReply, Refusal, Rules, Target, Upstream, check};
+use kitfleet_types::addresses::Destinations;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinSet;

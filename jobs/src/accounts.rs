@@ -1,12 +1,13 @@
 //! Account changes together with their effects on sessions, agent sessions and mail.
 
-use kitfleet_domain::accounts::{self, Tier};
+use kitfleet_domain::accounts;
 use kitfleet_domain::agents::{self, CloseReason};
 use kitfleet_domain::areas;
 use kitfleet_domain::audit::Actor;
 use kitfleet_domain::emails::{NOTICE_GOOD_FOR, Recipient, Template};
-use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::sessions::{self, Cause, Destroyed};
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
 

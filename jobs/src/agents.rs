@@ -2,8 +2,8 @@
 
 use kitfleet_domain::agents::{self, CloseReason};
 use kitfleet_domain::audit::Actor;
-use kitfleet_domain::ids::{AccountId, AgentSessionId, TurnId, WorkerId};
 use kitfleet_domain::sessions::{self, Cause, Destroyed};
+use kitfleet_types::ids::{AccountId, AgentSessionId, TurnId, WorkerId};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 

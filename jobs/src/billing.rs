@@ -3,10 +3,10 @@
 pub mod card;
 pub mod crypto;
 
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::billing::card as subscriptions;
 use kitfleet_domain::billing::orders;
-use kitfleet_domain::ids::AccountId;
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
 use sqlx::PgConnection;
 
 use crate::accounts::{give_tier, set_tier};

@@ -1,8 +1,8 @@
 //! Closing the browsers of ended sessions needs no job: a worker checks for ended sessions when it is woken and
 //! whenever it renews its lease.
 
-use kitfleet_domain::ids::{AccountId, SessionId, WorkerId};
 use kitfleet_domain::sessions::{self, Cause, Destroyed};
+use kitfleet_types::ids::{AccountId, SessionId, WorkerId};
 use sqlx::PgConnection;
 
 use crate::wakeups::{self, Wakeups};

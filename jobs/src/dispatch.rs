@@ -7,11 +7,11 @@ use kitfleet_domain::actors::OperationActor;
 use kitfleet_domain::answer_budget::{AnswerBudget, Reservation};
 use kitfleet_domain::challenges::ChallengeState;
 use kitfleet_domain::database::persist;
-use kitfleet_domain::ids::{AccountId, IntentId, SessionId};
-use kitfleet_domain::operations::{Failure, FailureClass, OpenDialog, Operation};
 use kitfleet_domain::sealing::{self, NotSealedForUs};
 use kitfleet_domain::sessions::intents::{self, Claim, IntentEnding};
 use kitfleet_domain::sessions::{SessionStatus, recovery};
+use kitfleet_types::ids::{AccountId, IntentId, SessionId};
+use kitfleet_types::operations::{Failure, FailureClass, OpenDialog, Operation};
 use sqlx::{PgConnection, PgPool};
 
 use crate::notifications;

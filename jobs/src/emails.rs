@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use kitfleet_domain::emails::{self, Recipient, Template};
-use kitfleet_domain::ids::EmailId;
-use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_types::ids::EmailId;
+use kitfleet_types::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sqlx::PgConnection;

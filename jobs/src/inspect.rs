@@ -7,9 +7,9 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use kitfleet_domain::emails;
-use kitfleet_domain::ids::{DeliveryId, EmailId, IntentId};
-use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::webhooks::dead_letters::{self, RequeueError};
+use kitfleet_types::ids::{DeliveryId, EmailId, IntentId};
+use kitfleet_types::timestamp::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::{Connection, FromRow, PgConnection};

@@ -1,7 +1,7 @@
 //! Notifies listeners of changes to an account.
 
-use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::notifications::CHANNEL;
+use kitfleet_types::ids::AccountId;
 
 use crate::wakeups::Wakeups;
 

@@ -3,7 +3,7 @@
 //! A queue is woken, and polled only every 30 s. In between, one query for all queues finds work whose wake-up was
 //! lost.
 
-use kitfleet_domain::ids::WorkerId;
+use kitfleet_types::ids::WorkerId;
 use sqlx::{FromRow, PgConnection};
 
 use crate::maintenance::MaintenanceJob;

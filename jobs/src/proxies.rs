@@ -1,6 +1,6 @@
 //! Checks of saved proxies as jobs.
 
-use kitfleet_domain::ids::{ProxyCheckId, WorkerId};
+use kitfleet_types::ids::{ProxyCheckId, WorkerId};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 

@@ -1,6 +1,6 @@
 //! A queue is declared beside its job, as `QUEUE`, and listed in [`QUEUES`](crate::QUEUES).
 
-use kitfleet_domain::ids::WorkerId;
+use kitfleet_types::ids::WorkerId;
 
 /// Workers, metrics and operators' commands handle a queue by these facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

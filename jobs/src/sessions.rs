@@ -1,7 +1,7 @@
 //! Ends a session of any account (contract: staff 18; command-line 19).
 
-use kitfleet_domain::ids::{AccountId, SessionId};
 use kitfleet_domain::sessions::{Cause, Destroyed, inspection, profile_lease};
+use kitfleet_types::ids::{AccountId, SessionId};
 use sqlx::{Connection as _, PgConnection};
 
 use crate::browser;

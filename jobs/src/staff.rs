@@ -3,15 +3,16 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::accounts::{self, AccountStatus, LimitChanges, OwnLimits, Tier};
+use kitfleet_domain::accounts::{self, AccountStatus, LimitChanges};
 use kitfleet_domain::billing::orders::{self, Order, Reason, Status};
-use kitfleet_domain::ids::{AccountId, DeliveryId, OrderId, RequeueId, SessionId, WorkerId};
 use kitfleet_domain::recordings;
 use kitfleet_domain::staff::{self, Operation, StaffActor, StaffRecord};
-use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::webhooks::dead_letters::{self, RequeueError};
 use kitfleet_domain::webhooks::requeues::{self, DeadLetterFilter, Requeue};
 use kitfleet_domain::workers::{self, Worker};
+use kitfleet_types::ids::{AccountId, DeliveryId, OrderId, RequeueId, SessionId, WorkerId};
+use kitfleet_types::tiers::{OwnLimits, Tier};
+use kitfleet_types::timestamp::Timestamp;
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
 

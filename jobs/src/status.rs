@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use kitfleet_domain::email_addresses::EmailAddress;
 use kitfleet_domain::emails::{NOTICE_GOOD_FOR, Recipient, Template};
-use kitfleet_domain::ids::IncidentId;
 use kitfleet_domain::staff::{self, Operation, StaffActor, StaffRecord};
 use kitfleet_domain::status::incidents::{self, ChangeError, Message, NewIncident, Status};
 use kitfleet_domain::status::{notices, subscribers};
-use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_types::ids::IncidentId;
+use kitfleet_types::timestamp::Timestamp;
 use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
 

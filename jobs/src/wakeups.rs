@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use ::redis::{Client, RedisResult};
-use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_domain::metrics::Counter;
+use kitfleet_types::log_throttle::LogThrottle;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{PgConnection, PgPool};
 use tokio::sync::mpsc;

@@ -1,7 +1,7 @@
 //! Returns a worker to service (contract: workers 28; staff 20; command-line 20).
 
-use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::workers::{self, Worker};
+use kitfleet_types::ids::WorkerId;
 use sqlx::{Connection as _, PgConnection};
 
 use crate::staff::Refused;

@@ -1,6 +1,6 @@
 //! Transfer of files between an API process and a worker, over a [`link`](crate::link).
 //!
-//! After the worker has admitted the ticket ([`FileAccess`](kitfleet_domain::files::access::FileAccess)), both sides
+//! After the worker has admitted the ticket ([`FileAccess`](kitfleet_domain::file_access::FileAccess)), both sides
 //! send messages, each of which is a length of four bytes and JSON. The bytes of files follow their description without
 //! a frame:
 //!
@@ -14,7 +14,7 @@
 
 use std::io;
 
-use kitfleet_domain::files::{Download, DownloadError, DownloadStatus, FileName};
+use kitfleet_types::files::{Download, DownloadError, DownloadStatus, FileName};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};

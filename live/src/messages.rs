@@ -1,6 +1,6 @@
 //! Text messages of the live view (contract: live 18 to 20).
 
-use kitfleet_domain::ids::SessionId;
+use kitfleet_types::ids::SessionId;
 use serde::{Deserialize, Serialize};
 
 /// Maximum size of a viewer's message in bytes (contract: live 14).

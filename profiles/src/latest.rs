@@ -4,9 +4,9 @@ use std::io;
 
 use bytes::Bytes;
 use futures_util::Stream;
-use kitfleet_domain::ids::{AccountId, ProfileId, StoreId};
 use kitfleet_domain::profiles::sources::Source;
 use kitfleet_domain::profiles::{Profile, StoredProfile, find_kept};
+use kitfleet_types::ids::{AccountId, ProfileId, StoreId};
 
 use crate::{CopyError, DocumentInfo, ReadError, Saved, Stores};
 

@@ -11,9 +11,9 @@ mod writing;
 use std::io;
 
 use kitfleet_domain::account_semaphore::{AccountPermit, AcquireTimeout};
-use kitfleet_domain::ids::{AccountId, ProfileId};
-use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::validation::{Invalid, Rules};
+use kitfleet_types::ids::{AccountId, ProfileId};
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::{Invalid, Rules};
 
 pub use self::reading::{read, receive};
 pub use self::writing::{write, written};

@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use aead_stream::{DecryptorBE32, EncryptorBE32};
 use aes_gcm::{Aes256Gcm, KeyInit};
 use hkdf::Hkdf;
-use kitfleet_domain::ids::{ProfileId, StoreId};
+use kitfleet_types::ids::{ProfileId, StoreId};
 use sha2::Sha256;
 
 /// The last chunk is smaller.

@@ -1,9 +1,9 @@
 //! Events of a timeline (contract: recordings 8 to 12).
 
 use kitfleet_domain::actors::OperationActor;
-use kitfleet_domain::ids::{AccountId, DownloadId, OperationId, PageId};
-use kitfleet_domain::operations::{DialogType, Element, OperationDescription, OperationOutcome, Point};
-use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_types::ids::{AccountId, DownloadId, OperationId, PageId};
+use kitfleet_types::operations::{DialogType, Element, OperationDescription, OperationOutcome, Point};
+use kitfleet_types::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of characters of a console line or a message. The rest is cut.
@@ -128,7 +128,7 @@ pub enum ConsoleSource {
 pub struct RequestEvent {
     pub method: String,
     pub url: String,
-    /// As [`kitfleet_domain::emulation`] names types: `document`, `image`, `script`, `xhr` and so on.
+    /// As [`kitfleet_types::emulation`] names types: `document`, `image`, `script`, `xhr` and so on.
     pub resource_type: String,
     pub status: Option<u16>,
     pub mime_type: Option<String>,

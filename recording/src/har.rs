@@ -5,7 +5,7 @@ use std::io;
 
 use bytes::Bytes;
 use chrono::Duration;
-use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_types::timestamp::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::Sender;
 use url::Url;

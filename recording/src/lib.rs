@@ -19,10 +19,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kitfleet_domain::database::{self, begin};
-use kitfleet_domain::ids::{OperationId, SessionId};
 use kitfleet_domain::recordings::{self, KEY_PURPOSE, Recording, RecordingLimits};
 use kitfleet_domain::vault::Vault;
 use kitfleet_profiles::PlaceConfig;
+use kitfleet_types::ids::{OperationId, SessionId};
 use serde::{Deserialize, Serialize};
 use sqlx::{PgConnection, PgPool};
 use tokio::sync::Mutex;

@@ -3,8 +3,8 @@
 use std::io;
 
 use bytes::Bytes;
-use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::recordings::{self, Recording, SegmentKind};
+use kitfleet_types::ids::SessionId;
 
 use crate::events::{Event, EventBody};
 use crate::segment::{Record, RecordKind, SegmentKey, SegmentPlace};

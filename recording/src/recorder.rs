@@ -10,12 +10,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use chrono::Utc;
 use kitfleet_domain::database::{begin, is_transient};
-use kitfleet_domain::ids::{AccountId, OperationId, SessionId};
-use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_domain::notifications;
 use kitfleet_domain::recordings::{self, BeginOutcome, NewSegment, QuotaState, RecordingLimits, SegmentKind};
-use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_profiles::PlaceConfig;
+use kitfleet_types::ids::{AccountId, OperationId, SessionId};
+use kitfleet_types::log_throttle::LogThrottle;
+use kitfleet_types::timestamp::Timestamp;
 use serde_json::json;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -198,7 +198,7 @@ impl Recorder {
         while !text.is_char_boundary(end) {
             end -= 1;
         }
-        let text = kitfleet_domain::redaction::mask_addresses(&text[..end]).into_owned();
+        let text = kitfleet_types::redaction::mask_addresses(&text[..end]).into_owned();
         let mut state = self.inner.state();
         state.append_snapshot(&self.inner.limits, &Snapshot { operation_id: operation, text });
         self.wake_if_due(state);

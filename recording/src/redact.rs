@@ -1,7 +1,7 @@
 //! Removal of secrets and long texts from events before they are stored (contract: recordings 16).
 
-use kitfleet_domain::operations::{Element, Target};
-use kitfleet_domain::redaction::{MASK, is_secret_header, mask_addresses};
+use kitfleet_types::operations::{Element, Target};
+use kitfleet_types::redaction::{MASK, is_secret_header, mask_addresses};
 
 use crate::events::{EventBody, Header, TEXT_CHARS, URL_CHARS};
 

@@ -8,8 +8,8 @@
 use aes_gcm::aead::{Aead as _, KeyInit as _, Payload};
 use aes_gcm::{Aes256Gcm, Nonce};
 use bytes::Bytes;
-use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::recordings::SegmentKind;
+use kitfleet_types::ids::SessionId;
 use zeroize::Zeroizing;
 
 /// Maximum size of the records of a segment.

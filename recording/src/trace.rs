@@ -10,8 +10,8 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 
 use bytes::Bytes;
-use kitfleet_domain::ids::OperationId;
-use kitfleet_domain::operations::{Element, OperationOutcome, Target};
+use kitfleet_types::ids::OperationId;
+use kitfleet_types::operations::{Element, OperationOutcome, Target};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::Sender;
 
@@ -233,7 +233,7 @@ impl Trace {
         self.time_of(event.at)
     }
 
-    fn time_of(&self, at: kitfleet_domain::timestamp::Timestamp) -> i64 {
+    fn time_of(&self, at: kitfleet_types::timestamp::Timestamp) -> i64 {
         at.0.timestamp_millis() - self.wall_ms + START_MS
     }
 
@@ -407,7 +407,7 @@ impl Trace {
             chrono::DateTime::from_timestamp_millis(picture.time - START_MS + self.wall_ms).unwrap_or_default();
         json!({"type": "resource-snapshot", "snapshot": {
             "pageref": PAGE, "_frameref": FRAME, "_monotonicTime": 0,
-            "startedDateTime": kitfleet_domain::timestamp::Timestamp(started_at), "time": 0,
+            "startedDateTime": kitfleet_types::timestamp::Timestamp(started_at), "time": 0,
             "request": {"method": "GET", "url": picture_url(picture.seq), "httpVersion": "HTTP/1.1", "cookies": [], "headers": [],
                         "queryString": [], "headersSize": -1, "bodySize": 0},
             "response": {"status": 200, "statusText": "OK", "httpVersion": "HTTP/1.1", "cookies": [],

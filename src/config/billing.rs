@@ -3,9 +3,9 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::billing;
 use kitfleet_payments::{CardConfig, CryptoConfig};
+use kitfleet_types::tiers::Tier;
 use serde::{Deserialize, Serialize};
 
 use super::mistakes::ConfigError;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::addresses::Destinations;
 use kitfleet_egress::{Probes, Target};
+use kitfleet_types::addresses::Destinations;
 use kitfleet_worker::config::Probing;
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use kitfleet_domain::limits::{ConcurrentSessions, Limits, Profiles};
+use kitfleet_types::limits::{ConcurrentSessions, Limits, Profiles};
 use serde::{Deserialize, Serialize};
 
 use super::values::duration;

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use kitfleet_domain::limits::MOST_RESULT_BYTES;
 use kitfleet_domain::workers::MOST_SESSIONS;
+use kitfleet_types::limits::MOST_RESULT_BYTES;
 use tracing_subscriber::EnvFilter;
 
 use super::recordings::Recordings;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use kitfleet_domain::database::persist;
-use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::workers::{self, DrainProgress};
+use kitfleet_types::ids::WorkerId;
 use kitfleet_worker::incarnations;
 use sqlx::{Connection as _, PgConnection, PgPool};
 

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use kitfleet_domain::ids::WebhookId;
 use kitfleet_domain::webhooks::dead_letters;
 use kitfleet_domain::webhooks::requeues::{self, BatchLimits, DeadLetterFilter};
+use kitfleet_types::ids::WebhookId;
 use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
 

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use kitfleet_domain::audit::{self, Actor, Entry};
-use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::sessions::inspection;
 use kitfleet_recording::Recordings;
 use kitfleet_recording::trace::{self, TraceFormat};
+use kitfleet_types::ids::SessionId;
 use serde_json::json;
 use sqlx::PgPool;
 use tokio::fs::OpenOptions;

@@ -1,7 +1,7 @@
 //! Password, e-mail address, linked identities and plans of an account (contract: accounts 12, 13; identities 10; billing 44).
 
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::emails::Template;
+use kitfleet_types::tiers::Tier;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

@@ -1,9 +1,9 @@
 //! The page that documents the commands of agents (contract: agent-grammar).
 
-use kitfleet_domain::addresses::Destinations;
-use kitfleet_domain::agents::commands::ParsedMessage;
-use kitfleet_domain::agents::grammar::{self, NOUNS, Rules, VERBS};
-use kitfleet_domain::limits::Limits;
+use kitfleet_grammar::{NOUNS, Rules, VERBS, print, read};
+use kitfleet_types::addresses::Destinations;
+use kitfleet_types::commands::ParsedMessage;
+use kitfleet_types::limits::Limits;
 use regex::Regex;
 use reqwest::Method;
 
@@ -27,8 +27,8 @@ async fn examples_of_the_page_parse_as_documented() {
     let mut shown = 0;
     for found in row.captures_iter(examples) {
         let [said, means] = ["said", "means"].map(|cell| text(&found[cell]));
-        match grammar::read(&said, &rules) {
-            ParsedMessage::Plan(plan) => assert_eq!(grammar::print(&plan), means, "{said}"),
+        match read(&said, &rules) {
+            ParsedMessage::Plan(plan) => assert_eq!(print(&plan), means, "{said}"),
             other => panic!("{said}: {other:?}"),
         }
         shown += 1;

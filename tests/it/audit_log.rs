@@ -4,10 +4,10 @@ use std::fs;
 use std::time::Duration;
 
 use csv::StringRecord;
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::areas;
 use kitfleet_domain::audit::{self, Actor, Entry};
-use kitfleet_domain::ids::AccountId;
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
 use reqwest::Method;
 use serde_json::{Value, json};
 use sqlx::Connection;

@@ -1,7 +1,7 @@
 //! Credentials and the account a request acts on (contract: authorization). Permissions are tested in [`crate::authorization`].
 
-use kitfleet_domain::accounts::Tier;
-use kitfleet_domain::ids::AccountId;
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
 use reqwest::Method;
 use serde_json::json;
 

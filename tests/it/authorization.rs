@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kitfleet_api::permissions::{self, ROUTES};
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::api_keys::{self, KeyKind, NewKey, Scopes};
 use kitfleet_domain::audit::{Actor, Origin};
-use kitfleet_domain::ids::AccountId;
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::challenges::ChallengeType;
+use kitfleet_types::tiers::Tier;
 use reqwest::Method;
 use serde_json::{Value, json};
 

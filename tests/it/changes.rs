@@ -1,7 +1,7 @@
 //! Hourly limit of audited configuration changes of an account (contract: audit-log 20 to 22).
 
-use kitfleet_domain::accounts::Tier;
-use kitfleet_domain::ids::AccountId;
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
 use reqwest::Method;
 use serde_json::{Value, json};
 

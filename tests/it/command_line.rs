@@ -5,7 +5,7 @@ mod running;
 
 use std::fs;
 
-use kitfleet_domain::accounts::Tier;
+use kitfleet_types::tiers::Tier;
 use serde_json::json;
 use tempfile::TempDir;
 

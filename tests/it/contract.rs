@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use kitfleet_domain::accounts::Tier;
+use kitfleet_types::tiers::Tier;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::process::Command;

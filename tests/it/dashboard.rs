@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use kitfleet_domain::accounts::Tier;
+use kitfleet_types::tiers::Tier;
 use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, LOCATION};
 use serde_json::{Value, json};

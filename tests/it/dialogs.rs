@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::accounts::Tier;
+use kitfleet_types::tiers::Tier;
 use serde_json::{Value, json};
 
 use crate::support::{Answer, App, Client, eventually};

@@ -232,7 +232,7 @@ async fn shutdown_during_creates_fails_no_session() {
 #[tokio::test]
 async fn drain_waits_for_a_create_in_progress() {
     let app = App::simulated().start().await;
-    let (account, client) = app.customer(kitfleet_domain::accounts::Tier::Enterprise).await;
+    let (account, client) = app.customer(kitfleet_types::tiers::Tier::Enterprise).await;
     // The create takes its slot and then waits for the lock on its API key.
     let mut holder = app.database.pool.begin().await.expect("a transaction");
     let lock = sqlx::query("select from api_keys where account_id = $1 for update").bind(account.as_uuid());

@@ -3,10 +3,10 @@
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
 
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::emails::{EmailAddress, NOTICE_GOOD_FOR, Outcome, Recipient, Template};
-use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::mail_links::{self, Purpose};
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};

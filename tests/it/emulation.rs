@@ -1,6 +1,6 @@
 //! Emulation of sessions with the simulated driver (contract: sessions 28 to 38).
 
-use kitfleet_domain::accounts::Tier;
+use kitfleet_types::tiers::Tier;
 use serde_json::{Value, json};
 use sqlx::Executor as _;
 

@@ -1,6 +1,6 @@
 //! Scripts in pages with the simulated driver (contract: evaluate).
 
-use kitfleet_domain::accounts::Tier;
+use kitfleet_types::tiers::Tier;
 use serde_json::{Value, json};
 
 use crate::support::App;

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::accounts::Tier;
-use kitfleet_domain::ids::SessionId;
+use kitfleet_types::ids::SessionId;
+use kitfleet_types::tiers::Tier;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::areas;
+use kitfleet_types::tiers::Tier;
 use nix::sys::signal::Signal;
 
 use crate::support::statements::list;

@@ -8,8 +8,8 @@ mod mistakes;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::emails::Template;
+use kitfleet_types::tiers::Tier;
 use reqwest::Method;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;

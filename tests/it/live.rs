@@ -4,7 +4,7 @@ mod driving;
 
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::accounts::Tier;
+use kitfleet_types::tiers::Tier;
 use reqwest::Method;
 use reqwest::header::{CONNECTION, HeaderMap, HeaderValue, ORIGIN, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use serde_json::{Value, json};

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::livekit::{self, NewMacNode};
 use kitfleet_domain::vault::Vault;
+use kitfleet_types::tiers::Tier;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;

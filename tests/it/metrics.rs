@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use kitfleet_domain::accounts::Tier;
+use kitfleet_types::tiers::Tier;
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::json;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::audit::Origin;
 use kitfleet_domain::emails::Template;
 use kitfleet_domain::mfa::{self, hash_recovery_code};
 use kitfleet_domain::sign_ins::{self, Lifetimes, SignedIn};
 use kitfleet_domain::vault::Vault;
+use kitfleet_types::tiers::Tier;
 use reqwest::Method;
 use serde_json::{Value, json};
 use totp_rs::Totp;

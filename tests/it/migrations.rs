@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use kitfleet_domain::database::MIGRATIONS;
-use kitfleet_domain::limits::Limits;
 use kitfleet_domain::passwords::NewPassword;
+use kitfleet_types::limits::Limits;
 use nix::sys::signal::Signal;
 use serde_json::json;
 use sqlx::Executor;

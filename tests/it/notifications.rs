@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::accounts::Tier;
-use kitfleet_domain::ids::AccountId;
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 use tokio::time::timeout;

@@ -2,12 +2,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::actors::{OperationActor, OperationActorKind};
-use kitfleet_domain::ids::{AccountId, IntentId, SessionId};
-use kitfleet_domain::operations::{Condition, OnTimeout, Operation, Outcome, Wait};
 use kitfleet_domain::sessions::intents::{self, Claim, ReplyTo};
 use kitfleet_domain::sessions::{self, Cause, Destroyed};
+use kitfleet_types::ids::{AccountId, IntentId, SessionId};
+use kitfleet_types::operations::{Condition, OnTimeout, Operation, Outcome, Wait};
+use kitfleet_types::tiers::Tier;
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};

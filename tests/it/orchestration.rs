@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::accounts::Tier;
+use kitfleet_types::tiers::Tier;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -7,8 +7,8 @@ use std::str::FromStr as _;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::database;
+use kitfleet_types::tiers::Tier;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};

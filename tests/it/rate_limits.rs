@@ -24,7 +24,7 @@ async fn key_beyond_its_limit_is_429_with_retry_after() {
         .set("metrics.scrape_token", "scrape")
         .start()
         .await;
-    let account = app.account(kitfleet_domain::accounts::Tier::Enterprise).await;
+    let account = app.account(kitfleet_types::tiers::Tier::Enterprise).await;
     let client = app.client_of(account, &["account_owner"]).await;
     let paths = ["/v1/sessions", "/v1/sessions?limit=0", "/v1/sessions/x", "/v1/sessions"];
     for (path, remaining) in paths.into_iter().zip([3, 2, 1, 0]) {
@@ -139,7 +139,7 @@ async fn mails_to_unverified_addresses_are_limited_by_network() {
     let subscribe = async |address: &str, number: u32| {
         from(address, "/v1/status/subscribers", json!({"email": format!("reader{number}@example.com")})).await
     };
-    let verified = app.person(kitfleet_domain::accounts::Tier::Free).await.email;
+    let verified = app.person(kitfleet_types::tiers::Tier::Free).await.email;
     for (network, elsewhere, unverified) in
         [("192.0.2.", "192.0.3.1", "eve4@example.com"), ("2001:db8:1:", "2001:db8:2::1", "eve6@example.com")]
     {

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kitfleet_domain::accounts::Tier;
-use kitfleet_domain::ids::{AccountId, StepId, TurnId};
 use kitfleet_domain::vault::Vault;
+use kitfleet_types::ids::{AccountId, StepId, TurnId};
+use kitfleet_types::tiers::Tier;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

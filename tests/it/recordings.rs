@@ -6,12 +6,12 @@ mod reading;
 use std::time::Duration;
 
 use bytes::Bytes;
-use kitfleet_domain::accounts::Tier;
-use kitfleet_domain::ids::{IntentId, OperationId, SessionId};
 use kitfleet_domain::recordings::RecordingLimits;
 use kitfleet_profiles::PlaceConfig;
 use kitfleet_recording::events::{ConsoleEvent, ConsoleLevel, ConsoleSource, EventBody, Header, RequestEvent};
 use kitfleet_recording::{Recorder, Recordings, RecordingsConfig};
+use kitfleet_types::ids::{IntentId, OperationId, SessionId};
+use kitfleet_types::tiers::Tier;
 use reqwest::Method;
 use reqwest::header::{ACCEPT, ACCESS_CONTROL_ALLOW_ORIGIN, CONTENT_TYPE};
 use serde_json::{Value, json};

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::area::RowKey;
 use kitfleet_domain::areas;
-use kitfleet_domain::ids::{RecipeId, StepId, TurnId};
 use kitfleet_domain::vault::Vault;
+use kitfleet_types::ids::{RecipeId, StepId, TurnId};
+use kitfleet_types::tiers::Tier;
 use nix::sys::signal::Signal;
 use regex::Regex;
 use reqwest::Method;

@@ -1,6 +1,6 @@
 //! Pages of a session with the simulated driver (contract: operations 16, 43, 44).
 
-use kitfleet_domain::accounts::Tier;
+use kitfleet_types::tiers::Tier;
 use serde_json::{Value, json};
 
 use crate::support::{Answer, App, Client, unknown_id};

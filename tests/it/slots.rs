@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::accounts::Tier;
+use kitfleet_types::tiers::Tier;
 use nix::sys::signal::Signal;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};

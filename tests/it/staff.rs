@@ -9,8 +9,8 @@ mod workers;
 
 use std::time::Duration;
 
-use kitfleet_domain::accounts::Tier;
-use kitfleet_domain::ids::AccountId;
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
 use serde_json::{Value, json};
 
 use crate::authorization::{for_staff, protected};

@@ -4,12 +4,12 @@ mod mailing;
 
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::email_addresses::EmailAddress;
 use kitfleet_domain::emails::Template;
-use kitfleet_domain::ids::EmailId;
 use kitfleet_domain::status::{notices, subscribers};
 use kitfleet_jobs::status::go_on_telling;
+use kitfleet_types::ids::EmailId;
+use kitfleet_types::tiers::Tier;
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;

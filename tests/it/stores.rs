@@ -9,12 +9,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use futures_util::{TryStreamExt as _, stream};
-use kitfleet_domain::accounts::Tier;
-use kitfleet_domain::ids::{AccountId, ProfileId, StoreId};
 use kitfleet_domain::vault::Vault;
 use kitfleet_profiles::{
     Cookie, Document, DocumentError, DocumentInfo, Dump, PlaceConfig, ReadError, SaveError, Saved, Stores, StoresConfig,
 };
+use kitfleet_types::ids::{AccountId, ProfileId, StoreId};
+use kitfleet_types::tiers::Tier;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::time::Duration;
 
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::emails::Template;
-use kitfleet_domain::ids::AccountId;
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
 use reqwest::Method;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Contract: teams 9 to 11.
 
-use kitfleet_domain::accounts::Tier;
+use kitfleet_types::tiers::Tier;
 use reqwest::Method;
 use serde_json::{Value, json};
 

@@ -9,7 +9,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
-use kitfleet_domain::accounts::Tier;
+use kitfleet_types::tiers::Tier;
 use nix::sys::signal::Signal;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::Span;

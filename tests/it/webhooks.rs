@@ -7,10 +7,10 @@ mod rebinding;
 
 use std::time::Duration;
 
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::areas;
-use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::retention::Terms;
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
 use serde_json::{Value, json};
 
 use crate::support::events::{self, Promises};

@@ -14,19 +14,19 @@ use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
 
 use apalis::prelude::BoxDynError;
-use kitfleet_domain::agents::commands::ParsedMessage;
-use kitfleet_domain::agents::grammar::{self, Rules};
 use kitfleet_domain::agents::steps::{Step, StepStatus};
 use kitfleet_domain::agents::turn_lifecycle::{self, QueuedTurn, TurnEnding};
 use kitfleet_domain::agents::turns::{Decomposer, TurnKind, TurnTexts};
-use kitfleet_domain::agents::{MESSAGE_CHARS, Sealer, hiding};
+use kitfleet_domain::agents::{MESSAGE_CHARS, Sealer};
 use kitfleet_domain::database::{begin, persist};
-use kitfleet_domain::ids::{IntentId, StepId, TurnId};
-use kitfleet_domain::operations::Candidate;
-use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_grammar::{Rules, hiding};
 use kitfleet_jobs::agents::TurnJob;
 use kitfleet_jobs::replies::{Work, tell_of_end};
 use kitfleet_jobs::traces;
+use kitfleet_types::commands::ParsedMessage;
+use kitfleet_types::ids::{IntentId, StepId, TurnId};
+use kitfleet_types::operations::Candidate;
+use kitfleet_types::timestamp::Timestamp;
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
@@ -83,7 +83,7 @@ fn decompose(context: &Context, message: &str) -> ParsedMessage {
         most_steps: context.config.agents.max_steps_per_turn,
         most_characters: MESSAGE_CHARS,
     };
-    grammar::read(message, &rules)
+    kitfleet_grammar::read(message, &rules)
 }
 
 struct RunningTurn<'a> {

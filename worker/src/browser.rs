@@ -42,11 +42,14 @@ mod webkit;
 use std::io;
 use std::path::PathBuf;
 
-use kitfleet_domain::ids::SessionId;
-use kitfleet_domain::operations::{Failure, OpenDialog, Operation, OperationResult, Point, Refusal, StoredResult};
+use kitfleet_domain::blocking::run_blocking;
 use kitfleet_domain::sessions::profile_lease::HeldProfile;
-use kitfleet_domain::validation::Invalid;
 use kitfleet_profiles::{SaveError, Saved, Stores};
+use kitfleet_types::ids::SessionId;
+use kitfleet_types::operations::{
+    Failure, OpenDialog, Operation, OperationOutput as _, OperationResult, Point, Refusal, StoredResult,
+};
+use kitfleet_types::validation::Invalid;
 use serde_json::{Map, Value};
 
 pub(crate) use self::bounds::BROWSER_MEMORY;
@@ -212,7 +215,8 @@ pub enum OperationEnd {
 
 impl OperationEnd {
     fn done(result: OperationResult) -> Self {
-        result.store().map_or_else(|error| Self::Failed(driver_failure(error.to_string())), Self::Done)
+        let stored = run_blocking(result.weight(), || result.store());
+        stored.map_or_else(|error| Self::Failed(driver_failure(error.to_string())), Self::Done)
     }
 
     fn invalid(field: &str, message: impl Into<String>) -> Self {

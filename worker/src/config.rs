@@ -2,9 +2,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::agents::Settings;
-use kitfleet_domain::limits::Limits;
 use kitfleet_domain::machine::DiskSpace;
 use kitfleet_domain::profiles::Retention;
 use kitfleet_domain::retention::Terms;
@@ -16,6 +14,8 @@ use kitfleet_domain::workers::Driver;
 use kitfleet_egress::Probes;
 use kitfleet_profiles::StoresConfig;
 use kitfleet_recording::RecordingsConfig;
+use kitfleet_types::addresses::Destinations;
+use kitfleet_types::limits::Limits;
 use serde::{Deserialize, Serialize};
 
 pub use crate::clock::Clock;

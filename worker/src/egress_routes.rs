@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use kitfleet_domain::database::{begin, persist};
-use kitfleet_domain::ids::SessionId;
-use kitfleet_domain::operations::{Failure, FailureClass};
 use kitfleet_domain::proxies::{self, InUse, Scheme};
 use kitfleet_domain::sealing::Opener;
 use kitfleet_domain::sessions::capabilities;
 use kitfleet_egress::{Credentials, EgressRoute, Fault, Measured, Proxy, Upstream, openvpn, wireguard};
+use kitfleet_types::ids::SessionId;
+use kitfleet_types::operations::{Failure, FailureClass};
 use tokio::time::{Instant, interval_at};
 
 use crate::Context;

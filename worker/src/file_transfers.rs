@@ -1,16 +1,16 @@
 //! Transfers of files between API processes and the browsers of this worker (contract: files).
 //!
-//! An API process opens a connection for each transfer, with a ticket (`kitfleet_domain::files::access`), on the listener of
+//! An API process opens a connection for each transfer, with a ticket (`kitfleet_domain::file_access`), on the listener of
 //! viewers. Each side reads a file in pieces and at the pace of the other side, so that a transfer takes little memory.
 
 use std::io;
 use std::time::Duration;
 
-use kitfleet_domain::files::access::{AccessTickets, FileAccess};
-use kitfleet_domain::files::{MOST_FILES, MOST_UPLOAD_BYTES};
-use kitfleet_domain::ids::{DownloadId, UploadId};
+use kitfleet_domain::file_access::{AccessTickets, FileAccess};
 use kitfleet_live::files::{FileReply, PIECE, UploadOffer, receive, send};
 use kitfleet_live::link::{Greeting, NotAdmitted, Stream};
+use kitfleet_types::files::{MOST_FILES, MOST_UPLOAD_BYTES};
+use kitfleet_types::ids::{DownloadId, UploadId};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader, copy_buf};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
@@ -134,8 +134,8 @@ fn refusal(error: &NotOpened) -> FileReply {
 
 #[cfg(test)]
 mod tests {
-    use kitfleet_domain::files::FileName;
     use kitfleet_live::files::OfferedFile;
+    use kitfleet_types::files::FileName;
 
     use super::*;
 

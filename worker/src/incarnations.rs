@@ -8,9 +8,9 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::sessions::recovery;
 use kitfleet_domain::workers;
+use kitfleet_types::ids::WorkerId;
 use sqlx::{Connection as _, PgConnection};
 
 use crate::RunError;

@@ -17,11 +17,11 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kitfleet_domain::files::access::AccessTickets;
-use kitfleet_domain::ids::SessionId;
+use kitfleet_domain::file_access::AccessTickets;
 use kitfleet_domain::live::{self as tickets, Admission};
-use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_live::link::{self, Greeting, Incoming, Listener, NotAdmitted};
+use kitfleet_types::ids::SessionId;
+use kitfleet_types::log_throttle::LogThrottle;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use tokio_util::task::TaskTracker;

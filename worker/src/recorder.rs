@@ -11,16 +11,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kitfleet_domain::actors::OperationActor;
-use kitfleet_domain::ids::{IntentId, OperationId, SessionId};
 use kitfleet_domain::metrics::Counter;
-use kitfleet_domain::operations::{
-    Action, Change, Emulate, Interact, Operation, OperationDescription, OperationOutcome, Outcome,
-};
-use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_recording::events::{
     ChallengeEvent, ChallengeProgress, ControlEvent, ControlState, EventBody, OperationEvent, TraceDetails, URL_CHARS,
 };
 use kitfleet_recording::{Recorder, RecorderTotals};
+use kitfleet_types::ids::{IntentId, OperationId, SessionId};
+use kitfleet_types::operations::{
+    Action, Change, Emulate, Interact, Operation, OperationDescription, OperationOutcome, Outcome,
+};
+use kitfleet_types::timestamp::Timestamp;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::task::AbortOnDropHandle;

@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use apalis::prelude::WorkerBuilder;
 use kitfleet_domain::database::persist;
-use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_domain::vault::{UnsealError, Vault};
 use kitfleet_domain::webhooks::deliveries::{Attempt, AttemptResult};
 use kitfleet_domain::webhooks::secrets::{self, SigningSecret};
 use kitfleet_egress::Names;
 use kitfleet_jobs::webhooks::{AttemptJob, DeliveryBackend, Settings};
+use kitfleet_types::log_throttle::LogThrottle;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;

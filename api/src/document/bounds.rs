@@ -52,7 +52,7 @@ fn of_fields(config: &DocumentConfig<'_>) -> Vec<(&'static str, &'static str, &'
 
 #[cfg(test)]
 mod tests {
-    use kitfleet_domain::limits::Limits;
+    use kitfleet_types::limits::Limits;
 
     use super::*;
     use crate::router;

@@ -2,7 +2,7 @@
 //! up a one-time credential.
 
 use axum::http::Method;
-use kitfleet_domain::operations::Operation;
+use kitfleet_types::operations::Operation;
 
 pub fn may_be_sent_again(method: &Method, path: &str) -> bool {
     if method == Method::POST {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use chrono::NaiveDate;
 use kitfleet_domain::events::EventType;
-use kitfleet_domain::limits::Limits;
+use kitfleet_types::limits::Limits;
 
 use super::*;
 use crate::http::kinds::Kind;
@@ -525,7 +525,8 @@ fn note_schemas(contract: &Contract, value: &Value, names: &mut BTreeSet<String>
 #[test]
 fn no_two_schemas_have_one_name() {
     // The schemas of this crate, and the results of operations.
-    let folders = ["src", "../domain/src"].map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
+    let folders =
+        ["src", "../domain/src", "../types/src"].map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
     let mut names = BTreeSet::new();
     for (name, file) in folders.iter().flat_map(|folder| declared_schemas(folder)) {
         assert!(names.insert(name.clone()), "another schema is called {name}, too: {}", file.display());

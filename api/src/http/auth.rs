@@ -16,8 +16,8 @@ use kitfleet_domain::actors::{OperationActor, OperationActorKind};
 use kitfleet_domain::api_keys::{KeyKind, Scope, Scopes};
 use kitfleet_domain::audit::{Actor, Origin};
 use kitfleet_domain::credentials::{self, Bearer, Credential, TeamMaker};
-use kitfleet_domain::ids::{AccountId, ApiKeyId, WebSessionId};
 use kitfleet_domain::teams::{self, Role};
+use kitfleet_types::ids::{AccountId, ApiKeyId, WebSessionId};
 
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};

@@ -1,7 +1,7 @@
 //! Rate limit of configuration changes (contract: audit-log 20 to 22). Each change adds a permanent row to the audit log.
 
 use kitfleet_domain::audit::changes::{self, TooManyChanges};
-use kitfleet_domain::ids::AccountId;
+use kitfleet_types::ids::AccountId;
 use sqlx::{Postgres, Transaction};
 
 use crate::http::error::{Problem, Result};

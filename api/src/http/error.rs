@@ -11,10 +11,10 @@ use axum::response::{IntoResponse, Response};
 use kitfleet_domain::account_semaphore::AcquireTimeout;
 use kitfleet_domain::database::is_transient;
 use kitfleet_domain::encryption_key::KeyStatus;
-use kitfleet_domain::log_throttle::LogThrottle;
-use kitfleet_domain::operations::{Failure, FailureClass};
 use kitfleet_domain::patterns::PatternError;
-use kitfleet_domain::validation::Invalid;
+use kitfleet_types::log_throttle::LogThrottle;
+use kitfleet_types::operations::{Failure, FailureClass};
+use kitfleet_types::validation::Invalid;
 use serde::Serialize;
 use serde_json::{Map, Value};
 

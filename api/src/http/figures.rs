@@ -1,7 +1,7 @@
 //! Reports counters and gauges of this process to the database, for the samples of the service (contract: staff 25).
 
-use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_domain::samples::{self, Figures, REPORTS_EVERY, WAITING_CREATES};
+use kitfleet_types::log_throttle::LogThrottle;
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
 use tokio::time::sleep;

@@ -106,8 +106,8 @@ mod tests {
     use std::fs;
     use std::time::Duration;
 
-    use kitfleet_domain::limits::Limits;
     use kitfleet_domain::passwords::NewPassword;
+    use kitfleet_types::limits::Limits;
 
     use super::*;
 

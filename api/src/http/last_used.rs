@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use kitfleet_domain::credentials::Credential;
-use kitfleet_domain::ids::{ApiKeyId, WebSessionId};
 use kitfleet_domain::{api_keys, web_sessions};
+use kitfleet_types::ids::{ApiKeyId, WebSessionId};
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::api_keys::{MOST_SCOPES, Scope};
+use kitfleet_types::tiers::Tier;
 use serde_json::Value;
 use utoipa::IntoResponses;
 use utoipa::openapi::extensions::ExtensionsBuilder;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use kitfleet_domain::ids::{
+use kitfleet_types::ids::{
     AccountId, AgentSessionId, ApiKeyId, ChallengeId, DeliveryId, DownloadId, IdentityId, IncidentId, InviteId,
     LiveLinkId, MembershipId, OauthClientId, OrderId, PageId, ProfileId, ProxyId, RecipeId, RequeueId, SessionId,
     SnapshotId, StepId, TeamId, TraceLinkId, WebSessionId, WebhookId, WorkerId,

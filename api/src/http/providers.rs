@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use kitfleet_domain::emails::EmailAddress;
 use kitfleet_domain::identities::ReturnedSignIn;
-use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::tokens::Token;
+use kitfleet_types::timestamp::Timestamp;
 use openidconnect::core::{
     CoreAuthenticationFlow, CoreClient, CoreClientAuthMethod, CoreErrorResponseType, CoreIdToken, CoreIdTokenClaims,
     CoreProviderMetadata, CoreUserInfoClaims,

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::ids::RequeueId;
 use kitfleet_domain::webhooks::requeues::{self, Outcome};
+use kitfleet_types::ids::RequeueId;
 use sqlx::PgConnection;
 
 /// Counting uses at most one part of so many of the database's time.

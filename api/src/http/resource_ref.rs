@@ -6,8 +6,8 @@
 use std::marker::PhantomData;
 
 use kitfleet_domain::api_keys::Scope;
-use kitfleet_domain::ids::{ProfileId, ProxyId};
 use kitfleet_domain::teams::Role;
+use kitfleet_types::ids::{ProfileId, ProxyId};
 use serde::{Deserialize, Deserializer};
 
 use crate::http::auth::Caller;

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
-use kitfleet_domain::ids::{AccountId, NotificationStreamId};
-use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_domain::notifications::{self, CHANNEL, STREAM_LEASE, Settings};
 use kitfleet_jobs::wakeups::Wakeups;
+use kitfleet_types::ids::{AccountId, NotificationStreamId};
+use kitfleet_types::log_throttle::LogThrottle;
 use sqlx::PgPool;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval};

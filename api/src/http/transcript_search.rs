@@ -9,7 +9,7 @@ use std::time::Duration;
 use kitfleet_domain::account_semaphore::{AccountPermit, AccountSemaphore, AcquireTimeout};
 use kitfleet_domain::account_share;
 use kitfleet_domain::blocking::run_idle;
-use kitfleet_domain::ids::AccountId;
+use kitfleet_types::ids::AccountId;
 
 use crate::http::error::Problem;
 

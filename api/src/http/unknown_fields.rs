@@ -8,7 +8,7 @@ use axum::extract::{Request, State};
 use axum::http::{Extensions, HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
-use kitfleet_domain::limits::Limits;
+use kitfleet_types::limits::Limits;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::http::state::App;
@@ -53,7 +53,7 @@ fn encode<'a>(names: impl Iterator<Item = &'a str>, limits: &Limits) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kitfleet_domain::limits::Limits;
+    use kitfleet_types::limits::Limits;
 
     fn encode<'a>(names: impl Iterator<Item = &'a str>) -> String {
         super::encode(names, &Limits::default())

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kitfleet_domain::account_share;
-use kitfleet_domain::ids::AccountId;
+use kitfleet_types::ids::AccountId;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;

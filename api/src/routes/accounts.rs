@@ -3,12 +3,13 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
-use kitfleet_domain::accounts::{self, AccountName, AccountStatus, Tier};
+use kitfleet_domain::accounts::{self, AccountName, AccountStatus};
 use kitfleet_domain::api_keys::Scope;
-use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::mfa;
 use kitfleet_domain::teams::members;
-use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
+use kitfleet_types::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};

@@ -6,8 +6,8 @@ pub mod crypto;
 mod crypto_webhook;
 mod plans;
 
-use kitfleet_domain::accounts::Tier;
 use kitfleet_payments::PaymentError;
+use kitfleet_types::tiers::Tier;
 use utoipa::openapi::{RefOr, Schema};
 
 use crate::http::error::Problem;

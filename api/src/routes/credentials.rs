@@ -7,9 +7,9 @@ use kitfleet_domain::emails::{EmailAddress, NOTICE_GOOD_FOR, Recipient, TO, Temp
 use kitfleet_domain::mail_links::{self, Purpose};
 use kitfleet_domain::passwords::{self, NewPassword};
 use kitfleet_domain::sign_ins::{self, EmailChange, PasswordChange};
-use kitfleet_domain::validation::both;
 use kitfleet_domain::{accounts, mfa};
 use kitfleet_jobs::emails;
+use kitfleet_types::validation::both;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;

@@ -8,7 +8,7 @@ use axum::extract::RawPathParams;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
-use kitfleet_domain::validation::Invalid;
+use kitfleet_types::validation::Invalid;
 use serde_json::Value;
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};

@@ -16,15 +16,15 @@ use axum::http::{HeaderName, StatusCode};
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::archetypes;
 use kitfleet_domain::cursors::CursorScope;
-use kitfleet_domain::ids::{AccountId, ProfileId, SnapshotId, StoreId};
 use kitfleet_domain::profiles::sources::{self, Source};
 use kitfleet_domain::profiles::{
     self, ChangeError, Content, CreateError, Filter, NewProfile, Origin, ProfileName, TooManyBytes,
 };
 use kitfleet_domain::teams::Role;
-use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::validation::{Invalid, Rules};
 use kitfleet_profiles::{CopyError, LatestError, ReadError, SaveError, Saved};
+use kitfleet_types::ids::{AccountId, ProfileId, SnapshotId, StoreId};
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::{Invalid, Rules};
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use utoipa::ToSchema;

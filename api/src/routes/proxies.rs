@@ -7,9 +7,9 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
-use kitfleet_domain::ids::{AgentSessionId, ProxyId};
 use kitfleet_domain::proxies::{self, ChangeError, Checks, CreateError};
 use kitfleet_domain::vault::{UnsealError, Vault};
+use kitfleet_types::ids::{AgentSessionId, ProxyId};
 use utoipa_axum::routes;
 
 use self::wire::{NewProxy, SavedProxy, SavedProxyList, read_config};

@@ -19,20 +19,20 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::cursors::CursorScope;
-use kitfleet_domain::emulation::Emulation;
-use kitfleet_domain::ids::{ApiKeyId, IntentId, ProfileId, ProxyId, SessionId};
-use kitfleet_domain::operations::{Failure, FailureClass, Outcome};
 use kitfleet_domain::sessions::intents::{self, IntentEnding};
 use kitfleet_domain::sessions::{
     self, BehavioralProfile, Cause, CreateError, Created, Filter, NewSession, PlacementLimits, SessionStatus,
 };
 use kitfleet_domain::teams::Role;
-use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::validation::{Invalid, both};
 use kitfleet_domain::workers::Placement;
 use kitfleet_jobs::browser;
 use kitfleet_jobs::operations::wake;
 use kitfleet_jobs::replies::{AwaitedOutcome, Waiter};
+use kitfleet_types::emulation::Emulation;
+use kitfleet_types::ids::{ApiKeyId, IntentId, ProfileId, ProxyId, SessionId};
+use kitfleet_types::operations::{Failure, FailureClass, Outcome};
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::{Invalid, both};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as UnknownStatus, StrDeserializer};

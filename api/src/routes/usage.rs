@@ -2,14 +2,14 @@
 
 use axum::Json as Answer;
 use axum::extract::State;
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::archetypes;
-use kitfleet_domain::ids::ApiKeyId;
 use kitfleet_domain::teams::Role;
-use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::usage::{self, BreakdownPart, Dimension};
-use kitfleet_domain::validation::{Invalid, both};
+use kitfleet_types::ids::ApiKeyId;
+use kitfleet_types::tiers::Tier;
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::{Invalid, both};
 use serde::Serialize;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::{RefOr, Required, Schema};

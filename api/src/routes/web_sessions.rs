@@ -3,9 +3,9 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
-use kitfleet_domain::ids::WebSessionId;
-use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_domain::web_sessions;
+use kitfleet_types::ids::WebSessionId;
+use kitfleet_types::timestamp::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::routes;

@@ -8,12 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
+use kitfleet_types::commands::Command;
+use kitfleet_types::operations::Match;
 use serde::Deserialize;
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
-
-use super::commands::Command;
-use crate::operations::Match;
 
 /// Words that need approval, by language and by effect. A phrase matches consecutive words, `word*` the beginning of a
 /// word, `*word` its end, and `=word` only a name that equals it.

@@ -6,9 +6,8 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, AgentSessionId, SessionId};
 use sqlx::PgConnection;
-
-use crate::ids::{AccountId, AgentSessionId, SessionId};
 
 /// Every repetition returns it unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Selects the decomposer of a customer's message (contract: byok 16): a model, which costs money, or the grammar, which is free.
 
+use kitfleet_types::ids::AccountId;
 use sqlx::PgConnection;
 
 use crate::byok::{self, ModelAccess, Provider, SealedKey};
-use crate::ids::AccountId;
 use crate::metrics::Counter;
 
 const CONSENT_MISSING: &str = "consent_missing";

@@ -5,15 +5,15 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, AgentSessionId, SessionId};
+use kitfleet_types::validation::{Invalid, Rules};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use super::{Mode, close_if_ended};
 use crate::audit::changes::{self, TooManyChanges};
 use crate::audit::{self, Actor, Entry};
-use crate::ids::{AccountId, AgentSessionId, SessionId};
 use crate::metrics::Counter;
-use crate::validation::{Invalid, Rules};
 
 pub(super) const TRANSITIONS: Counter<2> = Counter::new(
     "service_pair_mode_transition_total",

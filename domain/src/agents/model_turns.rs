@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AgentSessionId, TurnId};
 use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -17,7 +18,6 @@ use super::turns::{TurnKind, TurnTexts};
 use crate::audit::Entry;
 use crate::blocking::run_blocking;
 use crate::byok::Provider;
-use crate::ids::{AgentSessionId, TurnId};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelUsage {

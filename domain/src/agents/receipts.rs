@@ -3,9 +3,9 @@
 //! A receipt is inserted in the transaction that accepts the message, and completed in the one that ends its turn.
 //! After a crash in between, it stays in progress: a repetition must not run the turn again.
 
+use kitfleet_types::ids::{AccountId, AgentSessionId};
 use sqlx::PgConnection;
 
-use crate::ids::{AccountId, AgentSessionId};
 use crate::vault::{UnsealError, Vault};
 
 pub(super) const PURPOSE: &str = "agent receipts";

@@ -4,6 +4,10 @@
 
 use std::error::Error;
 
+use kitfleet_types::commands::{Command, DragEnd, ElementQuery, PageQuery, WaitCondition};
+use kitfleet_types::ids::{AgentSessionId, IntentId, StepId, TurnId};
+use kitfleet_types::operations::{Point, StoredResult};
+use kitfleet_types::redaction::MASK;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -12,13 +16,10 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::Sealer;
-use super::commands::{Command, DragEnd, ElementQuery, PageQuery, WaitCondition};
-use super::hiding::HIDDEN;
 use super::texts::TextOrigins;
 use super::turn_lifecycle::QueuedTurn;
 use super::typed::{MOST_BYTES, Typed, TypedTexts};
-use crate::ids::{AgentSessionId, IntentId, StepId, TurnId};
-use crate::operations::{Point, StoredResult};
+use crate::blocking::run_blocking;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
@@ -125,7 +126,7 @@ impl Step {
             }
             Command::Type { target, .. } | Command::Fill { target, .. } => {
                 about.insert("target".to_owned(), target_of(target, shown(0)));
-                about.insert("value".to_owned(), HIDDEN.into());
+                about.insert("value".to_owned(), MASK.into());
             }
             Command::Press { key } => {
                 about.insert("key".to_owned(), key.as_str().into());
@@ -158,7 +159,7 @@ impl Step {
             }
             Command::Dialog { accept, text } => {
                 about.insert("accept".to_owned(), (*accept).into());
-                about.extend(text.as_ref().map(|_| ("text".to_owned(), HIDDEN.into())));
+                about.extend(text.as_ref().map(|_| ("text".to_owned(), MASK.into())));
                 about.extend(shown(0).map(|shown| ("dialog".to_owned(), shown.description.as_str().into())));
             }
             Command::SwitchPage { page } => drop(about.insert("page".to_owned(), page_of(Some(page), shown(0)))),
@@ -361,7 +362,8 @@ impl Intent {
     pub(super) fn put_content(&mut self, content: Option<Vec<u8>>) -> sqlx::Result<()> {
         let Some(content) = content else { return Ok(()) };
         let Some(json) = self.result.take() else { return Ok(()) };
-        let whole = StoredResult { json, content: Some(content), page_url: None }.into_body().map_err(unreadable)?;
+        let stored = StoredResult { json, content: Some(content), page_url: None };
+        let whole = run_blocking(stored.content_bytes(), || stored.into_body()).map_err(unreadable)?;
         let whole = String::from_utf8(whole).map_err(unreadable)?;
         self.result = Some(RawValue::from_string(whole).map_err(unreadable)?);
         Ok(())

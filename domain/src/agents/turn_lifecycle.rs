@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, AgentSessionId, SessionId, TurnId};
+use kitfleet_types::limits::Limits;
 use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
 
@@ -14,8 +16,6 @@ use super::turns::{self, Decomposer, Request, TurnKind, TurnTexts};
 use super::{Sealer, model_turns, receipts};
 use crate::audit::{self, Actor, AuditRow, Entry};
 use crate::blocking::run_blocking;
-use crate::ids::{AccountId, AgentSessionId, SessionId, TurnId};
-use crate::limits::Limits;
 use crate::metrics::Counter;
 use crate::trace_parent::TraceParent;
 use crate::vault::Vault;

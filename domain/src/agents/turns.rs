@@ -5,6 +5,11 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::iter::from_fn;
 
+use kitfleet_types::files::DownloadStatus;
+use kitfleet_types::ids::{AccountId, AgentSessionId, DownloadId, SessionId, StepId, TurnId, WorkerId};
+use kitfleet_types::limits::Limits;
+use kitfleet_types::operations::{AnsweredDialog, Candidate, OpenDialog};
+use kitfleet_types::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use utoipa::ToSchema;
@@ -16,13 +21,8 @@ use super::typed::Typed;
 use super::{CloseReason, Mode, Sealer, Settings, TooManyBytes, close_if_ended, lanes, require_room};
 use crate::accounts;
 use crate::credentials::{Credential, CredentialColumns};
-use crate::files::DownloadStatus;
-use crate::ids::{AccountId, AgentSessionId, DownloadId, SessionId, StepId, TurnId, WorkerId};
-use crate::limits::Limits;
-use crate::operations::{AnsweredDialog, Candidate, OpenDialog};
 use crate::sessions::intents::ReplyTo;
 use crate::sessions::{EndReason, SessionStatus, recovery};
-use crate::timestamp::Timestamp;
 use crate::workers::LEASE;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -8,12 +8,11 @@
 //! begins there, and another one the length of the match. Above `MOST_BYTES` of typed texts, every text that a page
 //! controls is hidden.
 
+use kitfleet_types::dictionary::Dictionary;
+use kitfleet_types::redaction::MASK;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use url::{Url, form_urlencoded};
-
-use super::dictionary::Dictionary;
-use super::hiding::HIDDEN;
 
 /// Bytes. Above it, everything is hidden.
 pub(crate) const MOST_BYTES: u32 = 1024 * 1024;
@@ -150,7 +149,7 @@ impl Finder {
         let (heads, spellings) = match self {
             Self::Nothing => return text.to_owned(),
             Self::Everything if text.is_empty() => return String::new(),
-            Self::Everything => return HIDDEN.to_owned(),
+            Self::Everything => return MASK.to_owned(),
             Self::These { heads, spellings } => (heads, spellings),
         };
         let folded = text.to_ascii_lowercase();
@@ -162,7 +161,7 @@ impl Finder {
                 continue;
             };
             hidden.push_str(&text[from..at]);
-            hidden.push_str(HIDDEN);
+            hidden.push_str(MASK);
             // A shorter head is the complete spelling.
             let is_whole = head.chars().count() < HEAD;
             at += if is_whole { head.len() } else { spellings.most_in_common(rest) };

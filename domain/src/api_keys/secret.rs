@@ -1,7 +1,8 @@
 use std::fmt;
 
+use kitfleet_types::tiers::Tier;
+
 use super::KeyKind;
-use crate::accounts::Tier;
 use crate::tokens;
 
 /// A prefix, 32 random bytes in hexadecimal, and their CRC-32, with which a secret scanner recognizes a key without a

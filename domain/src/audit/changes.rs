@@ -7,9 +7,8 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use kitfleet_types::ids::AccountId;
 use sqlx::PgConnection;
-
-use crate::ids::AccountId;
 
 pub const COUNTED: [&str; 25] = [
     "account.bundled_llm_consent_changed",

@@ -3,13 +3,13 @@
 //! A row caused by another account does not show the location of its actor: IP address, user agent, and the payload
 //! members with the same data. A reader from another account sees no such members in any row.
 
+use kitfleet_types::ids::{AccountId, ApiKeyId};
+use kitfleet_types::timestamp::Timestamp;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::cursors::id_bounds;
-use crate::ids::{AccountId, ApiKeyId};
-use crate::timestamp::Timestamp;
 
 const LOCATION_MEMBERS: [&str; 5] = ["issued_from_ip", "source_ip", "ip_address", "user_agent", "issued_user_agent"];
 

@@ -5,15 +5,15 @@
 //! id first, which another delivery of the same event waits for. It then locks the row of the customer, and after it
 //! the row of the account.
 
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
+use kitfleet_types::timestamp::Timestamp;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use sqlx::PgConnection;
 
 use super::card_events::{Event, Subscription};
-use crate::accounts::Tier;
 use crate::emails::Template;
-use crate::ids::AccountId;
-use crate::timestamp::Timestamp;
 
 const KEY_CHARS: usize = 255;
 /// The provider remembers a key at least this long.

@@ -4,13 +4,12 @@
 //! all locations.
 
 use chrono::DateTime;
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
+use kitfleet_types::timestamp::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-
-use crate::accounts::Tier;
-use crate::ids::AccountId;
-use crate::timestamp::Timestamp;
 
 const ID_CHARS: usize = 255;
 /// End of the year 9999.

@@ -1,12 +1,12 @@
 //! Payments reported by the crypto processor, in its notices and in responses to queries.
 
+use kitfleet_types::ids::OrderId;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::amounts::Amount;
 use super::orders::{Order, Status};
-use crate::ids::OrderId;
 
 const ID_CHARS: usize = 100;
 const REFUNDED: &str = "refunded";

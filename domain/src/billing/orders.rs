@@ -5,14 +5,14 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, OrderId};
+use kitfleet_types::tiers::Tier;
+use kitfleet_types::timestamp::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::amounts::Amount;
-use crate::accounts::Tier;
 use crate::area::ScheduledJob;
-use crate::ids::{AccountId, OrderId};
-use crate::timestamp::Timestamp;
 
 /// Asks the processor about orders that have been pending for long, and ends tiers whose paid period is over.
 pub const SWEEP: ScheduledJob = ScheduledJob { name: "sweep_crypto_orders", period: 300 };

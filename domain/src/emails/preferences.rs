@@ -2,12 +2,12 @@
 
 use std::str::FromStr;
 
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::validation::Invalid;
 use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::audit::{self, Actor, Entry};
-use crate::ids::AccountId;
-use crate::validation::Invalid;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case")]

@@ -4,6 +4,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, AgentSessionId, ApiKeyId};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -11,7 +12,6 @@ use uuid::Uuid;
 use super::withdrawn;
 use crate::actors::Actor;
 use crate::agents::lanes::{self, ClientId, LaneError};
-use crate::ids::{AccountId, AgentSessionId, ApiKeyId};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

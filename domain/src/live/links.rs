@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, LiveLinkId, SessionId};
+use kitfleet_types::timestamp::Timestamp;
 use sqlx::PgConnection;
 
 use super::withdrawn;
 use crate::credentials::{Credential, CredentialColumns};
-use crate::ids::{AccountId, LiveLinkId, SessionId};
-use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 
 pub const MOST: usize = 16;

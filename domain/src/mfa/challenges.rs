@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, MfaChallengeId};
+use kitfleet_types::timestamp::Timestamp;
 use sqlx::PgConnection;
 
 use crate::accounts;
 use crate::audit::Origin;
-use crate::ids::{AccountId, MfaChallengeId};
-use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 
 /// Opens a challenge whose proof must come from the same address.

@@ -1,10 +1,10 @@
 //! Recovery codes, single-use and hashed like passwords. The codes of a batch share a salt, so that a guess costs one
 //! hash and not one for each remaining code.
 
+use kitfleet_types::ids::AccountId;
 use sqlx::PgConnection;
 
 use crate::crockford;
-use crate::ids::AccountId;
 use crate::passwords;
 
 /// Ten characters have 50 bits.

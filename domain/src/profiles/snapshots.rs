@@ -1,13 +1,13 @@
 //! A snapshot shares the store of its profile, so it uses no space until the profile's content is replaced. The
 //! snapshots of a profile in the recycle bin are hidden.
 
+use kitfleet_types::ids::{AccountId, ProfileId, SnapshotId};
+use kitfleet_types::limits::Limits;
+use kitfleet_types::timestamp::Timestamp;
 use sqlx::PgConnection;
 
 use super::{ChangeError, StoredProfile, TooManyBytes, hold, release, require_bytes};
 use crate::accounts;
-use crate::ids::{AccountId, ProfileId, SnapshotId};
-use crate::limits::Limits;
-use crate::timestamp::Timestamp;
 
 #[derive(Debug, Clone)]
 pub struct Snapshot {

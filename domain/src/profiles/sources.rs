@@ -1,10 +1,10 @@
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, ProfileId, SnapshotId};
 use sqlx::{PgConnection, PgPool};
 use tokio::time::{Instant, sleep};
 
 use crate::account_share;
-use crate::ids::{AccountId, ProfileId, SnapshotId};
 use crate::profiles::{self, Origin, ProfileName, StoredProfile, snapshots};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

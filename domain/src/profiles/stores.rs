@@ -4,12 +4,12 @@
 //! inserted before its bytes are written and deleted after they are removed, so that no bytes are left without a row.
 
 use futures_util::{Stream, TryStreamExt as _};
+use kitfleet_types::ids::{AccountId, ProfileId, StoreId};
+use kitfleet_types::limits::Limits;
 use sqlx::PgConnection;
 
 use super::Content;
 use crate::accounts;
-use crate::ids::{AccountId, ProfileId, StoreId};
-use crate::limits::Limits;
 
 /// Without a reference, the store is removed after an hour.
 pub async fn begin(conn: &mut PgConnection, id: StoreId, profile: ProfileId) -> sqlx::Result<()> {

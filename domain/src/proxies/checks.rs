@@ -7,13 +7,13 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, ProxyCheckId, ProxyId, WorkerId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::Scheme;
 use super::in_use::{InUse, LockedProxy, Secrets, proxy_of};
-use crate::ids::{AccountId, ProxyCheckId, ProxyId, WorkerId};
 use crate::sealing;
 use crate::workers::SelectedWorker;
 

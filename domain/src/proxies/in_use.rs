@@ -5,13 +5,13 @@
 
 use std::fmt;
 
+use kitfleet_types::ids::{AccountId, ProxyId, SessionId, WorkerId};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use url::Host;
 use zeroize::Zeroizing;
 
 use super::{Part, Scheme, open};
-use crate::ids::{AccountId, ProxyId, SessionId, WorkerId};
 use crate::sealing::{self, NotSealedForUs, Opener};
 use crate::vault::{UnsealError, Vault};
 use crate::workers;

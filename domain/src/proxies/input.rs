@@ -3,6 +3,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
+use kitfleet_types::addresses::Destinations;
+use kitfleet_types::validation::{Invalid, Rules};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -10,8 +12,6 @@ use url::Host;
 use zeroize::Zeroizing;
 
 use super::Scheme;
-use crate::addresses::Destinations;
-use crate::validation::{Invalid, Rules};
 
 /// Limit of SOCKS5.
 const MOST_CREDENTIAL_BYTES: usize = 255;

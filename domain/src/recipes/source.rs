@@ -1,15 +1,15 @@
 //! Reads the completed steps of an agent session and converts them to the steps of a recipe.
 
+use kitfleet_types::commands::{Command, DragEnd, ElementQuery, ExtractItem, WaitCondition};
+use kitfleet_types::ids::{AgentSessionId, StepId};
+use kitfleet_types::limits::Limits;
+use kitfleet_types::operations::{self, ROLES, Target};
 use sqlx::PgConnection;
 
 use super::steps::{self, Condition, Element, Item, Page, Step};
 use crate::agents::Sealer;
-use crate::agents::commands::{Command, DragEnd, ElementQuery, ExtractItem, WaitCondition};
 use crate::agents::steps::{self as agent_steps, SealedTexts, ShownElement, describe};
 use crate::agents::typed::Typed;
-use crate::ids::{AgentSessionId, StepId};
-use crate::limits::Limits;
-use crate::operations::{self, ROLES, Target};
 
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {

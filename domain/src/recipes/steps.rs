@@ -2,11 +2,10 @@
 
 use std::sync::LazyLock;
 
+use kitfleet_types::commands::Degrees;
+use kitfleet_types::operations::{self, CaptureKind, Direction, Target};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
-
-use crate::agents::commands::Degrees;
-use crate::operations::{self, CaptureKind, Direction, Target};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]

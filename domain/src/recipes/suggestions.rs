@@ -1,9 +1,9 @@
 //! A label and a description for a recipe (contract: recipes 12). Equal steps give equal suggestions.
 
+use kitfleet_types::limits::Limits;
 use url::Url;
 
 use super::steps::{Element, Step};
-use crate::limits::Limits;
 
 /// Satisfies the rules for recipes.
 #[derive(Debug, Clone, PartialEq, Eq)]

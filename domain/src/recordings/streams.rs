@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::AccountId;
 use sqlx::PgConnection;
 use uuid::Uuid;
-
-use crate::ids::AccountId;
 
 /// Open streams of an account, by default.
 pub const MOST: u32 = 16;

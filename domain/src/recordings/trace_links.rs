@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, SessionId, TraceLinkId};
+use kitfleet_types::timestamp::Timestamp;
 use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::audit::{self, Actor, Entry};
 use crate::credentials::{Credential, CredentialColumns};
-use crate::ids::{AccountId, SessionId, TraceLinkId};
-use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
 
 pub const MOST: usize = 20;

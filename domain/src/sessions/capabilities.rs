@@ -1,10 +1,10 @@
 //! Capabilities of a session's proxy, as measured by its worker (contract: egress 17).
 
+use kitfleet_types::ids::{AccountId, SessionId};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use crate::events::{self, EventType};
-use crate::ids::{AccountId, SessionId};
 
 /// Records `session.egress_capability_changed`. `false` if the capabilities are equal to the stored ones or the session
 /// has ended. `conn` is in a transaction.

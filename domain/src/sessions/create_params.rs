@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use kitfleet_types::json_size::json_bytes;
+use kitfleet_types::limits::Limits;
+use kitfleet_types::validation::{Invalid, Rules};
 use serde_json::{Map, Value};
 
 use crate::archetypes;
-use crate::blocking::json_bytes;
-use crate::limits::Limits;
-use crate::validation::{Invalid, Rules};
 
 const CUSTOMER_PURPOSE: &str = "production_customer";
 const RESERVED_PURPOSES: [&str; 2] = ["cumulative_rig_validation", "test_domain_probe"];

@@ -1,11 +1,10 @@
 //! Dialogs that are held open (contract: operations 46 to 49). The claim reads the dialog in the session's row. An
 //! operation stores it as it ends; between operations the worker does.
 
+use kitfleet_types::ids::{SessionId, WorkerId};
+use kitfleet_types::operations::OpenDialog;
 use serde_json::json;
 use sqlx::PgConnection;
-
-use crate::ids::{SessionId, WorkerId};
-use crate::operations::OpenDialog;
 
 /// Change of the dialog in a session's row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -57,8 +56,9 @@ pub async fn store(
 
 #[cfg(test)]
 mod tests {
+    use kitfleet_types::operations::DialogType;
+
     use super::*;
-    use crate::operations::DialogType;
 
     #[test]
     fn row_changes_only_with_the_dialog() {

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{IntentId, SessionId, WorkerId};
 use sqlx::PgConnection;
 
 use super::intents::ReplyTo;
-use crate::ids::{IntentId, SessionId, WorkerId};
 
 #[derive(Debug, Clone, Copy)]
 pub struct InputClaim<'a> {

@@ -1,5 +1,7 @@
 //! Sessions of all accounts, as operators and staff see them (contract: staff 17, 18).
 
+use kitfleet_types::ids::{AccountId, AgentSessionId, ApiKeyId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
+use kitfleet_types::timestamp::Timestamp;
 use serde::Serialize;
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -7,8 +9,6 @@ use uuid::Uuid;
 
 use super::SessionStatus;
 use crate::challenges::ChallengeState;
-use crate::ids::{AccountId, AgentSessionId, ApiKeyId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
-use crate::timestamp::Timestamp;
 use crate::workers::LEASE;
 
 #[derive(Debug, Clone, Serialize)]

@@ -6,6 +6,13 @@
 
 use std::time::Duration;
 
+use kitfleet_types::emulation::Emulation;
+use kitfleet_types::ids::{AccountId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
+use kitfleet_types::operations::{
+    DialogPolicy, Failure, OpenDialog, Operation, Outcome, Secrets, StoredResult, UsageKind,
+};
+use kitfleet_types::redaction::mask_addresses;
+use kitfleet_types::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -19,14 +26,9 @@ use crate::actors::OperationActor;
 use crate::blocking::run_blocking;
 use crate::challenges::ChallengeState;
 use crate::emails::{self, Template};
-use crate::emulation::Emulation;
 use crate::events::{self, EventType};
-use crate::ids::{AccountId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
-use crate::operations::{DialogPolicy, Failure, OpenDialog, Operation, Outcome, Secrets, StoredResult, UsageKind};
 use crate::recordings::RecordMode;
-use crate::redaction::mask_addresses;
 use crate::sealing;
-use crate::timestamp::Timestamp;
 use crate::trace_parent::TraceParent;
 use crate::workers;
 

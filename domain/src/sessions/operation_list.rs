@@ -1,12 +1,12 @@
 //! Operations of a session, from the rows of its intents (contract: recordings 1 to 6).
 
+use kitfleet_types::ids::{OperationId, SessionId};
+use kitfleet_types::operations::{Operation, OperationDescription, OperationOutcome, Outcome};
+use kitfleet_types::timestamp::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::actors::OperationActor;
-use crate::ids::{OperationId, SessionId};
-use crate::operations::{Operation, OperationDescription, OperationOutcome, Outcome};
-use crate::timestamp::Timestamp;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListedOperation {

@@ -3,13 +3,13 @@
 //!
 //! A paused session keeps its status. The claim reads the challenge in the session's row.
 
+use kitfleet_types::ids::{AccountId, ChallengeId, SessionId, WorkerId};
 use serde_json::json;
 use sqlx::types::Json;
 use sqlx::{Connection as _, PgConnection};
 
 use super::SessionStatus;
 use crate::challenges::{self, Challenge, ChallengeOutcome, ChallengeState, Finding};
-use crate::ids::{AccountId, ChallengeId, SessionId, WorkerId};
 
 /// A running operation continues. `None` if the session has ended or is already paused. `conn` is in a transaction.
 pub async fn pause(

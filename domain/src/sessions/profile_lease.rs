@@ -5,12 +5,12 @@
 //! dead worker, whose unsaved state is lost. If two sessions save after all, the later session wins, regardless of the
 //! order in which they save.
 
+use kitfleet_types::ids::{AccountId, ProfileId, SessionId, StoreId};
+use kitfleet_types::limits::Limits;
 use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::events::{self, EventType};
-use crate::ids::{AccountId, ProfileId, SessionId, StoreId};
-use crate::limits::Limits;
 use crate::profiles::Content;
 use crate::profiles::stores::{self, Replaced};
 

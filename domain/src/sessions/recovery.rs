@@ -4,15 +4,15 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use kitfleet_types::ids::{IntentId, SessionId, WorkerId};
+use kitfleet_types::operations::{Failure, FailureClass, Outcome};
+use kitfleet_types::timestamp::Timestamp;
 use serde_json::json;
 use sqlx::{Connection as _, PgConnection, PgTransaction};
 
 use super::intents::{SessionInfo, finish, finish_and_notify, record_failure};
 use super::{EndReason, SessionError, profile_lease};
 use crate::database::is_transient;
-use crate::ids::{IntentId, SessionId, WorkerId};
-use crate::operations::{Failure, FailureClass, Outcome};
-use crate::timestamp::Timestamp;
 use crate::workers;
 
 #[must_use]

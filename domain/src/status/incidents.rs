@@ -2,15 +2,15 @@
 
 use std::collections::HashMap;
 
+use kitfleet_types::ids::{IncidentId, IncidentUpdateId};
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::{Invalid, Rules};
 use sqlx::PgConnection;
 use strum::VariantArray as _;
 use uuid::Uuid;
 
 use super::components::Component;
 use super::notices::{self, Kind};
-use crate::ids::{IncidentId, IncidentUpdateId};
-use crate::timestamp::Timestamp;
-use crate::validation::{Invalid, Rules};
 
 pub const TITLE_CHARS: usize = 120;
 pub const MESSAGE_CHARS: usize = 5_000;

@@ -8,12 +8,12 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{IncidentId, IncidentNoticeId, IncidentUpdateId, SubscriberId};
 use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::emails::{self, NOTICE_GOOD_FOR, Template};
-use crate::ids::{IncidentId, IncidentNoticeId, IncidentUpdateId, SubscriberId};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]

@@ -8,13 +8,13 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
+use kitfleet_types::ids::{EmailId, SubscriberId};
 use sha2::Sha256;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::database;
 use crate::email_addresses::EmailAddress;
-use crate::ids::{EmailId, SubscriberId};
 use crate::tokens::{self, Token};
 
 /// Minimum interval between confirmation mails to one address, regardless of the number of requests.

@@ -5,6 +5,9 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, InviteId, MembershipId};
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::Invalid;
 use serde_json::json;
 use sqlx::PgConnection;
 
@@ -13,10 +16,7 @@ use super::members::Membership;
 use crate::accounts::{self, AccountStatus};
 use crate::audit::{self, Actor, Entry};
 use crate::email_addresses::EmailAddress;
-use crate::ids::{AccountId, InviteId, MembershipId};
-use crate::timestamp::Timestamp;
 use crate::tokens::{self, Token};
-use crate::validation::Invalid;
 
 #[derive(Debug, Clone)]
 pub struct Invite {

@@ -4,14 +4,14 @@
 //! membership first ([`crate::roles::hold`]), and a removal deletes the membership before it searches for keys, so no
 //! key remains.
 
+use kitfleet_types::ids::{AccountId, MembershipId};
+use kitfleet_types::timestamp::Timestamp;
 use serde_json::json;
 use sqlx::PgConnection;
 
 use super::Role;
 use crate::api_keys;
 use crate::audit::{self, Actor, Entry};
-use crate::ids::{AccountId, MembershipId};
-use crate::timestamp::Timestamp;
 
 #[derive(Debug, Clone)]
 pub struct Membership {

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use kitfleet_types::ids::{AccountId, DeliveryId, RequeueId, WebhookId};
+use kitfleet_types::timestamp::Timestamp;
 use serde::Serialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::deliveries::DeliveryStatus;
-use crate::ids::{AccountId, DeliveryId, RequeueId, WebhookId};
-use crate::timestamp::Timestamp;
 
 /// Delivery as operators see it, without the request and response bodies, which belong to the customer.
 #[derive(Debug, Serialize)]

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, DeliveryId, WebhookId};
+use kitfleet_types::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -16,8 +18,6 @@ use super::endpoints::{self, ChangeError};
 use crate::audit::{self, Actor, Entry};
 use crate::cursors::id_bounds;
 use crate::events::{self, EventType};
-use crate::ids::{AccountId, DeliveryId, WebhookId};
-use crate::timestamp::Timestamp;
 
 /// The last three are terminal.
 #[derive(

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, WebhookId};
+use kitfleet_types::timestamp::Timestamp;
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
@@ -9,8 +11,6 @@ use super::secrets::SigningSecret;
 use super::{Subscriptions, WebhookUrl};
 use crate::accounts;
 use crate::audit::{self, Actor, Entry};
-use crate::ids::{AccountId, WebhookId};
-use crate::timestamp::Timestamp;
 use crate::vault::Vault;
 
 #[derive(Debug, Clone)]

@@ -1,11 +1,10 @@
 //! Endpoints of all customers, as staff see them (contract: staff 32). Paths and parameters of addresses belong to the customer
 //! and are not shown.
 
+use kitfleet_types::ids::{AccountId, WebhookId};
+use kitfleet_types::timestamp::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
-
-use crate::ids::{AccountId, WebhookId};
-use crate::timestamp::Timestamp;
 
 #[derive(Debug)]
 pub struct EndpointRow {

@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, WebhookId};
 use sqlx::PgConnection;
-
-use crate::ids::{AccountId, WebhookId};
 
 /// "Last about 24 hours of a grace window". A shorter one gets the reminder at its start.
 const NEARLY_OVER: Duration = Duration::from_hours(24);

@@ -11,13 +11,13 @@
 
 use std::time::Duration;
 
+use kitfleet_types::ids::{AccountId, DeliveryId, RequeueId, WebhookId};
+use kitfleet_types::timestamp::Timestamp;
 use serde::Serialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::dead_letters::{self, Refusal, RequeueError};
-use crate::ids::{AccountId, DeliveryId, RequeueId, WebhookId};
-use crate::timestamp::Timestamp;
 
 /// Size of one batch. Changes of its endpoints and results of attempts to reach them wait for its transaction.
 #[derive(Debug, Clone, Copy)]

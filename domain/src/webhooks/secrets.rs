@@ -5,11 +5,11 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
+use kitfleet_types::ids::WebhookId;
 use sha2::Sha256;
 use sqlx::PgConnection;
 
 use crate::database;
-use crate::ids::WebhookId;
 use crate::vault::{UnsealError, Vault};
 
 pub(super) const PURPOSE: &str = "webhooks";

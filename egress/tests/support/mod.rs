@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use kitfleet_domain::addresses::Destinations;
 use kitfleet_egress::{Credentials, EgressRoute, Guard, Proxy, Rules, Upstream};
+use kitfleet_types::addresses::Destinations;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;

@@ -7,8 +7,8 @@ use kitfleet_domain::billing::card::{self, CardNotice, EventOrder};
 use kitfleet_domain::billing::card_events::{CardEventContent, Checkout, Event, Invoice, Subscription};
 use kitfleet_domain::billing::orders;
 use kitfleet_domain::emails::{NOTICE_GOOD_FOR, Recipient, Template};
-use kitfleet_domain::ids::AccountId;
-use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::timestamp::Timestamp;
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
 

@@ -9,7 +9,7 @@ use kitfleet_domain::accounts;
 use kitfleet_domain::billing::ipn::{PaymentEffect, PaymentNotice};
 use kitfleet_domain::billing::orders::{self, Order, Reason, Status};
 use kitfleet_domain::events::{self, EventType};
-use kitfleet_domain::ids::OrderId;
+use kitfleet_types::ids::OrderId;
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
 

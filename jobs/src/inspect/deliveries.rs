@@ -4,7 +4,7 @@
 //! given up because its endpoint went away is `killed`. Request and response bodies belong to the customer and are not
 //! shown.
 
-use kitfleet_domain::ids::DeliveryId;
+use kitfleet_types::ids::DeliveryId;
 use sqlx::{AssertSqlSafe, PgConnection};
 use uuid::Uuid;
 

@@ -3,7 +3,7 @@
 //! Their rows are the queue; apalis's tables do not contain them. The status is `done` after any outcome; the result
 //! holds the outcome until it is wiped. Parameters and results belong to the customer and are not shown.
 
-use kitfleet_domain::ids::{IntentId, WorkerId};
+use kitfleet_types::ids::{IntentId, WorkerId};
 use sqlx::{AssertSqlSafe, PgConnection};
 use uuid::Uuid;
 

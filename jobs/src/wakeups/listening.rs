@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kitfleet_domain::log_throttle::LogThrottle;
+use kitfleet_types::log_throttle::LogThrottle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 

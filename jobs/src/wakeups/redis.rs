@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use kitfleet_domain::log_throttle::LogThrottle;
+use kitfleet_types::log_throttle::LogThrottle;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::io::tcp::TcpSettings;
 use redis::{Client, RedisError, RedisResult, Value};

@@ -94,7 +94,7 @@ where
 mod tests {
     use apalis_core::error::BoxDynError;
     use apalis_core::task::task_fn::task_fn;
-    use kitfleet_domain::ids::{AccountId, WebhookId};
+    use kitfleet_types::ids::{AccountId, WebhookId};
     use sqlx::PgPool;
     use tokio::sync::mpsc::unbounded_channel;
 

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::FutureExt as _;
 use kitfleet_domain::database::{is_transient, persist};
-use kitfleet_domain::ids::WebhookId;
 use kitfleet_domain::metrics::Counter;
 use kitfleet_domain::webhooks::deliveries::{self, AttemptCounts, AttemptResult, DeliveryStatus};
+use kitfleet_types::ids::WebhookId;
 use sqlx::PgPool;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;

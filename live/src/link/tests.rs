@@ -1,6 +1,6 @@
 use std::net::Ipv4Addr;
 
-use kitfleet_domain::ids::SessionId;
+use kitfleet_types::ids::SessionId;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;

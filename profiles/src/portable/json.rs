@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::io::{self, Read};
 use std::rc::Rc;
 
-use kitfleet_domain::validation::Invalid;
+use kitfleet_types::validation::Invalid;
 use struson::reader::json_path::JsonPathPiece;
 use struson::reader::{JsonReader as _, JsonReaderPosition, JsonStreamReader, ReaderError, ReaderSettings, ValueType};
 

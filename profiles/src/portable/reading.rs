@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
-use kitfleet_domain::validation::{Invalid, Rules};
+use kitfleet_types::validation::{Invalid, Rules};
 use sha2::{Digest as _, Sha256};
 use struson::reader::{JsonReader as _, ValueType};
 use tokio::io::AsyncWriteExt as _;

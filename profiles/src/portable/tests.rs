@@ -1,6 +1,6 @@
 use std::io::{self, Read as _};
 
-use kitfleet_domain::validation::Invalid;
+use kitfleet_types::validation::Invalid;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

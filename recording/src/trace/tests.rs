@@ -8,9 +8,9 @@ use bytes::Bytes;
 use chrono::{DateTime, TimeDelta};
 use flate2::read::DeflateDecoder;
 use kitfleet_domain::actors::{OperationActor, OperationActorKind};
-use kitfleet_domain::ids::IntentId;
-use kitfleet_domain::operations::{OperationDescription, Point};
-use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_types::ids::IntentId;
+use kitfleet_types::operations::{OperationDescription, Point};
+use kitfleet_types::timestamp::Timestamp;
 use tokio::sync::mpsc;
 
 use super::*;

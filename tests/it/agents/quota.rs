@@ -1,6 +1,6 @@
 //! Quota of an account, and purges that free it (contract: agents 38 to 40).
 
-use kitfleet_domain::accounts::Tier;
+use kitfleet_types::tiers::Tier;
 use reqwest::Method;
 use serde_json::{Value, json};
 

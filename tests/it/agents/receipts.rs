@@ -2,9 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::agents::receipts;
 use kitfleet_domain::vault::Vault;
+use kitfleet_types::tiers::Tier;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -1,8 +1,8 @@
 //! Events of the card provider and their effects (contract: billing 13 to 21, 26).
 
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::emails::Template;
-use kitfleet_domain::ids::AccountId;
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
 use serde_json::{Value, json};
 
 use super::{SUBSCRIPTION, check_out, selling, shop};

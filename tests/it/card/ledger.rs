@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::emails::Template;
-use kitfleet_domain::ids::AccountId;
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
 use nix::sys::signal::Signal;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::emails::Template;
+use kitfleet_types::tiers::Tier;
 use reqwest::Method;
 use serde_json::Value;
 

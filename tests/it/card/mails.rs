@@ -1,8 +1,8 @@
 //! Mails about card payments (contract: billing 22 to 25; emails 13). Each is sent once, for any number of events.
 
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::emails::Template;
-use kitfleet_domain::ids::AccountId;
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
 use serde_json::{Value, json};
 
 use super::events::{checkout, subscription};

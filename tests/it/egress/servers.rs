@@ -10,7 +10,7 @@ mod support;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::accounts::Tier;
+use kitfleet_types::tiers::Tier;
 use nix::sys::signal::Signal;
 use reqwest::{Method, Url};
 use serde_json::{Value, json};

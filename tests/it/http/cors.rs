@@ -1,6 +1,6 @@
 //! Calls of the API by pages of other origins.
 
-use kitfleet_domain::accounts::Tier;
+use kitfleet_types::tiers::Tier;
 use reqwest::Method;
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use kitfleet_api::permissions::{Access, ROUTES};
-use kitfleet_domain::accounts::Tier;
+use kitfleet_types::tiers::Tier;
 use serde_json::{Map, Value, json};
 
 use crate::support::routes::sample;

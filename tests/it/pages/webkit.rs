@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::emails::Template;
+use kitfleet_types::tiers::Tier;
 use serde_json::{Value, json};
 use totp_rs::Totp;
 

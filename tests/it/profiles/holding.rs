@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use base64::Engine as _;
-use kitfleet_domain::accounts::Tier;
-use kitfleet_domain::ids::ProfileId;
 use kitfleet_profiles::{Cookie, Dump, PlaceConfig, Stores, StoresConfig};
+use kitfleet_types::ids::ProfileId;
+use kitfleet_types::tiers::Tier;
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use reqwest::header::HeaderMap;

@@ -10,7 +10,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
-use kitfleet_domain::accounts::Tier;
+use kitfleet_types::tiers::Tier;
 use regex::Regex;
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::recordings::RecordingLimits;
 use kitfleet_domain::vault::Vault;
 use kitfleet_profiles::PlaceConfig;
 use kitfleet_recording::{Recorder, Recordings, RecordingsConfig};
+use kitfleet_types::tiers::Tier;
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use reqwest::header::ACCEPT;

@@ -4,12 +4,12 @@ use std::io::Read as _;
 use std::time::{Duration, Instant};
 
 use flate2::read::DeflateDecoder;
-use kitfleet_domain::accounts::Tier;
-use kitfleet_domain::ids::DownloadId;
 use kitfleet_domain::recordings::RecordingLimits;
 use kitfleet_profiles::PlaceConfig;
 use kitfleet_recording::Recorder;
 use kitfleet_recording::events::{DownloadEvent, DownloadProgress, EventBody, Header, RequestEvent};
+use kitfleet_types::ids::DownloadId;
+use kitfleet_types::tiers::Tier;
 use reqwest::header::{ACCEPT, ACCESS_CONTROL_ALLOW_ORIGIN};
 use reqwest::{Method, Response};
 use serde_json::{Value, json};

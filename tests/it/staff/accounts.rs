@@ -1,7 +1,7 @@
 //! Accounts for staff and operators: audit log, usage and limits; and incidents.
 
-use kitfleet_domain::accounts::Tier;
-use kitfleet_domain::ids::AccountId;
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
 use serde_json::{Value, json};
 
 use crate::support::{Answer, App, Client, at_once, unknown_id};

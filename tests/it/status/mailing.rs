@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::fs;
 use std::time::{Duration, Instant, SystemTime};
 
-use kitfleet_domain::accounts::Tier;
-use kitfleet_domain::ids::SubscriberId;
 use kitfleet_domain::status::subscribers::Unsubscriber;
+use kitfleet_types::ids::SubscriberId;
+use kitfleet_types::tiers::Tier;
 
 use super::{posted, update};
 use crate::support::delays::Delays;

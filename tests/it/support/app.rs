@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use kitfleet_domain::accounts::{NewAccount, Tier};
+use kitfleet_domain::accounts::NewAccount;
 use kitfleet_domain::api_keys::{self, NewKey, Scopes};
 use kitfleet_domain::audit::Actor;
-use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::sign_ups;
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
 use kitfleet_worker::config::Clock;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

@@ -1,7 +1,7 @@
 //! Validation of published events against the contract (contract: versioning 5), because receivers generate types from it.
 
 use boon::{Compiler, Draft, Schemas};
-use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_types::timestamp::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

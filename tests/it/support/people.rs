@@ -3,14 +3,15 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use kitfleet_domain::accounts::{NewAccount, Tier};
+use kitfleet_domain::accounts::NewAccount;
 use kitfleet_domain::audit::Origin;
 use kitfleet_domain::emails::Template;
-use kitfleet_domain::ids::AccountId;
-use kitfleet_domain::limits::Limits;
 use kitfleet_domain::passwords::NewPassword;
 use kitfleet_domain::sign_ups;
 use kitfleet_domain::web_sessions;
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::limits::Limits;
+use kitfleet_types::tiers::Tier;
 use serde_json::json;
 use totp_rs::Totp;
 use uuid::Uuid;

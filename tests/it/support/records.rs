@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::ids::AccountId;
+use kitfleet_types::ids::AccountId;
 use serde_json::Value;
 use sqlx::FromRow;
 use uuid::Uuid;

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::emails::Template;
 use kitfleet_domain::teams::invites;
+use kitfleet_types::tiers::Tier;
 use serde_json::{Value, json};
 
 use super::{INVITES, ME, MEMBERS, MEMBERSHIP, OWNERS, TEAMS, delete_me, row};

@@ -1,7 +1,7 @@
 //! Contract: authorization 9 to 13.
 
-use kitfleet_domain::accounts::Tier;
-use kitfleet_domain::ids::AccountId;
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
 use reqwest::Method;
 use serde_json::{Value, json};
 

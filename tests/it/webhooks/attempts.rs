@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use kitfleet_domain::accounts::Tier;
+use kitfleet_types::tiers::Tier;
 use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
 

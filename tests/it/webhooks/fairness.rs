@@ -1,8 +1,8 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::accounts::Tier;
-use kitfleet_domain::ids::AccountId;
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
 use nix::sys::signal::Signal;
 use serde_json::json;
 use uuid::Uuid;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::webhooks::deliveries::{ClaimLimits, claim, give_back};
+use kitfleet_types::tiers::Tier;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 
 use kitfleet_api::permissions::ROUTES;
-use kitfleet_domain::accounts::Tier;
+use kitfleet_types::tiers::Tier;
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};

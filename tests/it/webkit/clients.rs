@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use kitfleet_domain::accounts::Tier;
+use kitfleet_types::tiers::Tier;
 use tokio::process::Command;
 
 use crate::support::App;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use kitfleet_domain::actors::{OperationActor, OperationActorKind};
-use kitfleet_domain::ids::{IntentId, SessionId};
-use kitfleet_domain::limits::Limits;
-use kitfleet_domain::operations::{
+use kitfleet_domain::sessions::intents::{self, Claim, ReplyTo};
+use kitfleet_types::ids::{IntentId, SessionId};
+use kitfleet_types::limits::Limits;
+use kitfleet_types::operations::{
     Action, Element, Interact, Interacted, Locate, LocateBy, Located, OnTimeout, Operation, Outcome, StoredResult,
     Target,
 };
-use kitfleet_domain::sessions::intents::{self, Claim, ReplyTo};
 use serde_json::{Value, json};
 
 use crate::support::eventually;

@@ -3,9 +3,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kitfleet_domain::accounts::Tier;
-use kitfleet_domain::ids::ProfileId;
 use kitfleet_profiles::FOLDERS;
+use kitfleet_types::ids::ProfileId;
+use kitfleet_types::tiers::Tier;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};

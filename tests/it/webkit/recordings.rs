@@ -330,7 +330,7 @@ async fn page_at_rest_costs_nothing() {
     sleep(SETTLED).await;
     let size = async || -> i64 {
         let stored = "select bytes from recordings where session_id = $1";
-        let session: kitfleet_domain::ids::SessionId = scene.session.parse().expect("an id");
+        let session: kitfleet_types::ids::SessionId = scene.session.parse().expect("an id");
         sqlx::query_scalar(stored).bind(session).fetch_one(&scene.app.database.pool).await.expect("a size")
     };
     let before = size().await;

@@ -1,10 +1,10 @@
 //! Browser actions of the steps of a plan.
 
-use kitfleet_domain::agents::commands::{Command, DragEnd, ElementQuery};
 use kitfleet_domain::agents::steps::{LONG_PRESS_MS, ShownElement, Step};
-use kitfleet_domain::files::FileName;
-use kitfleet_domain::ids::UploadId;
-use kitfleet_domain::operations::{Action, DEFAULT_DRAG_MS, DragCourse, Element, PointerKind, ROLES, Target};
+use kitfleet_types::commands::{Command, DragEnd, ElementQuery};
+use kitfleet_types::files::FileName;
+use kitfleet_types::ids::UploadId;
+use kitfleet_types::operations::{Action, DEFAULT_DRAG_MS, DragCourse, Element, PointerKind, ROLES, Target};
 
 /// `None` for a step that is another operation.
 pub(super) fn action_of(step: &Step, approved: bool) -> Option<Action> {

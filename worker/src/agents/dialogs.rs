@@ -3,15 +3,15 @@
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
-use kitfleet_domain::agents::commands::PageQuery;
 use kitfleet_domain::agents::steps::{Step, describe_page};
 use kitfleet_domain::agents::turns::{TurnDownload, TurnTexts};
-use kitfleet_domain::ids::IntentId;
-use kitfleet_domain::operations::{
+use kitfleet_jobs::dispatch::DispatchOutcome;
+use kitfleet_types::commands::PageQuery;
+use kitfleet_types::ids::IntentId;
+use kitfleet_types::operations::{
     Action, AnsweredDialog, BrowserPage, BrowserPages, Candidate, DialogType, Interact, Interacted, ListPages,
     MOST_CANDIDATES, Match, OnTimeout, OpenDialog, Operation, Refusal, StoredResult, locate,
 };
-use kitfleet_jobs::dispatch::DispatchOutcome;
 use serde::Deserialize;
 use serde_json::Value;
 

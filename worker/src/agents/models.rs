@@ -5,9 +5,7 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::agents::commands::{self, Command, DragEnd, ElementQuery, ExtractItem, PageQuery, WaitCondition};
 use kitfleet_domain::agents::decomposers::{self, Decomposer as Reader};
-use kitfleet_domain::agents::hiding;
 use kitfleet_domain::agents::model_turns::{self, ModelUsage, TurnContext};
 use kitfleet_domain::agents::steps::{self, Step, StepStatus};
 use kitfleet_domain::agents::texts::{TextOrigins, TextSources};
@@ -15,12 +13,14 @@ use kitfleet_domain::agents::turn_lifecycle::TurnEnding;
 use kitfleet_domain::agents::turns::{Decomposer, TurnKind, TurnTexts};
 use kitfleet_domain::byok::Provider;
 use kitfleet_domain::database::{begin, persist};
-use kitfleet_domain::ids::PageId;
-use kitfleet_domain::operations::{BrowserPage, BrowserPages, ListPages, Operation, PageSnapshot, Snapshot};
+use kitfleet_grammar::hiding;
 use kitfleet_models::{
     self as models, Action, Condition, ConversationRole, Credential, Failure, Item, LEAST_ANSWER, MOST_ANSWER,
     ModelAnswer, ModelCall, Page, Payer, Prompt, Ref, Surroundings,
 };
+use kitfleet_types::commands::{self, Command, DragEnd, ElementQuery, ExtractItem, PageQuery, WaitCondition};
+use kitfleet_types::ids::PageId;
+use kitfleet_types::operations::{BrowserPage, BrowserPages, ListPages, Operation, PageSnapshot, Snapshot};
 use uuid::Uuid;
 
 use super::dialogs::{describe_dialog, quoted};

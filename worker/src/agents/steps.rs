@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 
 use kitfleet_domain::actors::OperationActor;
 use kitfleet_domain::agents::approvals::{depends_on_focus, may_submit, submits};
-use kitfleet_domain::agents::commands::{Command, DragEnd, ElementQuery, ExtractItem, WaitCondition};
 use kitfleet_domain::agents::steps::{ShownElement, Step, StepStatus, describe, kind};
 use kitfleet_domain::agents::turn_lifecycle;
 use kitfleet_domain::challenges::ChallengeState;
 use kitfleet_domain::database::{is_transient, persist};
-use kitfleet_domain::emulation::Geolocation;
-use kitfleet_domain::ids::{IntentId, PageId, StepId};
-use kitfleet_domain::operations::{
+use kitfleet_domain::sessions::intents::IntentEnding;
+use kitfleet_domain::sessions::{SessionStatus, pauses};
+use kitfleet_jobs::dispatch::{DispatchError, DispatchOutcome, Dispatcher};
+use kitfleet_types::commands::{Command, DragEnd, ElementQuery, ExtractItem, WaitCondition};
+use kitfleet_types::emulation::Geolocation;
+use kitfleet_types::ids::{IntentId, PageId, StepId};
+use kitfleet_types::operations::{
     ActivatePage, Candidate, Capture, Change, ClosePage, Condition, DialogType, Emulate, Extract, Extraction, Failure,
     Hold, Interact, Interacted, Locate, LocateBy, Located, MOST_CANDIDATES, Match, Navigate, OnTimeout, OpenDialog,
     Operation, Outcome, Refusal, StoredResult, SubmissionHeld, Take, Target, Wait, WaitUntil, Waited,
 };
-use kitfleet_domain::sessions::intents::IntentEnding;
-use kitfleet_domain::sessions::{SessionStatus, pauses};
-use kitfleet_domain::validation::Invalid;
-use kitfleet_jobs::dispatch::{DispatchError, DispatchOutcome, Dispatcher};
+use kitfleet_types::validation::Invalid;
 use serde::Deserialize;
 use tokio::time::sleep;
 

@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::operations::{Interact, Interacted, OpenDialog, Refusal};
 use kitfleet_host_protocol::{Held, HostCommand, SubmissionRule};
+use kitfleet_types::operations::{Interact, Interacted, OpenDialog, Refusal};
 use serde_json::Value;
 use tokio::time::timeout;
 

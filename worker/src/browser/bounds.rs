@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::log_throttle::LogThrottle;
 use kitfleet_domain::metrics::Gauge;
+use kitfleet_types::log_throttle::LogThrottle;
 use nix::unistd::Pid;
 use procfs::WithCurrentSystemInfo;
 use procfs::process::{Process, Stat};

@@ -3,10 +3,10 @@
 use std::time::SystemTime;
 
 use chrono::DateTime;
-use kitfleet_domain::operations::{BrowserCookie, BrowserCookies, CookiesChanged, DeleteCookies, SameSite, SetCookies};
-use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::validation::{Invalid, Rules};
 use kitfleet_host_protocol::{self as protocol, CookiesSet, HostCommand};
+use kitfleet_types::operations::{BrowserCookie, BrowserCookies, CookiesChanged, DeleteCookies, SameSite, SetCookies};
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::{Invalid, Rules};
 use serde_json::Map;
 
 use super::OperationEnd;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, pending};
-use kitfleet_domain::operations::{AnsweredDialog, DialogPolicy, DialogType, OpenDialog};
 use kitfleet_host_protocol::{self as protocol, HostCommand};
+use kitfleet_types::operations::{AnsweredDialog, DialogPolicy, DialogType, OpenDialog};
 use tokio::time::{sleep, timeout};
 
 use super::host::{CallError, HostHandle};

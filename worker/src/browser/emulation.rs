@@ -1,9 +1,9 @@
 //! Emulation of a browser: settings of the engine by the host, and of the network by the guard.
 
 use kitfleet_domain::archetypes::{Archetype, Size};
-use kitfleet_domain::emulation::{self, ColorScheme, Emulation, EmulationState, Orientation, ResourceType};
-use kitfleet_domain::operations::Emulate;
 use kitfleet_host_protocol::{self as protocol, HostCommand};
+use kitfleet_types::emulation::{self, ColorScheme, Emulation, EmulationState, Orientation, ResourceType};
+use kitfleet_types::operations::Emulate;
 
 use super::OperationEnd;
 use super::webkit::Webkit;

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::blocking::run_blocking;
-use kitfleet_domain::operations::{Evaluate, Evaluated, Refusal, ScriptException, ScriptValue};
 use kitfleet_host_protocol::{self as protocol, HostCommand, HostError, ScriptEnd, ScriptRun, SyntaxError};
+use kitfleet_types::operations::{Evaluate, Evaluated, Refusal, ScriptException, ScriptValue};
 use serde_json::Value;
 use tokio::time::timeout;
 

@@ -13,14 +13,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chrono::DateTime;
-use kitfleet_domain::files::{
-    Download, DownloadError, DownloadStatus, FileName, MOST_ATTACHED, MOST_ATTACHED_BYTES, is_media_type,
-};
-use kitfleet_domain::ids::{DownloadId, UploadId};
-use kitfleet_domain::operations::Failure;
-use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_host_protocol::{self as protocol, DownloadEntry, HostCommand, SelectedFile};
 use kitfleet_live::files::{PIECE, UploadOffer};
+use kitfleet_types::files::{
+    Download, DownloadError, DownloadStatus, FileName, MOST_ATTACHED, MOST_ATTACHED_BYTES, is_media_type,
+};
+use kitfleet_types::ids::{DownloadId, UploadId};
+use kitfleet_types::operations::Failure;
+use kitfleet_types::timestamp::Timestamp;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 use tokio::fs::{DirBuilder, File};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::operations::{Locate, LocateBy, Located, Match, PageSnapshot, Snapshot, SubmissionHeld, locate};
 use kitfleet_host_protocol::SubmissionRule;
+use kitfleet_types::operations::{Locate, LocateBy, Located, Match, PageSnapshot, Snapshot, SubmissionHeld, locate};
 use serde::Deserialize;
 use serde_json::json;
 

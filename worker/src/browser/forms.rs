@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::operations::{Login, LoginResult, Search, SearchResult};
 use kitfleet_host_protocol::{Lifecycle, SubmissionRule};
+use kitfleet_types::operations::{Login, LoginResult, Search, SearchResult};
 use tokio::time::{sleep, timeout};
 
 use super::OperationEnd;

@@ -1,14 +1,14 @@
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::agents::approvals::depends_on_focus;
-use kitfleet_domain::files::FileName;
-use kitfleet_domain::ids::UploadId;
-use kitfleet_domain::operations::{
-    self, Action, DragCourse, Element, Interact, Interacted, KEY_TAKES, Obstacle, Point, PointerKind,
-};
 use kitfleet_host_protocol::{
     ChooserState, Direction, DragOutcome, DragPoint, Held, HostCommand, HostError, MouseKind, MouseStep, OpenChooser,
     SubmissionRule, TouchOutcome, TouchPhase, TouchStep,
+};
+use kitfleet_types::files::FileName;
+use kitfleet_types::ids::UploadId;
+use kitfleet_types::operations::{
+    self, Action, DragCourse, Element, Interact, Interacted, KEY_TAKES, Obstacle, Point, PointerKind,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};

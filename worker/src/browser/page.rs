@@ -2,9 +2,9 @@ use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kitfleet_domain::operations::{Element, ROLES, Target};
-use kitfleet_domain::validation::Invalid;
 use kitfleet_host_protocol::{HostCommand, HostError};
+use kitfleet_types::operations::{Element, ROLES, Target};
+use kitfleet_types::validation::Invalid;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

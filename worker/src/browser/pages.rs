@@ -1,9 +1,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use kitfleet_domain::ids::{PageId, SessionId};
-use kitfleet_domain::operations::{ActivatePage, BrowserPage, BrowserPages, ClosePage, OpenPage, PageClosed, Refusal};
 use kitfleet_host_protocol::{HostCommand, Navigated, PageEntry, SubmissionRule, WaitUntil};
+use kitfleet_types::ids::{PageId, SessionId};
+use kitfleet_types::operations::{ActivatePage, BrowserPage, BrowserPages, ClosePage, OpenPage, PageClosed, Refusal};
 use tokio::time::sleep;
 
 use super::OperationEnd;

@@ -3,14 +3,15 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use chrono::DateTime;
-use kitfleet_domain::blocking::{json_bytes, run_blocking};
-use kitfleet_domain::operations::{
+use kitfleet_domain::blocking::run_blocking;
+use kitfleet_host_protocol::{self as protocol, HostCommand, HostError, Lifecycle, PictureFormat, Region};
+use kitfleet_types::json_size::json_bytes;
+use kitfleet_types::operations::{
     Capture, CaptureKind, CaptureScale, Captured, Cookie, Element, Extract, Extracted, Extraction, ImageFormat,
     Margins, OpenDialog, OperationResult, PageError, PageErrorKind, PageStanding, PageState, Paper, PdfLayout, Refusal,
     SessionState, SubExtraction, Take, Transform,
 };
-use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_host_protocol::{self as protocol, HostCommand, HostError, Lifecycle, PictureFormat, Region};
+use kitfleet_types::timestamp::Timestamp;
 use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value, json};

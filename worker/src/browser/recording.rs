@@ -8,15 +8,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use chrono::DateTime;
-use kitfleet_domain::files::{Download, DownloadError, DownloadStatus};
-use kitfleet_domain::ids::{PageId, SessionId};
-use kitfleet_domain::operations::Point;
-use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_host_protocol::{self as protocol, HostCommand, MOST_COVERS, PageEventBody, PaintedPage};
 use kitfleet_recording::events::{
     ConsoleEvent, ConsoleLevel, ConsoleSource, DialogEvent, DialogState, DownloadEvent, DownloadProgress, EventBody,
     Header, PageChange, PageEvent, RecordingEvent, RecordingReason, RecordingState, RequestEvent, TEXT_CHARS,
 };
+use kitfleet_types::files::{Download, DownloadError, DownloadStatus};
+use kitfleet_types::ids::{PageId, SessionId};
+use kitfleet_types::operations::Point;
+use kitfleet_types::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::Notify;

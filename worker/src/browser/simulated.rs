@@ -6,10 +6,15 @@ use std::time::{Duration, Instant, SystemTime};
 
 use kitfleet_domain::archetypes::Archetype;
 use kitfleet_domain::challenges::Finding;
-use kitfleet_domain::emulation::Emulation;
-use kitfleet_domain::files::{Download, DownloadError, DownloadRef, DownloadStatus, FileName};
-use kitfleet_domain::ids::{DownloadId, PageId, SessionId, UploadId};
-use kitfleet_domain::operations::{
+use kitfleet_egress::EgressRoute;
+use kitfleet_host_protocol::{DIALOG_HELD_SECS, MOST_PAGES, MOST_SHOWN_DIALOGS};
+use kitfleet_recording::events::{
+    ConsoleEvent, ConsoleLevel, ConsoleSource, DialogEvent, DialogState, EventBody, PageChange, RequestEvent,
+};
+use kitfleet_types::emulation::Emulation;
+use kitfleet_types::files::{Download, DownloadError, DownloadRef, DownloadStatus, FileName};
+use kitfleet_types::ids::{DownloadId, PageId, SessionId, UploadId};
+use kitfleet_types::operations::{
     Action, AnsweredDialog, BrowserCookie, BrowserCookies, BrowserPage, BrowserPages, Capture, CaptureKind,
     CaptureResult, Captured, Condition, CookiesChanged, DialogPolicy, DialogType, Evaluated, Extracted, Extraction,
     Failure, FailureClass, ImageFormat, Interact, Interacted, Interruption, Locate, LocateBy, Located, LoginResult,
@@ -17,12 +22,7 @@ use kitfleet_domain::operations::{
     PageClosed, PageResponse, PageSnapshot, PageStanding, PageState, Refusal, ScriptValue, SearchResult, SessionState,
     SubmissionHeld, Take, Target, Transform, Wait, Waited, locate,
 };
-use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_egress::EgressRoute;
-use kitfleet_host_protocol::{DIALOG_HELD_SECS, MOST_PAGES, MOST_SHOWN_DIALOGS};
-use kitfleet_recording::events::{
-    ConsoleEvent, ConsoleLevel, ConsoleSource, DialogEvent, DialogState, EventBody, PageChange, RequestEvent,
-};
+use kitfleet_types::timestamp::Timestamp;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::time::{sleep, sleep_until, timeout};

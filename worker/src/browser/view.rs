@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use kitfleet_domain::archetypes::Size;
-use kitfleet_domain::operations::Failure;
 use kitfleet_host_protocol::{HostCommand, HostError, LiveEvent, PageInfo, ViewerAction};
+use kitfleet_types::operations::Failure;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 

@@ -1,7 +1,7 @@
 //! Texts, scripts, responses and loads (contract: operations 16, 17).
 
-use kitfleet_domain::operations::{self, PageResponse, Refusal, ScriptText, Target, WaitException};
 use kitfleet_host_protocol::{HostCommand, LoadProgress, ResponseEntry, ScriptEnd, ScriptException, ScriptRun};
+use kitfleet_types::operations::{self, PageResponse, Refusal, ScriptText, Target, WaitException};
 use serde_json::json;
 use tokio::time::sleep;
 

@@ -9,25 +9,25 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use futures_util::FutureExt;
 use futures_util::future::{OptionFuture, join};
 use kitfleet_domain::archetypes::{Archetype, Size};
-use kitfleet_domain::emulation::Emulation;
-use kitfleet_domain::files::DownloadRef;
-use kitfleet_domain::limits::Limits;
 use kitfleet_domain::machine::DiskSpace;
-use kitfleet_domain::operations::{
-    self, ActionKind, AnsweredDialog, CaptureResult, Condition, DialogPolicy, Element, Evaluated, Failure,
-    FailureClass, Interruption, Navigate, Navigated, Obstacle, OnFailure, OnTimeout, OpenDialog, Operation,
-    OperationOutput as _, OperationResult, Refusal, Wait, WaitException, Waited,
-};
 use kitfleet_domain::patterns::{PatternError, Patterns};
 use kitfleet_domain::sessions::BehavioralProfile;
 use kitfleet_domain::sessions::profile_lease::HeldProfile;
-use kitfleet_domain::validation::Invalid;
 use kitfleet_egress::{EgressRoute, Guard, Rules};
 use kitfleet_host_protocol::{
     self as protocol, Cookie, Device, DownloadLimits, EGRESS_PORT, EGRESS_SOCKET, HostCommand, HostError,
     MOST_SHOWN_DIALOGS, Page, PageError, PageErrorKind, ShownDialog, SubmissionRule, WaitUntil,
 };
 use kitfleet_profiles::{Dump, SaveError, Saved, Stores};
+use kitfleet_types::emulation::Emulation;
+use kitfleet_types::files::DownloadRef;
+use kitfleet_types::limits::Limits;
+use kitfleet_types::operations::{
+    self, ActionKind, AnsweredDialog, CaptureResult, Condition, DialogPolicy, Element, Evaluated, Failure,
+    FailureClass, Interruption, Navigate, Navigated, Obstacle, OnFailure, OnTimeout, OpenDialog, Operation,
+    OperationOutput as _, OperationResult, Refusal, Wait, WaitException, Waited,
+};
+use kitfleet_types::validation::Invalid;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};

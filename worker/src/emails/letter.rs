@@ -8,13 +8,13 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use askama::Template as Render;
-use kitfleet_domain::accounts::Tier;
 use kitfleet_domain::byok::Provider;
 use kitfleet_domain::emails::{Attempt, SIGNUP, Template};
-use kitfleet_domain::ids::{SessionId, WebhookId};
 use kitfleet_domain::status::incidents::IncidentMail;
 use kitfleet_domain::status::notices::Kind;
 use kitfleet_domain::tokens::Token;
+use kitfleet_types::ids::{SessionId, WebhookId};
+use kitfleet_types::tiers::Tier;
 
 pub(super) struct Letter<'a> {
     pub(super) subject: Cow<'static, str>,

@@ -4,8 +4,8 @@ use std::time::SystemTime;
 
 use askama::Template as _;
 use kitfleet_domain::emails::{Attempt, Outcome, Template};
-use kitfleet_domain::ids::EmailId;
-use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_types::ids::EmailId;
+use kitfleet_types::timestamp::Timestamp;
 use lettre::message::header::{ContentTransferEncoding, ContentType, HeaderName, HeaderValue};
 use lettre::message::{Body, Mailbox, MultiPart, SinglePart};
 use lettre::{Address, Message};

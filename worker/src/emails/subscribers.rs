@@ -1,9 +1,9 @@
 //! Mails to subscribers of the status page (contract: status 15 to 22). Each mail has an unsubscribe link.
 
 use kitfleet_domain::emails::{self, Attempt, RepeatPolicy, Template};
-use kitfleet_domain::ids::SubscriberId;
 use kitfleet_domain::status::incidents;
 use kitfleet_domain::status::subscribers::{self, Question, Unsubscriber};
+use kitfleet_types::ids::SubscriberId;
 use sqlx::PgConnection;
 
 use super::Mailer;

@@ -3,9 +3,9 @@ use std::time::Duration;
 
 use kitfleet_domain::agents::lanes;
 use kitfleet_domain::archetypes::Size;
-use kitfleet_domain::ids::SessionId;
 use kitfleet_domain::live as tickets;
-use kitfleet_domain::log_throttle::LogThrottle;
+use kitfleet_types::ids::SessionId;
+use kitfleet_types::log_throttle::LogThrottle;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use kitfleet_domain::agents::lanes::LaneError;
 use kitfleet_domain::database::{begin, persist};
-use kitfleet_domain::ids::IntentId;
 use kitfleet_domain::live::Admission;
 use kitfleet_domain::live::driving::{self, Change};
-use kitfleet_domain::operations::{Failure, FailureClass};
 use kitfleet_domain::sessions::gui_input::{self, Claim, InputClaim};
 use kitfleet_host_protocol::ViewerAction;
 use kitfleet_live::messages::{Event, Refusal};
+use kitfleet_types::ids::IntentId;
+use kitfleet_types::operations::{Failure, FailureClass};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;

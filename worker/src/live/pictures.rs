@@ -5,10 +5,10 @@ use std::sync::{Mutex, PoisonError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use kitfleet_domain::operations::Failure;
 use kitfleet_host_protocol as host;
 use kitfleet_live::messages::{Dialog, DialogKind, MenuItem, ToViewer};
 use kitfleet_live::pictures::Picture;
+use kitfleet_types::operations::Failure;
 use tokio::sync::{Notify, watch};
 
 use crate::browser::View;

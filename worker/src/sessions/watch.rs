@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use kitfleet_domain::challenges::{self, ChallengeOutcome, ChallengeType, Finding};
 use kitfleet_domain::database::begin;
-use kitfleet_domain::ids::{ChallengeId, SessionId};
-use kitfleet_domain::log_throttle::LogThrottle;
-use kitfleet_domain::operations::Operation;
 use kitfleet_domain::sessions::pauses;
 use kitfleet_recording::events::ChallengeProgress;
+use kitfleet_types::ids::{ChallengeId, SessionId};
+use kitfleet_types::log_throttle::LogThrottle;
+use kitfleet_types::operations::Operation;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::Context;

@@ -10,11 +10,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::addresses::Destinations;
 use kitfleet_domain::metrics::{Counter, Histogram};
 use kitfleet_domain::webhooks::deliveries::{self, Attempt, AttemptResult, Outcome, UNSIGNED};
 use kitfleet_domain::webhooks::secrets::{SigningSecret, signature};
 use kitfleet_egress::{Judge, Names};
+use kitfleet_types::addresses::Destinations;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Certificate, Client, Response, redirect};

@@ -4,9 +4,9 @@ use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use kitfleet_domain::ids::StaffCredentialId;
 use kitfleet_domain::staff::{self, Reason, StaffActor};
-use kitfleet_domain::validation::Invalid;
+use kitfleet_types::ids::StaffCredentialId;
+use kitfleet_types::validation::Invalid;
 
 use super::{Refused, authenticate, credential_name, token_of};
 use crate::http::error::{Problem, Result};

@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fmt::Display;
 
-use kitfleet_domain::validation::{FieldError, join_path};
+use kitfleet_types::validation::{FieldError, join_path};
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, Error, Expected, IntoDeserializer, MapAccess, SeqAccess,
@@ -520,7 +520,7 @@ impl<'a> MapAccess<'a> for Members<'a, '_> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use kitfleet_domain::timestamp::Timestamp;
+    use kitfleet_types::timestamp::Timestamp;
     use serde::Deserialize;
     use serde_json::json;
 

@@ -9,9 +9,9 @@ use axum::response::{IntoResponse, Response};
 use kitfleet_domain::account_share;
 use kitfleet_domain::agents::creates::{self, Answered, Create};
 use kitfleet_domain::agents::{self, Mode, NewAgentSession};
-use kitfleet_domain::ids::{AgentSessionId, ProfileId, ProxyId, SessionId};
-use kitfleet_domain::operations::DialogPolicy;
 use kitfleet_domain::sessions::{self as rows, BehavioralProfile, CreateError, NewSession, SessionStatus};
+use kitfleet_types::ids::{AgentSessionId, ProfileId, ProxyId, SessionId};
+use kitfleet_types::operations::DialogPolicy;
 use tokio::time::{Instant, sleep};
 use utoipa_axum::routes;
 

@@ -4,7 +4,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use kitfleet_domain::agents::Mode;
 use kitfleet_domain::agents::lanes::{self, ClientId, LaneError};
-use kitfleet_domain::ids::{AccountId, AgentSessionId};
+use kitfleet_types::ids::{AccountId, AgentSessionId};
 use serde::Deserialize;
 use sqlx::PgConnection;
 use utoipa::ToSchema;

@@ -11,15 +11,16 @@ use kitfleet_domain::agents::steps::Intent;
 use kitfleet_domain::agents::turns::{
     self, Decomposer, Full, MessageOutcome, NewTurn, Request, TranscriptTurn, TurnAnswer, TurnDownload, TurnKind,
 };
-use kitfleet_domain::agents::{self as rows, MESSAGE_CHARS, Sealer, hiding};
+use kitfleet_domain::agents::{self as rows, MESSAGE_CHARS, Sealer};
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::database::is_transient;
-use kitfleet_domain::ids::{AgentSessionId, TurnId};
-use kitfleet_domain::operations::{AnsweredDialog, Candidate, OpenDialog};
-use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::validation::{Invalid, Rules};
+use kitfleet_grammar::hiding;
 use kitfleet_jobs::agents::{TurnJob, enqueue_untold, wake};
 use kitfleet_jobs::replies::Work;
+use kitfleet_types::ids::{AgentSessionId, TurnId};
+use kitfleet_types::operations::{AnsweredDialog, Candidate, OpenDialog};
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::{Invalid, Rules};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use utoipa::ToSchema;

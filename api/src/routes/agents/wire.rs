@@ -1,14 +1,14 @@
 //! Request and response bodies of agent sessions.
 
 use kitfleet_domain::agents::{self, AgentStatus, CloseReason, Control, Mode, Settings};
-use kitfleet_domain::emulation::{Block, ColorScheme, Emulation, EmulationParams, Geolocation, Orientation};
-use kitfleet_domain::ids::{AccountId, AgentSessionId, ProfileId, ProxyId, SessionId};
-use kitfleet_domain::limits::Limits;
-use kitfleet_domain::operations::DialogPolicy;
 use kitfleet_domain::recordings::RecordMode;
 use kitfleet_domain::sessions::CreateParams;
-use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::validation::{Invalid, Rules, both};
+use kitfleet_types::emulation::{Block, ColorScheme, Emulation, EmulationParams, Geolocation, Orientation};
+use kitfleet_types::ids::{AccountId, AgentSessionId, ProfileId, ProxyId, SessionId};
+use kitfleet_types::limits::Limits;
+use kitfleet_types::operations::DialogPolicy;
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::{Invalid, Rules, both};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};

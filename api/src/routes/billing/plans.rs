@@ -2,8 +2,8 @@
 
 use axum::Json as Answer;
 use axum::extract::State;
-use kitfleet_domain::accounts::{OwnLimits, Tier};
 use kitfleet_domain::billing::CURRENCY;
+use kitfleet_types::tiers::{OwnLimits, Tier};
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::routes;

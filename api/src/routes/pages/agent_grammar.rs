@@ -3,7 +3,7 @@
 
 use axum::response::Response;
 use html_escape::encode_text;
-use kitfleet_domain::agents::grammar::{KEYS, MODIFIERS, NOUNS, VERBS, Verb};
+use kitfleet_grammar::{KEYS, MODIFIERS, NOUNS, VERBS, Verb};
 use utoipa_axum::routes;
 
 use crate::http::error::Result;

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_SECURITY_POLICY;
 use axum::response::{Html, IntoResponse as _, Response};
-use kitfleet_domain::ids::SessionId;
+use kitfleet_types::ids::SessionId;
 use utoipa_axum::routes;
 
 use super::headers;

@@ -2,12 +2,12 @@
 
 use axum::Json as Answer;
 use axum::extract::State;
-use kitfleet_domain::ids::{ProxyCheckId, ProxyId};
 use kitfleet_domain::proxies;
 use kitfleet_domain::proxies::checks::{self, CheckStatus, HEARD_WITHIN};
 use kitfleet_domain::workers;
 use kitfleet_jobs::proxies::{CheckProxy, enqueue_untold, wake};
 use kitfleet_jobs::replies::{Work, WorkWaiter};
+use kitfleet_types::ids::{ProxyCheckId, ProxyId};
 use tokio::time::Instant;
 use utoipa_axum::routes;
 

@@ -1,10 +1,10 @@
 //! Request and response bodies of saved proxies.
 
-use kitfleet_domain::ids::ProxyId;
 use kitfleet_domain::proxies::checks::Checked;
 use kitfleet_domain::proxies::{self, Change, Endpoint, ProxyInput, Scheme};
-use kitfleet_domain::timestamp::Timestamp;
 use kitfleet_tunnels::{openvpn, wireguard};
+use kitfleet_types::ids::ProxyId;
+use kitfleet_types::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;

@@ -12,8 +12,8 @@ mod typescript;
 use std::collections::BTreeMap;
 
 use kitfleet_domain::agents::steps::LONG_PRESS_MS;
-use kitfleet_domain::operations::{CaptureKind, Direction};
 use kitfleet_domain::recipes::steps::{Condition, DragEnd, Element, Item, Page, RecipeLocator, Step};
+use kitfleet_types::operations::{CaptureKind, Direction};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use kitfleet_domain::agents::steps::LONG_PRESS_MS;
-use kitfleet_domain::ids::{AccountId, AgentSessionId, RecipeId};
-use kitfleet_domain::operations::{CaptureKind, Direction};
 use kitfleet_domain::recipes;
 use kitfleet_domain::recipes::steps::{self, Step};
-use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_types::ids::{AccountId, AgentSessionId, RecipeId};
+use kitfleet_types::operations::{CaptureKind, Direction};
+use kitfleet_types::timestamp::Timestamp;
 use serde::Serialize;
 use utoipa::openapi::{ArrayBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};

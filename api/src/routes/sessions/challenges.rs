@@ -3,9 +3,9 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use kitfleet_domain::challenges::{self, ChallengeOutcome, ChallengeState, ChallengeType};
-use kitfleet_domain::ids::{ChallengeId, SessionId};
 use kitfleet_domain::sessions::pauses::{self, ResolveOutcome};
-use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_types::ids::{ChallengeId, SessionId};
+use kitfleet_types::timestamp::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};

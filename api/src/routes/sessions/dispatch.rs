@@ -6,12 +6,13 @@ use axum::http::HeaderName;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use kitfleet_domain::answer_budget::Reservation;
-use kitfleet_domain::ids::{IntentId, PageId, SessionId};
-use kitfleet_domain::operations::{OpenDialog, Operation, Outcome, Refusal};
+use kitfleet_domain::blocking::run_blocking;
 use kitfleet_domain::sessions::intents::IntentEnding;
 use kitfleet_domain::sessions::{self, SessionStatus};
-use kitfleet_domain::validation::Invalid;
 use kitfleet_jobs::dispatch::{DispatchError, DispatchOutcome, Dispatcher};
+use kitfleet_types::ids::{IntentId, PageId, SessionId};
+use kitfleet_types::operations::{OpenDialog, Operation, Outcome, Refusal};
+use kitfleet_types::validation::Invalid;
 
 use super::challenges::paused;
 use crate::http::auth::Caller;
@@ -47,7 +48,8 @@ pub async fn run(app: &App, caller: &Caller, session: SessionId, operation: Oper
     match driving.run(whose, IntentId::generate(), operation, (&actor, &caller.request_id)).await? {
         DispatchOutcome::Ended(ending, reservation) => match *ending {
             IntentEnding { outcome: Outcome::Done, result: Some(result), browser_time, .. } => {
-                let body = result.into_body().map_err(|error| Problem::internal(&error))?;
+                let body = run_blocking(result.content_bytes(), || result.into_body());
+                let body = body.map_err(|error| Problem::internal(&error))?;
                 Ok(Done { body, browser_time, reservation })
             }
             other => Err(refusal(other.outcome)),

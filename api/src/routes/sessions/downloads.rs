@@ -9,11 +9,11 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_P
 use axum::http::{HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{Stream as Pieces, try_unfold};
-use kitfleet_domain::files::access::FileAccess;
-use kitfleet_domain::files::{Download, DownloadStatus, FileName};
-use kitfleet_domain::ids::{DownloadId, SessionId};
+use kitfleet_domain::file_access::FileAccess;
 use kitfleet_live::files::{FileReply, receive};
 use kitfleet_live::link::Stream;
+use kitfleet_types::files::{Download, DownloadStatus, FileName};
+use kitfleet_types::ids::{DownloadId, SessionId};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use tokio::io::AsyncReadExt as _;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::files::access::FileAccess;
-use kitfleet_domain::files::{MOST_UPLOAD_BYTES, UploadedFile};
-use kitfleet_domain::ids::{SessionId, UploadId};
+use kitfleet_domain::file_access::FileAccess;
 use kitfleet_domain::sessions::{self, SessionStatus};
 use kitfleet_domain::workers;
 use kitfleet_live::files::{FileReply, OfferedFile, UploadOffer, receive, send};
 use kitfleet_live::link::{self, ConnectError, Greeting, NotAdmitted, Stream};
+use kitfleet_types::files::{MOST_UPLOAD_BYTES, UploadedFile};
+use kitfleet_types::ids::{SessionId, UploadId};
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::timeout;
 

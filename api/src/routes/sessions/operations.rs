@@ -16,10 +16,10 @@ mod targets;
 mod wait;
 
 use kitfleet_domain::api_keys::Scope;
-use kitfleet_domain::limits::Limits;
-use kitfleet_domain::operations::parse_form_timeout;
 use kitfleet_domain::teams::Role;
-use kitfleet_domain::validation::{Invalid, Rules, both};
+use kitfleet_types::limits::Limits;
+use kitfleet_types::operations::parse_form_timeout;
+use kitfleet_types::validation::{Invalid, Rules, both};
 use serde_json::{Map, Value};
 use utoipa::openapi::{RefOr, Schema};
 
@@ -78,7 +78,7 @@ fn require_real_driver(app: &App) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use kitfleet_domain::operations::{Action, Condition, Element, Interact, OnTimeout, ROLES, Target, Wait};
+    use kitfleet_types::operations::{Action, Condition, Element, Interact, OnTimeout, ROLES, Target, Wait};
     use proptest::collection::vec;
     use proptest::prelude::*;
     use proptest::sample::select;

@@ -1,15 +1,15 @@
 //! Request and response bodies of sessions.
 
-use kitfleet_domain::emulation::{
-    Block, ColorScheme, Emulation, EmulationParams, EmulationState, Geolocation, Orientation,
-};
-use kitfleet_domain::ids::{AccountId, AgentSessionId, ApiKeyId, ProfileId, ProxyId, SessionId};
-use kitfleet_domain::limits::Limits;
-use kitfleet_domain::operations::{DialogPolicy, OpenDialog};
 use kitfleet_domain::recordings::RecordMode;
 use kitfleet_domain::sessions::{self, BehavioralProfile, CreateParams, EndReason, SessionStatus};
-use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::validation::{Invalid, both};
+use kitfleet_types::emulation::{
+    Block, ColorScheme, Emulation, EmulationParams, EmulationState, Geolocation, Orientation,
+};
+use kitfleet_types::ids::{AccountId, AgentSessionId, ApiKeyId, ProfileId, ProxyId, SessionId};
+use kitfleet_types::limits::Limits;
+use kitfleet_types::operations::{DialogPolicy, OpenDialog};
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::{Invalid, both};
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

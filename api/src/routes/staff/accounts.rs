@@ -3,14 +3,15 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
-use kitfleet_domain::accounts::{self, AccountStatus, Filter, LimitChange, LimitChanges, Tier};
+use kitfleet_domain::accounts::{self, AccountStatus, Filter, LimitChange, LimitChanges};
 use kitfleet_domain::audit::log::Log;
 use kitfleet_domain::email_addresses::EmailAddress;
-use kitfleet_domain::ids::AccountId;
-use kitfleet_domain::limits::{MOST_OWN_PROFILES, MOST_OWN_SESSIONS};
-use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::validation::{Invalid, Rules, both};
 use kitfleet_jobs::staff::{self, Refund};
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::limits::{MOST_OWN_PROFILES, MOST_OWN_SESSIONS};
+use kitfleet_types::tiers::{self, Tier};
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::{Invalid, Rules, both};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use utoipa::ToSchema;
@@ -88,9 +89,9 @@ struct OwnLimits {
     profiles: Option<u32>,
 }
 
-impl From<accounts::OwnLimits> for OwnLimits {
-    fn from(own: accounts::OwnLimits) -> Self {
-        let accounts::OwnLimits { concurrent_sessions, profiles } = own;
+impl From<tiers::OwnLimits> for OwnLimits {
+    fn from(own: tiers::OwnLimits) -> Self {
+        let tiers::OwnLimits { concurrent_sessions, profiles } = own;
         Self { concurrent_sessions, profiles }
     }
 }
@@ -307,8 +308,8 @@ async fn change_limits(
             let message = "must have at least one of concurrent_sessions and profiles";
             if changes.is_empty() { Err(Invalid::field("body", message)) } else { Ok(changes) }
         });
-        let from = from
-            .map(|LimitsSeen { concurrent_sessions, profiles }| accounts::OwnLimits { concurrent_sessions, profiles });
+        let from =
+            from.map(|LimitsSeen { concurrent_sessions, profiles }| tiers::OwnLimits { concurrent_sessions, profiles });
         both(changes.map(|changes| (changes, from)), staff.because(&reason))
     })?;
     let id = path.id()?;

@@ -3,9 +3,9 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use kitfleet_domain::billing::orders::{self, Filter, Order, Status};
-use kitfleet_domain::ids::{AccountId, OrderId};
-use kitfleet_domain::validation::both;
 use kitfleet_jobs::staff;
+use kitfleet_types::ids::{AccountId, OrderId};
+use kitfleet_types::validation::both;
 use serde::Serialize;
 use sqlx::PgConnection;
 use utoipa::ToSchema;

@@ -3,12 +3,12 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
-use kitfleet_domain::ids::IncidentId;
 use kitfleet_domain::status::incidents::{self, Filter, IncidentMail, Message, NewIncident, Status};
 use kitfleet_domain::status::notices::Kind;
 use kitfleet_domain::status::subscribers;
-use kitfleet_domain::validation::{Invalid, both};
 use kitfleet_jobs::status;
+use kitfleet_types::ids::IncidentId;
+use kitfleet_types::validation::{Invalid, both};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};

@@ -3,9 +3,9 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
-use kitfleet_domain::ids::MacNodeId;
 use kitfleet_domain::livekit::{self, NewMacNode};
-use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_types::ids::MacNodeId;
+use kitfleet_types::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::routes;

@@ -4,14 +4,14 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::Method;
 use axum::response::Response;
-use kitfleet_domain::ids::{AccountId, AgentSessionId, ApiKeyId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
 use kitfleet_domain::sessions::SessionStatus;
 use kitfleet_domain::sessions::inspection::{
     self, OperationInfo, SessionDetail, SessionFilter, SessionSummary, WaitsFor, WorkerInfo,
 };
-use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::validation::both;
 use kitfleet_jobs::staff;
+use kitfleet_types::ids::{AccountId, AgentSessionId, ApiKeyId, IntentId, ProfileId, ProxyId, SessionId, WorkerId};
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::both;
 use serde::Serialize;
 use sqlx::PgConnection;
 use utoipa::ToSchema;

@@ -2,10 +2,10 @@
 
 use axum::Json as Answer;
 use axum::extract::State;
-use kitfleet_domain::accounts::Tier;
-use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::usage;
-use kitfleet_domain::validation::both;
+use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::Tier;
+use kitfleet_types::validation::both;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::routes;

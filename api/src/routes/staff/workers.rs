@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use axum::Json as Answer;
 use axum::extract::State;
-use kitfleet_domain::ids::WorkerId;
 use kitfleet_domain::samples;
 use kitfleet_domain::sessions::{SessionStatus, census};
-use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::validation::{Invalid, both};
 use kitfleet_domain::workers::{self, LONGEST_DRAIN};
 use kitfleet_jobs::staff;
+use kitfleet_types::ids::WorkerId;
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::{Invalid, both};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use utoipa::ToSchema;

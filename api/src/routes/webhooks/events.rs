@@ -4,8 +4,8 @@
 
 use kitfleet_domain::challenges::ChallengeType;
 use kitfleet_domain::events::EventType;
-use kitfleet_domain::operations::FailureClass;
 use kitfleet_domain::sessions::profile_lease::Reason;
+use kitfleet_types::operations::FailureClass;
 use utoipa::ToSchema;
 use utoipa::openapi::{Ref, RefOr, Schema};
 

@@ -1,6 +1,7 @@
 use std::time::{Duration, Instant};
 
-use super::super::commands::ElementQuery;
+use kitfleet_types::commands::ElementQuery;
+
 use super::*;
 
 /// Separated by bars.

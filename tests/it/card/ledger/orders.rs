@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kitfleet_domain::audit::Origin;
-use kitfleet_domain::ids::AccountId;
 use kitfleet_domain::web_sessions;
+use kitfleet_types::ids::AccountId;
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;

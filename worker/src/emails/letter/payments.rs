@@ -1,7 +1,7 @@
 //! Texts of the mails about card payments.
 
 use kitfleet_domain::emails::{Attempt, Template};
-use kitfleet_domain::timestamp::Timestamp;
+use kitfleet_types::timestamp::Timestamp;
 use serde::Deserialize as _;
 
 /// Currencies without a smaller unit.

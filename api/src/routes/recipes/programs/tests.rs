@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::agents::commands::Degrees;
-use kitfleet_domain::operations::{self, Target};
+use kitfleet_types::commands::Degrees;
+use kitfleet_types::operations::{self, Target};
 use proptest::prelude::*;
 use serde_json::Value;
 

@@ -1,12 +1,12 @@
 //! Taking a screenshot, the DOM or a PDF.
 
 use axum::extract::State;
-use kitfleet_domain::ids::SessionId;
-use kitfleet_domain::limits::Limits;
-use kitfleet_domain::operations::{
+use kitfleet_types::ids::SessionId;
+use kitfleet_types::limits::Limits;
+use kitfleet_types::operations::{
     Capture, CaptureKind, CaptureOptions, CaptureScale, Captured, ImageFormat, Margins, Operation, Paper,
 };
-use kitfleet_domain::validation::Invalid;
+use kitfleet_types::validation::Invalid;
 use serde::Deserialize;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};

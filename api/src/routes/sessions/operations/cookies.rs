@@ -2,12 +2,12 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use kitfleet_domain::ids::SessionId;
-use kitfleet_domain::operations::{
+use kitfleet_types::ids::SessionId;
+use kitfleet_types::operations::{
     BrowserCookies, CookieParams, DeleteCookies, GetCookies, Operation, SameSite, SetCookies,
 };
-use kitfleet_domain::timestamp::Timestamp;
-use kitfleet_domain::validation::{Invalid, both};
+use kitfleet_types::timestamp::Timestamp;
+use kitfleet_types::validation::{Invalid, both};
 use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa_axum::routes;

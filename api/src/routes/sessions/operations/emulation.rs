@@ -1,12 +1,12 @@
 //! Changing the emulation of a session, and the members of bodies that set it.
 
 use axum::extract::State;
-use kitfleet_domain::emulation::{
+use kitfleet_types::emulation::{
     Block, ColorScheme, EmulationParams, EmulationState, ExtraHeader, Geolocation, Orientation,
 };
-use kitfleet_domain::ids::SessionId;
-use kitfleet_domain::operations::{Change, Emulate, Operation};
-use kitfleet_domain::validation::Invalid;
+use kitfleet_types::ids::SessionId;
+use kitfleet_types::operations::{Change, Emulate, Operation};
+use kitfleet_types::validation::Invalid;
 use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa_axum::routes;

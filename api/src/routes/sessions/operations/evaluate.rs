@@ -1,8 +1,8 @@
 //! Running a script in the page.
 
 use axum::extract::State;
-use kitfleet_domain::ids::SessionId;
-use kitfleet_domain::operations::{Evaluate, Evaluated, OnTimeout, Operation};
+use kitfleet_types::ids::SessionId;
+use kitfleet_types::operations::{Evaluate, Evaluated, OnTimeout, Operation};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;

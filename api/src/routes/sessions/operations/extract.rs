@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use axum::extract::State;
-use kitfleet_domain::ids::SessionId;
-use kitfleet_domain::limits::Limits;
-use kitfleet_domain::operations::{Element, Extract, Extracted, Extraction, Operation, SubExtraction, Take, Transform};
-use kitfleet_domain::validation::{Invalid, Rules, both};
+use kitfleet_types::ids::SessionId;
+use kitfleet_types::limits::Limits;
+use kitfleet_types::operations::{Element, Extract, Extracted, Extraction, Operation, SubExtraction, Take, Transform};
+use kitfleet_types::validation::{Invalid, Rules, both};
 use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};

@@ -6,14 +6,14 @@ use axum::extract::{Request, State};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kitfleet_domain::blocking::run_blocking;
-use kitfleet_domain::files::{MOST_FILES, UploadedFile};
-use kitfleet_domain::ids::{SessionId, UploadId};
-use kitfleet_domain::limits::Limits;
-use kitfleet_domain::operations::{
+use kitfleet_types::files::{MOST_FILES, UploadedFile};
+use kitfleet_types::ids::{SessionId, UploadId};
+use kitfleet_types::limits::Limits;
+use kitfleet_types::operations::{
     Action, DEFAULT_DRAG_MS, Direction, DragCourse, Element, Interact, Interacted, OnTimeout, Operation, Point,
     PointerKind, parse_timeout,
 };
-use kitfleet_domain::validation::{Invalid, Rules, both};
+use kitfleet_types::validation::{Invalid, Rules, both};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use serde_json::{Map, Value};

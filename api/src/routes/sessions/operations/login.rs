@@ -1,10 +1,10 @@
 //! Filling in a login form.
 
 use axum::extract::State;
-use kitfleet_domain::ids::SessionId;
-use kitfleet_domain::limits::Limits;
-use kitfleet_domain::operations::{Login, LoginResult, Operation, require_selectors};
-use kitfleet_domain::validation::{Invalid, Rules};
+use kitfleet_types::ids::SessionId;
+use kitfleet_types::limits::Limits;
+use kitfleet_types::operations::{Login, LoginResult, Operation, require_selectors};
+use kitfleet_types::validation::{Invalid, Rules};
 use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa_axum::routes;

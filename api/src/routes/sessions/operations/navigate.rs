@@ -1,8 +1,8 @@
 //! Loading a page.
 
 use axum::extract::State;
-use kitfleet_domain::ids::SessionId;
-use kitfleet_domain::operations::{Navigate, Navigated, OnFailure, OnTimeout, Operation, WaitUntil};
+use kitfleet_types::ids::SessionId;
+use kitfleet_types::operations::{Navigate, Navigated, OnFailure, OnTimeout, Operation, WaitUntil};
 use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};

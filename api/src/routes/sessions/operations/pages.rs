@@ -2,8 +2,8 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use kitfleet_domain::ids::{PageId, SessionId};
-use kitfleet_domain::operations::{ActivatePage, BrowserPage, BrowserPages, ClosePage, ListPages, OpenPage, Operation};
+use kitfleet_types::ids::{PageId, SessionId};
+use kitfleet_types::operations::{ActivatePage, BrowserPage, BrowserPages, ClosePage, ListPages, OpenPage, Operation};
 use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa_axum::routes;

@@ -1,8 +1,8 @@
 //! Reading the accessibility tree of a page.
 
 use axum::extract::State;
-use kitfleet_domain::ids::SessionId;
-use kitfleet_domain::operations::{Operation, PageSnapshot, Snapshot};
+use kitfleet_types::ids::SessionId;
+use kitfleet_types::operations::{Operation, PageSnapshot, Snapshot};
 use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa_axum::routes;

@@ -1,8 +1,8 @@
 //! Reading the state of a session.
 
 use axum::extract::State;
-use kitfleet_domain::ids::SessionId;
-use kitfleet_domain::operations::{Operation, SessionState, StateCapture};
+use kitfleet_types::ids::SessionId;
+use kitfleet_types::operations::{Operation, SessionState, StateCapture};
 use utoipa_axum::routes;
 
 use super::READ_STATE;

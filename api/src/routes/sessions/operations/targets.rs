@@ -1,7 +1,7 @@
 //! Element queries in the bodies of operations.
 
-use kitfleet_domain::operations::{Element, ROLES, Target, member_of};
-use kitfleet_domain::validation::Invalid;
+use kitfleet_types::operations::{Element, ROLES, Target, member_of};
+use kitfleet_types::validation::Invalid;
 use serde::Deserialize;
 use utoipa::openapi::schema::OneOf;
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};

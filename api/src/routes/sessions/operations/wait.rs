@@ -1,12 +1,10 @@
 //! Waiting for a condition.
 
 use axum::extract::State;
-use kitfleet_domain::ids::SessionId;
-use kitfleet_domain::limits::Limits;
-use kitfleet_domain::operations::{
-    Condition, OnTimeout, Operation, ScriptText, Wait, WaitUntil, Waited, parse_timeout,
-};
-use kitfleet_domain::validation::Invalid;
+use kitfleet_types::ids::SessionId;
+use kitfleet_types::limits::Limits;
+use kitfleet_types::operations::{Condition, OnTimeout, Operation, ScriptText, Wait, WaitUntil, Waited, parse_timeout};
+use kitfleet_types::validation::Invalid;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::openapi::{RefOr, Schema};
