@@ -10,8 +10,8 @@ use super::steps::{self, StepStatus};
 use super::turns::TurnTexts;
 use super::{Mode, Sealer};
 use crate::audit::{self, Actor, Entry};
-use crate::ids::{AccountId, AgentSessionId, StepId};
 use crate::notifications;
+use kitfleet_types::ids::{AccountId, AgentSessionId, StepId};
 
 #[derive(Debug, thiserror::Error)]
 pub enum DeclineError {

@@ -277,7 +277,10 @@ pub async fn find(conn: &mut PgConnection, id: SessionId) -> sqlx::Result<Option
         proxy_id: row.proxy_id,
         agent_session,
         challenge: row.challenge.map(|Json(challenge)| challenge),
-        recording: row.recording_bytes.zip(row.recorded_at).map(|(bytes, updated_at)| RecordingInfo { bytes, updated_at }),
+        recording: row
+            .recording_bytes
+            .zip(row.recorded_at)
+            .map(|(bytes, updated_at)| RecordingInfo { bytes, updated_at }),
         created_at: row.created_at,
         updated_at: row.updated_at,
         ended_at: row.ended_at,
