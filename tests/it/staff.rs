@@ -119,7 +119,7 @@ impl App {
         format!("{counted}").parse().expect("a whole number")
     }
 
-    async fn written_by_staff(&self, account: AccountId, action: &str) -> Vec<Value> {
+    pub async fn written_by_staff(&self, account: AccountId, action: &str) -> Vec<Value> {
         let mut rows = self.audited(account, action).await;
         rows.retain(|row| row.actor_type == "staff");
         rows.into_iter().map(|row| row.payload).collect()

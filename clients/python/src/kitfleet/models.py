@@ -1460,6 +1460,8 @@ class OwnAccount(Model):
     """E-mail address of the account"""
     email_verified_at: Union[str, None]
     """Time the e-mail address was verified (RFC 3339); null before that"""
+    has_password: bool
+    """False for an account whose owner signs in only by links or by another provider"""
     id: str
     """Account ID"""
     limits: AccountLimits

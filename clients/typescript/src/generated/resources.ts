@@ -990,6 +990,16 @@ export class AgentSessionsResource {
   }
 
   /**
+   * Decline a step that waits for an approval.
+   *
+   * Ends the plan of the step: the step and those after it are skipped. Returns the agent session. Fails with 409 if the step does
+   * not wait for an approval, or while a turn is in progress.
+   */
+  decline(agentSessionId: string, stepId: string, options?: RequestOptions): Promise<AgentSession> {
+    return this.#core.call<AgentSession>("POST", `/v1/agent-sessions/${e(agentSessionId)}/steps/${e(stepId)}/decline`, options, { retryable: true, handle: "AgentSession" });
+  }
+
+  /**
    * Take over from the AI.
    *
    * Gives control to the client, in pair mode. Messages are rejected until the client hands back or sends no heartbeat for 30 s. A

@@ -1949,6 +1949,8 @@ export interface OwnAccount {
   email: string;
   /** Time the e-mail address was verified (RFC 3339); null before that */
   email_verified_at: string | null;
+  /** False for an account whose owner signs in only by links or by another provider */
+  has_password: boolean;
   /** Account ID */
   id: string;
   /** Limits of the account: individual limits if set, otherwise those of its tier */

@@ -775,6 +775,14 @@ class AgentSessionsResource:
         """
         return cast("models.RecipeSuggestion", self._core.call("GET", f"/v1/agent-sessions/{quote(agent_session_id)}/recipe-suggestion", options, retryable=True, model='RecipeSuggestion'))
 
+    def decline(self, agent_session_id: str, step_id: str, *, options: Optional[RequestOptions] = None) -> AgentSession:
+        """Decline a step that waits for an approval.
+
+        Ends the plan of the step: the step and those after it are skipped. Returns the agent session. Fails with 409 if the step does
+        not wait for an approval, or while a turn is in progress.
+        """
+        return cast("AgentSession", self._core.open("POST", f"/v1/agent-sessions/{quote(agent_session_id)}/steps/{quote(step_id)}/decline", options, retryable=True, model='AgentSession'))
+
     def take_over(self, agent_session_id: str, *, client_id: str, options: Optional[RequestOptions] = None) -> AgentSession:
         """Take over from the AI.
 
