@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kitfleet_types::ids::AccountId;
+use kitfleet_types::tiers::{OwnLimits, Tier};
 use kitfleet_types::timestamp::Timestamp;
 use kitfleet_types::validation::{self, Invalid};
 use serde::Serialize;

@@ -111,8 +111,8 @@ impl ProxyInput {
         let label = label.trim();
         rules.length(label, 1, MOST_LABEL_CHARS, "label");
         rules.require(!label.contains(char::is_control), "label", "must not contain control characters");
-        rules.credential("username", username.as_deref());
-        rules.credential("password", password.sent());
+        require_credential(&mut rules, "username", username.as_deref());
+        require_credential(&mut rules, "password", password.sent());
         let has_colon = scheme == Scheme::Http && username.as_ref().is_some_and(|name| name.contains(':'));
         rules.require(
             !has_colon,
@@ -125,60 +125,69 @@ impl ProxyInput {
         let at = if scheme.is_tunnel() {
             rules.require(host.is_none(), "host", "must be absent: the configuration sets it");
             rules.require(port.is_none(), "port", "must be absent: the configuration sets it");
-            rules.config(scheme, &config, before.is_some(), checks)
+            require_config(&mut rules, scheme, &config, before.is_some(), checks)
         } else {
             rules.require(config.sent().is_none(), "config", "only tunnels have a configuration");
-            rules.endpoint(host.as_deref(), port, checks.destinations)
+            require_endpoint(&mut rules, host.as_deref(), port, checks.destinations)
         };
         rules.check()?;
         Ok(Proxy { label: label.to_owned(), scheme, at, username, password, config })
     }
 }
 
-impl Rules {
-    fn credential(&mut self, field: &str, text: Option<&str>) {
-        let Some(text) = text else { return };
-        let is_bounded = (1..=MOST_CREDENTIAL_BYTES).contains(&text.len());
-        self.require(is_bounded, field, format!("must have 1 to {MOST_CREDENTIAL_BYTES} bytes"));
-        self.require(!text.contains(char::is_control), field, "must not contain control characters");
-    }
+fn require_credential(rules: &mut Rules, field: &str, text: Option<&str>) {
+    let Some(text) = text else { return };
+    let is_bounded = (1..=MOST_CREDENTIAL_BYTES).contains(&text.len());
+    rules.require(is_bounded, field, format!("must have 1 to {MOST_CREDENTIAL_BYTES} bytes"));
+    rules.require(!text.contains(char::is_control), field, "must not contain control characters");
+}
 
-    fn endpoint(&mut self, host: Option<&str>, port: Option<u64>, destinations: &Destinations) -> Option<Endpoint> {
-        let host = host.map_or(Err("is required"), parse_host);
-        let port = port.map_or(Err("is required"), |port| {
-            u16::try_from(port).ok().filter(|port| *port > 0).ok_or("must be 1 to 65535")
-        });
-        self.require(port.is_ok(), "port", port.err().unwrap_or_default());
-        match host {
-            Err(message) => self.require(false, "host", message),
-            Ok(ref host) => self.require(is_permitted(host, destinations), "host", PRIVATE),
-        }
-        Some(Endpoint { host: host.ok()?, port: port.ok()? })
+fn require_endpoint(
+    rules: &mut Rules,
+    host: Option<&str>,
+    port: Option<u64>,
+    destinations: &Destinations,
+) -> Option<Endpoint> {
+    let host = host.map_or(Err("is required"), parse_host);
+    let port = port.map_or(Err("is required"), |port| {
+        u16::try_from(port).ok().filter(|port| *port > 0).ok_or("must be 1 to 65535")
+    });
+    rules.require(port.is_ok(), "port", port.err().unwrap_or_default());
+    match host {
+        Err(message) => rules.require(false, "host", message),
+        Ok(ref host) => rules.require(is_permitted(host, destinations), "host", PRIVATE),
     }
+    Some(Endpoint { host: host.ok()?, port: port.ok()? })
+}
 
-    fn config(&mut self, scheme: Scheme, config: &Change, may_stay: bool, checks: Checks<'_>) -> Option<Endpoint> {
-        let text = match config {
-            Change::Keep if may_stay => return None,
-            Change::Keep | Change::Remove => {
-                self.require(false, "config", "is required for a tunnel");
-                return None;
-            }
-            Change::Set(text) => text,
-        };
-        let most = scheme.most_config_bytes();
-        if text.len() > most {
-            self.require(false, "config", format!("must have at most {most} bytes"));
+fn require_config(
+    rules: &mut Rules,
+    scheme: Scheme,
+    config: &Change,
+    may_stay: bool,
+    checks: Checks<'_>,
+) -> Option<Endpoint> {
+    let text = match config {
+        Change::Keep if may_stay => return None,
+        Change::Keep | Change::Remove => {
+            rules.require(false, "config", "is required for a tunnel");
             return None;
         }
-        match (checks.read_config)(scheme, text) {
-            Ok(at) => {
-                self.require(is_permitted(&at.host, checks.destinations), "config", PRIVATE);
-                Some(at)
-            }
-            Err(message) => {
-                self.require(false, "config", message);
-                None
-            }
+        Change::Set(text) => text,
+    };
+    let most = scheme.most_config_bytes();
+    if text.len() > most {
+        rules.require(false, "config", format!("must have at most {most} bytes"));
+        return None;
+    }
+    match (checks.read_config)(scheme, text) {
+        Ok(at) => {
+            rules.require(is_permitted(&at.host, checks.destinations), "config", PRIVATE);
+            Some(at)
+        }
+        Err(message) => {
+            rules.require(false, "config", message);
+            None
         }
     }
 }
