@@ -64,8 +64,6 @@ fn requests(worker: &str, session: &str, account: &str, job: &str, endpoint: &st
 
 /// Of the fastest of five requests: other tests run beside this one.
 const WITHIN: Duration = Duration::from_millis(200);
-/// For a search that finds nothing, and for the samples of a day.
-const SEARCH_WITHIN: Duration = Duration::from_millis(100);
 
 /// With 1,000 workers, 10,000 live sessions, a million finished sessions, operations and jobs, and 100,000 dead letters.
 #[tokio::test]
@@ -99,10 +97,8 @@ async fn board_answers_within_200_ms_in_a_large_service() {
             fastest = fastest.min(began.elapsed());
         }
         eprintln!("{fastest:>9.1?} {path}");
-        let is_search = path.contains("error=of") || path.contains("step=600");
-        let within = if is_search { SEARCH_WITHIN } else { WITHIN };
-        if fastest > within {
-            slow.push(format!("{fastest:.1?} instead of {within:?}: {path}"));
+        if fastest > WITHIN {
+            slow.push(format!("{fastest:.1?}: {path}"));
         }
     }
     assert!(slow.is_empty(), "too slow:\n{}", slow.join("\n"));
