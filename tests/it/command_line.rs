@@ -103,7 +103,7 @@ async fn account_can_be_suspended_and_reactivated() {
 /// Contract: command-line 1; accounts 3. The owner has no mailbox, and signs in by password once a link has set one.
 #[tokio::test]
 async fn printed_links_sign_in_the_local_owner() {
-    let app = App::simulated().start().await;
+    let app = App::simulated().roles(&[Role::Api]).start().await;
     let link = ["account", "sign-in-link"];
     assert!(app.run(&link).await.code(1).complaint().contains("local owner"));
     let owner = app.account(Tier::Enterprise).await;
