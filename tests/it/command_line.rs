@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::support::app::free_port;
 use crate::support::commands::{Ran, alone, run};
-use crate::support::{App, Client, unknown_id};
+use crate::support::{App, Client, Role, unknown_id};
 use crate::teams::delete_me;
 
 /// Contract: command-line 5, 12. The password is stored only as an argon2id hash.
