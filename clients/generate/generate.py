@@ -337,8 +337,9 @@ def ts_resources(document, operations):
     out = [
         f"// {NOTICE}\n\n",
         'import type { Content } from "../content.js";\n',
-        'import { type Core, type RequestOptions, segment as e } from "../core.js";\n',
+        'import { type Core, segment as e } from "../core.js";\n',
         'import type { Pager } from "../pager.js";\n',
+        'import type { RequestOptions } from "../request.js";\n',
         f'import type {{ {", ".join(sorted(HANDLES))} }} from "../handles.js";\n',
         'import type { EventStream } from "../stream.js";\n',
         'import type { UploadBody } from "../content.js";\n',

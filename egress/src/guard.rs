@@ -32,8 +32,9 @@ use tokio_util::either::Either;
 use tokio_util::io::InspectReader;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::connection::Connection;
 use crate::refusal::Refusal;
-use crate::route::{Connection, EgressRoute};
+use crate::route::EgressRoute;
 use crate::rules::Rules;
 use crate::target::Target;
 use crate::welcome;

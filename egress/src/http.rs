@@ -12,8 +12,8 @@ use tokio::time::{Instant, timeout_at};
 use url::Host;
 use zeroize::Zeroizing;
 
+use crate::connection::Connection;
 use crate::refusal::{Fault, ProxyReply, Refusal};
-use crate::route::Connection;
 use crate::rules::Rules;
 use crate::socks5::broken;
 use crate::target::Target;

@@ -8,6 +8,7 @@
 //! This crate depends on neither sessions nor SQL.
 
 mod check;
+mod connection;
 mod direct;
 mod guard;
 mod http;

@@ -1,8 +1,8 @@
 //! The egress route of one browser, chosen when its session opens.
 
 use kitfleet_tunnels::Tunnel;
-use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::connection::Connection;
 use crate::direct::Direct;
 use crate::http::Http;
 use crate::probe::{self, Measured, Probes};
@@ -26,12 +26,6 @@ enum Kind {
     WireGuard(Tunnel),
     OpenVpn(Tunnel),
 }
-
-pub type Connection = Box<dyn Stream>;
-
-pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 impl EgressRoute {
     #[must_use]

@@ -1,5 +1,6 @@
-import { nodeModule } from "./core.js";
 import { ConnectionFailedError, DeadlineExceededError } from "./errors.js";
+import { nodeModule } from "./runtime.js";
+import { idle } from "./timing.js";
 
 /** A body that is sent as it is. */
 export type UploadBody = string | Uint8Array | Blob | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array> | object;
@@ -20,24 +21,6 @@ export function uploadBody(body: UploadBody): BodyInit {
     });
   }
   return JSON.stringify(body);
-}
-
-/** Fails when `promise` takes longer than `milliseconds`, and closes the connection. */
-export async function idle<T>(promise: Promise<T>, milliseconds: number, controller: AbortController): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  try {
-    return await Promise.race([
-      promise,
-      new Promise<never>((_, reject) => {
-        timer = setTimeout(() => {
-          reject(new DeadlineExceededError(`No data for ${milliseconds} ms`));
-          controller.abort();
-        }, milliseconds);
-      }),
-    ]);
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 /** A file of the service, which is read as it arrives. Read it to its end, or `cancel` it. */

@@ -3,7 +3,10 @@ import { ConnectionFailedError, DeadlineExceededError, ProblemError, RedirectErr
 import { PROBLEMS } from "./generated/problems.js";
 import { VERSION } from "./generated/version.js";
 import { Pager } from "./pager.js";
+import type { Call, RequestOptions } from "./request.js";
+import { environment, isNode } from "./runtime.js";
 import { EventStream } from "./stream.js";
+import { backoff, sleep } from "./timing.js";
 
 type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
@@ -24,32 +27,6 @@ export interface ClientOptions {
   fetch?: Fetch | undefined;
 }
 
-export interface RequestOptions {
-  /** Cancels the request and closes its connection. */
-  signal?: AbortSignal | undefined;
-  timeout?: number | undefined;
-  maxRetries?: number | undefined;
-  headers?: Record<string, string> | undefined;
-  account?: string | undefined;
-  /** `Idempotency-Key`, on the routes that take one. */
-  idempotencyKey?: string | undefined;
-  /** Receives every answer before its body is read: status and headers, such as `X-Request-Id`. */
-  onResponse?: ((response: { status: number; headers: Headers; url: string }) => void) | undefined;
-}
-
-export interface Call {
-  body?: unknown;
-  form?: object;
-  media?: string;
-  query?: object;
-  retryable?: boolean;
-  /** The answer comes after a turn of an agent session. */
-  slow?: boolean;
-  handle?: string;
-  accept?: string;
-  lastEventId?: string | undefined;
-}
-
 /** A class of the ergonomic layer that a result becomes. */
 export type Handle = new (core: Core, data: never) => unknown;
 
@@ -60,43 +37,11 @@ const MOST_REDIRECTS = 5;
 /** Longer than the longest turn of an agent session, in milliseconds. */
 const TURN = 600_000;
 
-export const environment = (name: string): string | undefined => {
-  try {
-    return (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env?.[name] || undefined;
-  } catch {
-    // Deno without the permission to read the environment.
-    return undefined;
-  }
-};
-
-/** Loads a module of Node, which bundlers must leave alone. */
-export const nodeModule = (name: string): Promise<unknown> => import(/* @vite-ignore */ /* webpackIgnore: true */ name);
-
 /** A segment of a path. An empty one, or one of dots, would name another route. */
 export const segment = (id: string | number): string => {
   if (["", ".", ".."].includes(String(id))) throw new TypeError(`${JSON.stringify(id)} is not an ID`);
   return encodeURIComponent(id);
 };
-
-export const sleep = (milliseconds: number, signal?: AbortSignal | null): Promise<void> =>
-  new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(signal.reason as Error);
-    const aborted = () => {
-      clearTimeout(timer);
-      reject(signal?.reason as Error);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", aborted);
-      resolve();
-    }, milliseconds);
-    signal?.addEventListener("abort", aborted, { once: true });
-  });
-
-/** Milliseconds before the next attempt, with jitter. */
-export const backoff = (attempt: number): number => Math.min(8000, 250 * 2 ** attempt) * (0.5 + Math.random() / 2);
-
-const runtime = (globalThis as { process?: { versions?: { node?: string; bun?: string } }; Deno?: unknown }) ?? {};
-const isNode = Boolean(runtime.process?.versions?.node && !runtime.process.versions.bun && !runtime.Deno);
 
 /** Node's `fetch` gives up after 300 s without the headers of an answer. */
 const NODE_WAITS = 290_000;
@@ -188,7 +133,8 @@ export class Core {
   }
 
   events(path: string, options?: RequestOptions, call: Call = {}): EventStream {
-    return new EventStream(this, path, options ?? {}, call);
+    const open = (options: RequestOptions, call: Call) => this.send("GET", path, options, call, (response) => Promise.resolve(response));
+    return new EventStream(open, options ?? {}, call);
   }
 
   wrap(handle: string, data: unknown): unknown {

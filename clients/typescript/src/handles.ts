@@ -1,9 +1,11 @@
 import { type Content, writeFile } from "./content.js";
-import { type Core, nodeModule, type RequestOptions, segment as e } from "./core.js";
+import { type Core, segment as e } from "./core.js";
 import { NotFoundError, SessionDestroyedError } from "./generated/problems.js";
 import type * as t from "./generated/types.js";
 import { ScriptError } from "./errors.js";
 import type { Pager } from "./pager.js";
+import type { RequestOptions } from "./request.js";
+import { nodeModule } from "./runtime.js";
 import type { EventStream } from "./stream.js";
 
 // Older runtimes do not have it, and `await using` is compiled to this name there.

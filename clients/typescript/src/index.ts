@@ -1,6 +1,7 @@
-import { type Call, type ClientOptions, Core, type Handle, type RequestOptions } from "./core.js";
+import { type ClientOptions, Core, type Handle } from "./core.js";
 import { Resources } from "./generated/resources.js";
 import { AgentSession, Session } from "./handles.js";
+import type { Call, RequestOptions } from "./request.js";
 
 /** Client of a Kitfleet service. `client.sessions.create()` opens a browser. */
 export class Kitfleet extends Resources {
@@ -28,12 +29,13 @@ export class Kitfleet extends Resources {
 }
 
 export { Content, type UploadBody } from "./content.js";
-export type { ClientOptions, RequestOptions } from "./core.js";
+export type { ClientOptions } from "./core.js";
 export * from "./errors.js";
 export * from "./generated/problems.js";
 export type * as types from "./generated/types.js";
 export { VERSION } from "./generated/version.js";
 export { AgentSession, DownloadHandle, type ExtractionOf, type FileToUpload, Locator, type OperationOptions, PageHandle, type ScreenshotOptions, Session, Turn } from "./handles.js";
 export { Page, Pager } from "./pager.js";
+export type { RequestOptions } from "./request.js";
 export { EventStream, type ServerEvent } from "./stream.js";
 export { type VerifyOptions, verifyWebhook } from "./webhooks.js";

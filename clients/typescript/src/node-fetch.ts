@@ -1,4 +1,4 @@
-import { environment, nodeModule } from "./core.js";
+import { environment, nodeModule } from "./runtime.js";
 
 const variable = (name: string) => environment(name) ?? environment(name.toUpperCase());
 

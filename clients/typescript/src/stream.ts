@@ -1,6 +1,6 @@
-import { idle } from "./content.js";
-import { backoff, type Call, type Core, type RequestOptions, sleep } from "./core.js";
 import { ConnectionFailedError } from "./errors.js";
+import type { Call, RequestOptions } from "./request.js";
+import { backoff, idle, sleep } from "./timing.js";
 
 /** One event of a stream. */
 export interface ServerEvent {
@@ -20,16 +20,14 @@ const ATTEMPTS = 10;
  * `UnauthorizedError` when the key was revoked.
  */
 export class EventStream implements AsyncIterable<ServerEvent> {
-  readonly #core: Core;
-  readonly #path: string;
+  readonly #open: (options: RequestOptions, call: Call) => Promise<Response>;
   readonly #options: RequestOptions;
   readonly #call: Call;
   /** ID of the last event; pass it as `last_event_id` to continue after it in another process. */
   lastEventId: string | undefined;
 
-  constructor(core: Core, path: string, options: RequestOptions, call: Call) {
-    this.#core = core;
-    this.#path = path;
+  constructor(open: (options: RequestOptions, call: Call) => Promise<Response>, options: RequestOptions, call: Call) {
+    this.#open = open;
     this.#options = options;
     const { last_event_id: last, ...query } = (call.query ?? {}) as { last_event_id?: string };
     this.#call = { ...call, query };
@@ -46,12 +44,9 @@ export class EventStream implements AsyncIterable<ServerEvent> {
       if (signal?.aborted) abort();
       signal?.addEventListener("abort", abort, { once: true });
       try {
-        const response = await this.#core.send(
-          "GET",
-          this.#path,
+        const response = await this.#open(
           { ...this.#options, signal: controller.signal, maxRetries: this.#options.maxRetries ?? ATTEMPTS },
           { ...this.#call, retryable: true, accept: "text/event-stream", lastEventId: this.lastEventId },
-          (answer) => Promise.resolve(answer),
         );
         for await (const event of events(response, controller, (milliseconds) => (pause = milliseconds))) {
           failures = 0;

@@ -19,6 +19,8 @@
 
 mod carrier;
 mod data;
+mod dns;
+mod filters;
 mod generation;
 mod keys;
 mod packets;

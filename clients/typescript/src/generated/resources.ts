@@ -1,8 +1,9 @@
 // Generated from openapi.json by clients/generate/generate.py. Do not edit.
 
 import type { Content } from "../content.js";
-import { type Core, type RequestOptions, segment as e } from "../core.js";
+import { type Core, segment as e } from "../core.js";
 import type { Pager } from "../pager.js";
+import type { RequestOptions } from "../request.js";
 import type { AgentSession, Session } from "../handles.js";
 import type { EventStream } from "../stream.js";
 import type { UploadBody } from "../content.js";

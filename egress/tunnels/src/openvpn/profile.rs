@@ -22,7 +22,8 @@ use url::Host;
 use zeroize::Zeroizing;
 
 use super::data::Cipher;
-use super::pushed::Filter;
+use super::dns::{self, MAX_DNS, usable};
+use super::filters::Filter;
 use super::tls::{self, Identity, NameRule, ServerTrust, TlsLimits};
 use super::wrapping::{Digest, Direction, Guard, StaticKey};
 use crate::{ConfigError, Endpoint};
@@ -31,7 +32,6 @@ pub const MAX_PROFILE: usize = 64 * 1024;
 /// Size of a wrapped tls-crypt-v2 client key in bytes, as OpenVPN limits it.
 const WRAPPED_KEY: std::ops::RangeInclusive<usize> = 2..=1024;
 const DEFAULT_PORT: u16 = 1194;
-pub(super) const MAX_DNS: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Transport {
@@ -298,7 +298,7 @@ impl Draft {
             },
             // Domains, time servers and printers are not used.
             ("dhcp-option", [_, ..]) => {}
-            ("dns", _) => super::pushed::dns(arguments).into_iter().for_each(|address| self.name_server(address)),
+            ("dns", _) => dns::servers(arguments).into_iter().for_each(|address| self.name_server(address)),
             ("route-nopull", []) => self.without_routes = true,
             ("pull-filter", [action, text]) => match Filter::new(action, text) {
                 Some(filter) => self.filters.push(filter),
@@ -514,16 +514,6 @@ fn host(text: &str) -> Result<Host, ConfigError> {
         is_plain && text.chars().all(|character| character.is_ascii_alphanumeric() || ".-_".contains(character));
     let host = if is_plain { Host::parse(text).ok() } else { None };
     host.ok_or_else(|| refuse("remote", "has no valid host"))
-}
-
-/// The stack can send to unicast addresses only.
-pub(super) fn usable(text: &str) -> Option<IpAddr> {
-    let address: IpAddr = text.parse().ok()?;
-    let is_one = match address {
-        IpAddr::V4(address) => !address.is_broadcast(),
-        IpAddr::V6(_) => true,
-    };
-    (is_one && !address.is_unspecified() && !address.is_multicast()).then_some(address)
 }
 
 /// Current servers replace these ciphers by a negotiated one.

@@ -9,34 +9,10 @@ use std::time::Duration;
 use zeroize::Zeroizing;
 
 use super::data::{Cipher, Format};
-use super::profile::{MAX_DNS, Profile, usable};
+use super::dns::{self, MAX_DNS, usable};
+use super::filters::Action;
+use super::profile::Profile;
 use crate::OpenError;
-
-/// Action of `pull-filter` for options with this prefix.
-#[derive(Debug, Clone)]
-pub(super) struct Filter {
-    action: Action,
-    prefix: String,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Action {
-    Accept,
-    Ignore,
-    Reject,
-}
-
-impl Filter {
-    pub(super) fn new(action: &str, prefix: &str) -> Option<Self> {
-        let action = match action {
-            "accept" => Action::Accept,
-            "ignore" => Action::Ignore,
-            "reject" => Action::Reject,
-            _ => return None,
-        };
-        Some(Self { action, prefix: prefix.to_owned() })
-    }
-}
 
 pub(super) struct PushedOptions {
     pub(super) v4: Option<Ipv4Addr>,
@@ -81,7 +57,7 @@ impl PushedOptions {
                 ["ifconfig", own, ..] => pushed.v4 = Some(address(own)?),
                 ["ifconfig-ipv6", own, ..] => pushed.v6 = Some(address(own.split('/').next().unwrap_or_default())?),
                 ["dhcp-option", "DNS" | "DNS6", server] => pushed.dns.extend(usable(server)),
-                ["dns", rest @ ..] => pushed.dns.extend(dns(rest)),
+                ["dns", rest @ ..] => pushed.dns.extend(dns::servers(rest)),
                 ["cipher", name] => {
                     let offered = Cipher::named(name).filter(|cipher| profile.ciphers.contains(cipher));
                     cipher = Some(offered.ok_or(OpenError::Protocol("it sets a cipher that was not offered"))?);
@@ -134,14 +110,6 @@ fn duration(seconds: &str) -> Result<Duration, OpenError> {
         .parse::<u32>()
         .map(|seconds| Duration::from_secs(seconds.into()))
         .map_err(|_| OpenError::Protocol("it sets an invalid time"))
-}
-
-/// `dns server N address A [A…]`. A server with its own port or transport is ignored.
-pub(super) fn dns(words: &[&str]) -> Vec<IpAddr> {
-    match words {
-        ["server", _, "address", addresses @ ..] => addresses.iter().filter_map(|address| usable(address)).collect(),
-        _ => Vec::new(),
-    }
 }
 
 #[cfg(test)]

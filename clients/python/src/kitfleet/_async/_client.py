@@ -13,6 +13,13 @@ from ._core import AsyncCore
 from ._resources import AsyncResources
 
 
+def _handle(core: AsyncCore, model: str, data: Any) -> Any:
+    # Loaded when they are needed: the models take a while.
+    from . import _handles
+
+    return (_handles.AsyncSession if model == "Session" else _handles.AsyncAgentSession)(core, data)
+
+
 class AsyncKitfleet(AsyncResources):
     """Client of a Kitfleet service. `client.sessions.create()` opens a browser."""
 
@@ -38,7 +45,7 @@ class AsyncKitfleet(AsyncResources):
         - `headers`: Headers of every request
         - `http_client`: A client of httpx that sends the requests, such as one with a proxy of your own
         """
-        self._core = AsyncCore(url, api_key, account, timeout, max_retries, headers, http_client)
+        self._core = AsyncCore(url, api_key, account, timeout, max_retries, headers, http_client, _handle)
         super().__init__(self._core)
 
     @property

@@ -7,12 +7,13 @@ import ssl
 import time
 import urllib.parse
 from types import TracebackType
-from typing import Any, Awaitable, Dict, Generator, Generic, List, Mapping, Optional, Tuple, Type, TypeVar, cast
+from typing import Any, Awaitable, Callable, Dict, Generator, Generic, List, Mapping, Optional, Tuple, Type, TypeVar, cast
 
 import httpx
 
 from .._common import (
     REDIRECTS,
+    SILENCE,
     TURN,
     AsyncUploadBody,
     RequestOptions,
@@ -75,8 +76,10 @@ class AsyncCore:
         max_retries: int,
         headers: Optional[Mapping[str, str]],
         http_client: Optional[httpx.AsyncClient],
+        handle: Callable[[AsyncCore, str, Any], Any],
     ) -> None:
         self.url = base_url(url)
+        self._handle = handle
         self.timeout = timeout
         self._max_retries = max_retries
         self._origin = origin(self.url)
@@ -96,12 +99,7 @@ class AsyncCore:
         await self._http.aclose()
 
     def wrap(self, model: str, data: Any) -> Any:
-        if model not in _HANDLES:
-            return wrap(model, data)
-        # Loaded when they are needed: the models take a while.
-        from . import _handles
-
-        return (_handles.AsyncSession if model == "Session" else _handles.AsyncAgentSession)(self, data)
+        return self._handle(self, model, data) if model in _HANDLES else wrap(model, data)
 
     async def call(
         self,
@@ -186,7 +184,10 @@ class AsyncCore:
     def events(
         self, path: str, options: Optional[RequestOptions] = None, *, query: Optional[Mapping[str, Any]] = None, retryable: bool = True
     ) -> AsyncEventStream:
-        return AsyncEventStream(self, path, options, query)
+        async def connect(options: RequestOptions, query: Mapping[str, Any], more: Optional[Dict[str, str]]) -> httpx.Response:
+            return await self.stream("GET", path, options, query, retryable=True, accept="text/event-stream", headers=more, silence=SILENCE)
+
+        return AsyncEventStream(connect, options, query)
 
     async def _bytes(
         self,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, AsyncIterator, Mapping, Optional, cast
+from typing import Any, AsyncIterator, Awaitable, Callable, Dict, Mapping, Optional, cast
 
 import httpx
 
-from .._common import SILENCE, STREAM_ATTEMPTS, EventDecoder, RequestOptions, ServerEvent, backoff
+from .._common import STREAM_ATTEMPTS, EventDecoder, RequestOptions, ServerEvent, backoff
 from .._errors import ConnectionFailedError
 from ._io import sleep
 
-if TYPE_CHECKING:
-    from ._core import AsyncCore
+Connect = Callable[[RequestOptions, Mapping[str, Any], Optional[Dict[str, str]]], Awaitable[httpx.Response]]  # async
+# sync: Connect = Callable[[RequestOptions, Mapping[str, Any], Optional[Dict[str, str]]], httpx.Response]
 
 
 class AsyncEventStream:
@@ -21,9 +21,8 @@ class AsyncEventStream:
     fails with a problem, such as `UnauthorizedError` when the key was revoked.
     """
 
-    def __init__(self, core: AsyncCore, path: str, options: Optional[RequestOptions], query: Optional[Mapping[str, Any]]) -> None:
-        self._core = core
-        self._path = path
+    def __init__(self, connect: Connect, options: Optional[RequestOptions], query: Optional[Mapping[str, Any]]) -> None:
+        self._connect = connect
         self._options = cast(RequestOptions, {"max_retries": STREAM_ATTEMPTS, **(options or {})})
         self._query = {name: value for name, value in (query or {}).items() if name != "last_event_id"}
         self.last_event_id: Optional[str] = (query or {}).get("last_event_id")
@@ -48,9 +47,7 @@ class AsyncEventStream:
         while True:
             decoder = EventDecoder()
             more = {"last-event-id": self.last_event_id} if self.last_event_id else None
-            self._response = response = await self._core.stream(
-                "GET", self._path, self._options, self._query, retryable=True, accept="text/event-stream", headers=more, silence=SILENCE
-            )
+            self._response = response = await self._connect(self._options, self._query, more)
             try:
                 async for part in response.aiter_bytes():
                     for event in decoder.feed(part):

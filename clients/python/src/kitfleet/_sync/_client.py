@@ -15,6 +15,13 @@ from ._core import Core
 from ._resources import Resources
 
 
+def _handle(core: Core, model: str, data: Any) -> Any:
+    # Loaded when they are needed: the models take a while.
+    from . import _handles
+
+    return (_handles.Session if model == "Session" else _handles.AgentSession)(core, data)
+
+
 class Kitfleet(Resources):
     """Client of a Kitfleet service. `client.sessions.create()` opens a browser."""
 
@@ -40,7 +47,7 @@ class Kitfleet(Resources):
         - `headers`: Headers of every request
         - `http_client`: A client of httpx that sends the requests, such as one with a proxy of your own
         """
-        self._core = Core(url, api_key, account, timeout, max_retries, headers, http_client)
+        self._core = Core(url, api_key, account, timeout, max_retries, headers, http_client, _handle)
         super().__init__(self._core)
 
     @property

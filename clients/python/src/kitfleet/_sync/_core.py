@@ -8,12 +8,13 @@ import json as _json
 import ssl
 import time
 import urllib.parse
-from typing import Any, Dict, List, Mapping, Optional, Tuple, TypeVar, cast
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, TypeVar, cast
 
 import httpx
 
 from .._common import (
     REDIRECTS,
+    SILENCE,
     TURN,
     UploadBody,
     RequestOptions,
@@ -55,8 +56,10 @@ class Core:
         max_retries: int,
         headers: Optional[Mapping[str, str]],
         http_client: Optional[httpx.Client],
+        handle: Callable[[Core, str, Any], Any],
     ) -> None:
         self.url = base_url(url)
+        self._handle = handle
         self.timeout = timeout
         self._max_retries = max_retries
         self._origin = origin(self.url)
@@ -76,12 +79,7 @@ class Core:
         self._http.close()
 
     def wrap(self, model: str, data: Any) -> Any:
-        if model not in _HANDLES:
-            return wrap(model, data)
-        # Loaded when they are needed: the models take a while.
-        from . import _handles
-
-        return (_handles.Session if model == "Session" else _handles.AgentSession)(self, data)
+        return self._handle(self, model, data) if model in _HANDLES else wrap(model, data)
 
     def call(
         self,
@@ -160,7 +158,10 @@ class Core:
     def events(
         self, path: str, options: Optional[RequestOptions] = None, *, query: Optional[Mapping[str, Any]] = None, retryable: bool = True
     ) -> EventStream:
-        return EventStream(self, path, options, query)
+        def connect(options: RequestOptions, query: Mapping[str, Any], more: Optional[Dict[str, str]]) -> httpx.Response:
+            return self.stream("GET", path, options, query, retryable=True, accept="text/event-stream", headers=more, silence=SILENCE)
+
+        return EventStream(connect, options, query)
 
     def _bytes(
         self,

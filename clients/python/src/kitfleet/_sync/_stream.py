@@ -4,16 +4,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, cast
+from typing import Any, Iterator, Callable, Dict, Mapping, Optional, cast
 
 import httpx
 
-from .._common import SILENCE, STREAM_ATTEMPTS, EventDecoder, RequestOptions, ServerEvent, backoff
+from .._common import STREAM_ATTEMPTS, EventDecoder, RequestOptions, ServerEvent, backoff
 from .._errors import ConnectionFailedError
 from ._io import sleep
 
-if TYPE_CHECKING:
-    from ._core import Core
+Connect = Callable[[RequestOptions, Mapping[str, Any], Optional[Dict[str, str]]], httpx.Response]
 
 
 class EventStream:
@@ -23,9 +22,8 @@ class EventStream:
     fails with a problem, such as `UnauthorizedError` when the key was revoked.
     """
 
-    def __init__(self, core: Core, path: str, options: Optional[RequestOptions], query: Optional[Mapping[str, Any]]) -> None:
-        self._core = core
-        self._path = path
+    def __init__(self, connect: Connect, options: Optional[RequestOptions], query: Optional[Mapping[str, Any]]) -> None:
+        self._connect = connect
         self._options = cast(RequestOptions, {"max_retries": STREAM_ATTEMPTS, **(options or {})})
         self._query = {name: value for name, value in (query or {}).items() if name != "last_event_id"}
         self.last_event_id: Optional[str] = (query or {}).get("last_event_id")
@@ -50,9 +48,7 @@ class EventStream:
         while True:
             decoder = EventDecoder()
             more = {"last-event-id": self.last_event_id} if self.last_event_id else None
-            self._response = response = self._core.stream(
-                "GET", self._path, self._options, self._query, retryable=True, accept="text/event-stream", headers=more, silence=SILENCE
-            )
+            self._response = response = self._connect(self._options, self._query, more)
             try:
                 for part in response.iter_bytes():
                     for event in decoder.feed(part):

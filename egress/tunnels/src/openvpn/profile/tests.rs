@@ -377,7 +377,7 @@ fn settings_are_applied_within_limits() {
         assert_eq!(super::tests::profile(&with(lines)).mtu, mtu, "{lines}");
     }
     let many: String = (1..30).fold(String::new(), |text, host| text + &format!("dhcp-option DNS 10.0.0.{host}\n"));
-    assert_eq!(super::tests::profile(&with(&many)).dns.len(), super::MAX_DNS);
+    assert_eq!(super::tests::profile(&with(&many)).dns.len(), super::super::dns::MAX_DNS);
 }
 
 #[test]
