@@ -1,1 +1,0 @@
-import{Ft as e}from"./format-TzTZPtcd.js";e();
