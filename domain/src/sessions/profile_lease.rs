@@ -85,7 +85,7 @@ pub async fn take(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<O
 
 /// Leaves the profile unchanged. `false` if the session held no lease. The session must have left `creating`, or it
 /// could take the lease again.
-pub async fn let_go(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<bool> {
+pub async fn release(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<bool> {
     let had =
         sqlx::query!("update sessions set profile_in_hand = false where id = $1 and profile_in_hand", session as _)
             .execute(conn)
@@ -106,7 +106,7 @@ pub async fn replace(
     let content = Content { store, size_bytes };
     match stores::replace(&mut *conn, held.account, held.profile, held.generation, content, limits).await? {
         Replaced::Now { before } => {
-            let_go(conn, held.session).await?;
+            release(conn, held.session).await?;
             Ok(before)
         }
         // The first call succeeded, but its caller did not receive the result.
@@ -128,15 +128,15 @@ pub async fn replace(
 
 /// Releases the lease. A repeated call records nothing.
 pub async fn fail(conn: &mut PgConnection, held: &HeldProfile, reason: Reason) -> sqlx::Result<()> {
-    if let_go(&mut *conn, held.session).await? {
-        tell(conn, (held.account, held.session, held.profile), reason).await?;
+    if release(&mut *conn, held.session).await? {
+        publish_failure(conn, (held.account, held.session, held.profile), reason).await?;
     }
     Ok(())
 }
 
 /// Releases leases of ended sessions on dead workers: of up to `limit` sessions, or of `only` the given one. For each session
 /// that had been destroyed normally, it records that the profile was not saved.
-pub async fn forsake(conn: &mut PgConnection, only: Option<SessionId>, limit: i64) -> sqlx::Result<()> {
+pub async fn release_dead_leases(conn: &mut PgConnection, only: Option<SessionId>, limit: i64) -> sqlx::Result<()> {
     let left = sqlx::query!(
         r#"select s.id, s.account_id, s.profile_id as "profile_id!: ProfileId", s.status = 'destroyed' as "ended_well!"
            from sessions s join workers w on w.id = s.worker_id
@@ -149,14 +149,15 @@ pub async fn forsake(conn: &mut PgConnection, only: Option<SessionId>, limit: i6
     .fetch_all(&mut *conn)
     .await?;
     for session in left {
-        if let_go(&mut *conn, session.id).await? && session.ended_well {
-            tell(&mut *conn, (session.account_id, session.id, session.profile_id), Reason::UploadFailed).await?;
+        if release(&mut *conn, session.id).await? && session.ended_well {
+            publish_failure(&mut *conn, (session.account_id, session.id, session.profile_id), Reason::UploadFailed)
+                .await?;
         }
     }
     Ok(())
 }
 
-async fn tell(
+async fn publish_failure(
     conn: &mut PgConnection,
     (account, session, profile): (AccountId, SessionId, ProfileId),
     reason: Reason,
