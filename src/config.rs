@@ -485,7 +485,7 @@ impl Config {
     }
 
     fn read(file: Option<&Path>, environment: impl Iterator<Item = (OsString, OsString)>) -> Result<Self, ConfigError> {
-        let variables = our_variables(environment)?;
+        let variables = service_variables(environment)?;
         let layers = config::Config::builder();
         if let Some(path) = file {
             check_syntax(path)?;
@@ -551,7 +551,7 @@ fn is_service_link(name: &str, value: &str) -> bool {
 }
 
 /// Names with the prefix take precedence over the common names.
-fn our_variables(
+fn service_variables(
     environment: impl Iterator<Item = (OsString, OsString)>,
 ) -> Result<HashMap<String, Variable>, ConfigError> {
     let (empty, all): (HashMap<_, _>, HashMap<_, _>) = environment

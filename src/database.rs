@@ -154,7 +154,7 @@ impl Database {
 
     /// One connection for callers that retry during an outage of the database. It connects on first use, so that the
     /// pool can be created during an outage.
-    pub fn patient_pool(&self) -> PgPool {
+    pub fn retrying_pool(&self) -> PgPool {
         let options = PgPoolOptions::new().max_connections(1).acquire_timeout(PATIENCE);
         options.connect_lazy_with(database::watched(self.options()))
     }

@@ -44,7 +44,7 @@ pub struct Sessions {
 
 impl Sessions {
     /// First lowers the connections of each session, and then the number of sessions.
-    pub fn that_fit(limit: usize, config: &Config) -> Self {
+    pub fn fit_to_descriptors(limit: usize, config: &Config) -> Self {
         if config.worker.driver != Driver::Webkit {
             return Self { count: config.worker.max_sessions, connections: config.worker.session_connections };
         }
@@ -69,13 +69,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_limit_bears_is_divided_evenly() {
+    fn descriptor_limit_is_divided_evenly() {
         let mut config = Config::default();
         config.worker.max_sessions = 40;
         let fit = |limit: usize| {
             let mut config = config.clone();
             config.server.max_connections = connections_that_fit(limit);
-            Sessions::that_fit(limit, &config)
+            Sessions::fit_to_descriptors(limit, &config)
         };
         assert_eq!(fit(1_048_576), Sessions { count: 40, connections: 256 });
         let some = fit(8_192);

@@ -138,14 +138,14 @@ async fn database(config: &Config) -> Vec<Check> {
         Err(error) => vec![Check::fail("database", format!("{error:#}"), "start it, or correct database.url")],
     };
     if config.database.listen_url.is_some() {
-        checks.push(way_to_listen(&database).await);
+        checks.push(check_listen_url(&database).await);
     }
     database.close().await;
     checks
 }
 
 /// `database.listen_url` bypasses a pooler. Without it no worker starts.
-async fn way_to_listen(database: &Database) -> Check {
+async fn check_listen_url(database: &Database) -> Check {
     let (subject, mend) =
         ("database to listen to", "start it, or correct database.listen_url: workers do not start without it");
     let listen = async {
@@ -380,7 +380,7 @@ fn memory(config: &Config) -> Check {
 
 fn files(config: &Config) -> Check {
     let (limit, configured) = (descriptors::limit(), config.worker.max_sessions);
-    let Sessions { count, connections } = Sessions::that_fit(limit, config);
+    let Sessions { count, connections } = Sessions::fit_to_descriptors(limit, config);
     let finding =
         format!("this process may open {limit}, enough for {count} sessions of {connections} connections each");
     if count < configured {

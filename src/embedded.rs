@@ -113,7 +113,7 @@ impl Cluster {
             };
             let hopeless = health.failed_starts.load(Ordering::Relaxed) >= FAILED_STARTS;
             if hopeless || Instant::now() > deadline {
-                let reason = health.last_words().unwrap_or_else(|| error.to_string());
+                let reason = health.last_log_line().unwrap_or_else(|| error.to_string());
                 bail!("the embedded database does not start: {reason}");
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -237,12 +237,12 @@ fn output(command: &mut Command) -> Option<String> {
 #[derive(Default)]
 struct Health {
     failed_starts: AtomicU32,
-    last_words: Mutex<Option<String>>,
+    last_log_line: Mutex<Option<String>>,
 }
 
 impl Health {
-    fn last_words(&self) -> Option<String> {
-        self.last_words.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn last_log_line(&self) -> Option<String> {
+        self.last_log_line.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -264,7 +264,7 @@ impl Server {
         let user = if geteuid().is_root() { Some(unprivileged_user()?) } else { None };
         let server = Self { folder, installation, user, health: Arc::default() };
         if server.folder.exists() {
-            server.end_predecessor()?;
+            server.stop_previous_server()?;
         } else {
             server.create()?;
         }
@@ -298,7 +298,7 @@ impl Server {
 
     /// Stops the server of an earlier process, and removes the lock files of a killed server. They name a pid that may
     /// now belong to another process, or to a zombie.
-    fn end_predecessor(&self) -> Result<()> {
+    fn stop_previous_server(&self) -> Result<()> {
         let pid = fs::read_to_string(self.folder.join("postmaster.pid"))
             .ok()
             .and_then(|text| text.lines().next()?.trim().parse().ok());
@@ -363,7 +363,7 @@ impl Server {
 
     /// Returns `Ok` after a stop signal.
     fn serve(&self, stop: &Receiver<()>) -> Result<()> {
-        self.end_predecessor()?;
+        self.stop_previous_server()?;
         let mut command = self.command(&self.folder, "postgres");
         command.args(["-D", FOLDER_DESCRIPTOR]).args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
         let mut server = command.spawn().context("starting postgres")?;
@@ -389,7 +389,7 @@ fn relay(messages: ChildStderr, health: &Health) {
         let passing = ["the database system is", "terminating connection"].iter().any(|words| line.contains(words));
         if grave && !passing {
             tracing::warn!(target: "postgres", "{line}");
-            *health.last_words.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
+            *health.last_log_line.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
         } else {
             tracing::debug!(target: "postgres", "{line}");
         }

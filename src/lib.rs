@@ -74,20 +74,20 @@ async fn run(cli: Cli) -> Result<()> {
     // This comes first because defaults of the configuration depend on it.
     let raised = descriptors::raise();
     let config = Config::load(cli.config.as_deref())?;
-    let mut told = None;
+    let mut trace_exporter = None;
     match &cli.command {
         CliCommand::Up | CliCommand::Api | CliCommand::Worker => {
-            told = traces::begin(&config.traces)?;
-            logging::for_a_role(&config.log, told.as_ref());
+            trace_exporter = traces::begin(&config.traces)?;
+            logging::init_for_role(&config.log, trace_exporter.as_ref());
             match raised {
                 Ok((before, now)) => tracing::info!(before, now, "limit of open files set"),
                 Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
             }
         }
-        _ => logging::for_a_command(),
+        _ => logging::init_for_command(),
     }
     let done = match cli.command {
-        CliCommand::Up => up(&config, &roles::told_to_stop()?, output::line).await,
+        CliCommand::Up => up(&config, &roles::stop_on_signals()?, output::line).await,
         CliCommand::Api => roles::api_only(&config).await,
         CliCommand::Worker => roles::worker_only(&config).await,
         CliCommand::Migrate(format) => migrate(&config, format).await,
@@ -104,7 +104,7 @@ async fn run(cli: Cli) -> Result<()> {
         CliCommand::Profiles(order) => operators::obey(&config, Order::Profiles(order)).await,
         CliCommand::Sweep(order) => operators::obey(&config, Order::Sweep(order)).await,
     };
-    if let Some(traces) = told {
+    if let Some(traces) = trace_exporter {
         traces.end().await;
     }
     done

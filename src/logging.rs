@@ -14,7 +14,7 @@ use crate::traces::TraceExporter;
 const QUIET: &str = "fast_socks5=warn";
 
 /// Starts the log of a long-running role, with spans when traces are configured.
-pub fn for_a_role(log: &Log, traces: Option<&TraceExporter>) {
+pub fn init_for_role(log: &Log, traces: Option<&TraceExporter>) {
     let format = log.format.unwrap_or(if stderr().is_terminal() { LogFormat::Pretty } else { LogFormat::Json });
     start(format, &log.filter, stderr, traces);
 }
@@ -25,7 +25,7 @@ pub fn to(config: &Config, writer: impl for<'line> MakeWriter<'line> + Send + Sy
 }
 
 /// Warnings and errors for an operator at a terminal.
-pub fn for_a_command() {
+pub fn init_for_command() {
     start(LogFormat::Pretty, "warn", stderr, None);
 }
 
@@ -75,7 +75,7 @@ mod tests {
 
     /// The crate logs through `log`. Its lines pass the filter with the same targets.
     #[test]
-    fn hosts_that_browsers_visit_are_not_logged_at_debug() {
+    fn visited_hosts_are_not_logged_at_debug() {
         for filter in ["debug", "trace", "info,fast_socks5=debug"] {
             let text = written(filter, || {
                 tracing::info!("of the service");

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_aligned() {
+    fn table_columns_are_aligned() {
         let rows = [
             serde_json::json!({"id": "a", "live_sessions": 10}),
             serde_json::json!({"id": "bcd", "live_sessions": null}),

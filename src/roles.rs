@@ -41,18 +41,18 @@ const STEADY: Duration = Duration::from_mins(1);
 ///
 /// Returns an error when a part ends on its own. All started parts have been stopped by then.
 pub async fn up(config: &Config, stop: &Shutdown, greet: impl FnOnce(&str) -> Result<()>) -> Result<()> {
-    warn_of_what_does_not_fit(config);
+    warn_about_limits(config);
     let listener = listen(config.server.listen, "server.listen").await?;
     let Some(database) = stop.drain.run_until_cancelled(Database::start(config)).await.transpose()? else {
         return Ok(());
     };
     let database = database.for_role("up");
-    let served = up_on(config, listener, &database, stop, greet).await;
+    let served = run_on(config, listener, &database, stop, greet).await;
     database.close().await;
     served
 }
 
-async fn up_on(
+async fn run_on(
     config: &Config,
     listener: TcpListener,
     database: &Database,
@@ -77,10 +77,10 @@ async fn up_on(
     let (api_config, wakeups) = (api(config, &base_url)?, wakeups(config, database, &db)?);
     let served = kitfleet_api::serve(listener, api_config, db.clone(), wakeups.clone(), stop_api.clone());
     let mut api = tokio::spawn(served);
-    let mut worker = tokio::spawn(keep_working(worker_config, db.clone(), wakeups, stop_worker.clone()));
+    let mut worker = tokio::spawn(restart_on_failure(worker_config, db.clone(), wakeups, stop_worker.clone()));
     let ended = tokio::select! {
         () = stop.drain.cancelled() => Ok(()),
-        ended = &mut api => unasked_end(ended),
+        ended = &mut api => unexpected_end(ended),
         ended = &mut worker => ended.unwrap_or_else(|panic| Err(panic.into())),
         Err(error) = async {
             wait_for_a_worker(&db, &others).await?;
@@ -130,7 +130,7 @@ async fn live_workers(db: &PgPool) -> sqlx::Result<Vec<WorkerId>> {
 }
 
 pub async fn api_only(config: &Config) -> Result<()> {
-    let stop = told_to_stop()?;
+    let stop = stop_on_signals()?;
     let listener = listen(config.server.listen, "server.listen").await?;
     let database = Database::join(config).await?.for_role("api");
     let base_url = config.server.base_url_at(listener.local_addr()?);
@@ -147,8 +147,8 @@ pub async fn api_only(config: &Config) -> Result<()> {
 }
 
 pub async fn worker_only(config: &Config) -> Result<()> {
-    let stop = told_to_stop()?;
-    warn_of_what_does_not_fit(config);
+    let stop = stop_on_signals()?;
+    warn_about_limits(config);
     let _data_dir = DataDirLock::take(&config.data_dir)?;
     let database = Database::join(config).await?.for_role(&format!("worker {}", config.worker.name));
     let base_url = config.server.base_url_at(config.server.listen);
@@ -166,7 +166,7 @@ pub async fn worker_only(config: &Config) -> Result<()> {
         }
         None => None,
     };
-    let ended = keep_working(worker, db, wakeups, stop).await;
+    let ended = restart_on_failure(worker, db, wakeups, stop).await;
     stop_health.cancel();
     if let Some(health) = health {
         join(health).await;
@@ -198,7 +198,7 @@ fn install_metrics() -> Result<()> {
 
 /// Restarts the worker when it fails, but returns the error when the first start finds that this machine cannot run
 /// browsers.
-async fn keep_working(config: WorkerConfig, db: PgPool, wakeups: Wakeups, stop: Shutdown) -> Result<()> {
+async fn restart_on_failure(config: WorkerConfig, db: PgPool, wakeups: Wakeups, stop: Shutdown) -> Result<()> {
     let mut pause = PAUSES.0;
     for incarnation in 1_u64.. {
         let started = Instant::now();
@@ -224,11 +224,11 @@ async fn keep_working(config: WorkerConfig, db: PgPool, wakeups: Wakeups, stop: 
 
 /// Drains after the first SIGTERM or Ctrl-C, and ends the remaining sessions after the second (contract: workers 22).
 /// Exits at once if that takes too long or after a third signal: the kernel then ends browsers, display and database.
-pub fn told_to_stop() -> Result<Shutdown> {
+pub fn stop_on_signals() -> Result<Shutdown> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let stop = Shutdown::default();
-    let told = stop.clone();
+    let shutdown = stop.clone();
     tokio::spawn(async move {
         let mut signalled = async || {
             tokio::select! {
@@ -237,19 +237,19 @@ pub fn told_to_stop() -> Result<Shutdown> {
             }
         };
         signalled().await;
-        told.drain.cancel();
+        shutdown.drain.cancel();
         signalled().await;
         tracing::warn!("second stop signal: ending the remaining sessions now");
-        told.now.cancel();
+        shutdown.now.cancel();
         let _ = tokio::time::timeout(ENDS_WITHIN, signalled()).await;
         std::process::exit(130);
     });
     Ok(stop)
 }
 
-fn warn_of_what_does_not_fit(config: &Config) {
+fn warn_about_limits(config: &Config) {
     let (limit, configured) = (descriptors::limit(), config.worker.max_sessions);
-    let fitting = descriptors::Sessions::that_fit(limit, config).count;
+    let fitting = descriptors::Sessions::fit_to_descriptors(limit, config).count;
     if fitting < configured && configured == Config::default().worker.max_sessions {
         tracing::info!(fitting, limit, "worker.max_sessions is set by the limit of open files");
     } else if fitting < configured {
@@ -266,7 +266,7 @@ async fn listen(address: SocketAddr, key: &str) -> Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} ({key})"))
 }
 
-fn unasked_end(ended: Result<Result<(), ServeError>, tokio::task::JoinError>) -> Result<()> {
+fn unexpected_end(ended: Result<Result<(), ServeError>, tokio::task::JoinError>) -> Result<()> {
     ended.context("the API panicked")?.context("the API ended")
 }
 
@@ -338,7 +338,7 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
 
 /// The doctor starts a browser with the same values.
 pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigError> {
-    let sessions = descriptors::Sessions::that_fit(descriptors::limit(), config);
+    let sessions = descriptors::Sessions::fit_to_descriptors(descriptors::limit(), config);
     Ok(WorkerConfig {
         base_url: base_url.to_owned(),
         mail: config.email.mail_at(base_url)?,

@@ -9,9 +9,9 @@
 
 mod document;
 mod http;
-pub mod permissions;
 #[cfg(test)]
-mod rooms;
+mod module_cycles;
+pub mod permissions;
 mod router;
 mod routes;
 

@@ -20,7 +20,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_announced_ninety_days_before() {
+    fn removal_is_announced_90_days_before() {
         let day = |month, day| NaiveDate::from_ymd_opt(2027, month, day).expect("a day");
         let fair = Deprecation { since: day(1, 15), sunset: day(4, 15), replacement: "another" };
         assert!(is_fair(&fair));

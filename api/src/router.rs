@@ -68,7 +68,7 @@ fn health_routes() -> Routes {
 /// What watches a process without the rest of the service.
 fn health(app: App) -> Router {
     let (router, _, rows) = health_routes().split();
-    cross(router, app, rows)
+    add_common_layers(router, app, rows)
 }
 
 /// The whole service.
@@ -83,7 +83,7 @@ fn router(app: App) -> Router {
             (whole, for_customers)
         }
     });
-    cross(router.layer(Extension(contract)), app, rows)
+    add_common_layers(router.layer(Extension(contract)), app, rows)
 }
 
 /// Serves the API on `listener` until `shutdown`, and returns when every request that was accepted has been answered.
@@ -131,7 +131,7 @@ pub fn openapi(config: &DocumentConfig<'_>) -> Value {
 
 /// `router` under what crosses every route. The last layer is the outermost; all of them come after routing, so that
 /// they know the route, whose row is in `rows`.
-fn cross(router: Router<App>, app: App, rows: Rows) -> Router {
+fn add_common_layers(router: Router<App>, app: App, rows: Rows) -> Router {
     let cors_rules = CorsRules::new(&app.config.cors_origins);
     router
         .layer(from_fn_with_state((app.clone(), rows.clone()), auth::admit))
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_answer_that_is_no_success_is_a_problem_document() {
+    async fn every_error_response_is_a_problem_document() {
         for (method, path, status, title) in [
             (Method::GET, "/nope", 404, "NotFound"),
             (Method::GET, "/errors/nope", 404, "NotFound"),
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_empty_metrics_token_opens_nothing() {
+    async fn empty_metrics_token_gives_no_access() {
         for (token, status) in [("", 503), ("t", 401)] {
             let config = ApiConfig { metrics_token: Some(token.to_owned()), ..ApiConfig::default() };
             assert_eq!(ask(router(app_with(config)), Method::GET, "/metrics").await.0, status, "{token:?}");
@@ -237,13 +237,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_is_answered_and_tells_nothing() {
+    async fn panic_is_500_without_details() {
         async fn panics() {
             panic!("the secret is 42");
         }
         let app = app();
         let (status, _, body) =
-            ask(cross(Router::new().route("/p", get(panics)), app, no_rows()), Method::GET, "/p").await;
+            ask(add_common_layers(Router::new().route("/p", get(panics)), app, no_rows()), Method::GET, "/p").await;
         assert_eq!((status, &body["title"]), (500, &"Internal".into()));
         assert!(!body.to_string().contains("42"), "{body}");
     }
@@ -264,7 +264,7 @@ mod tests {
             "text"
         }
         let pages = Router::new().route("/bare", get(bare)).route("/own", get(own));
-        let router = cross(pages.route("/framed", get(framed)).route("/text", get(text)), app(), no_rows());
+        let router = add_common_layers(pages.route("/framed", get(framed)).route("/text", get(text)), app(), no_rows());
         let ask = async |path: &str| {
             let request = Request::builder().uri(path).body(Body::empty()).expect("a request");
             let headers = router.clone().oneshot(request).await.expect("an answer").headers().clone();
@@ -288,7 +288,7 @@ mod tests {
 
     /// Contract: versioning 4.
     #[tokio::test]
-    async fn every_answer_of_a_route_that_will_go_says_so() {
+    async fn deprecated_route_sends_deprecation_headers() {
         const fn day(month: u32) -> NaiveDate {
             NaiveDate::from_ymd_opt(2027, month, 15).expect("a day")
         }
@@ -301,7 +301,7 @@ mod tests {
         let deprecation = Deprecation { since: day(1), sunset: day(4), replacement: "`GET /new`" };
         let registered = Routes::new().public(routes!(kept)).public(routes!(old)).deprecated(deprecation);
         let (router, _, rows) = registered.split();
-        let router = cross(router, app(), rows);
+        let router = add_common_layers(router, app(), rows);
         let ask = async |method, path: &str| {
             let request = Request::builder().method(method).uri(path).body(Body::empty()).expect("a request");
             let answer = router.clone().oneshot(request).await.expect("an answer");
@@ -317,13 +317,13 @@ mod tests {
     /// Contract: requests 10; rate-limits 1. The client's address is taken by `server.trusted_proxies` only, and a refusal has
     /// `Retry-After`.
     #[tokio::test]
-    async fn a_forwarded_address_counts_only_from_a_trusted_proxy() {
+    async fn forwarded_address_counts_only_from_a_trusted_proxy() {
         async fn limited(client: ClientInfo, State(app): State<App>) -> Result<()> {
             app.rate_limits.check(Bucket::SendMagicLink, &client).await
         }
         let proxies = ["10.0.0.0/8".parse().expect("a prefix")];
         let config = ApiConfig { trusted_proxies: proxies.to_vec(), ..ApiConfig::default() };
-        let router = cross(Router::new().route("/l", get(limited)), app_with(config), no_rows());
+        let router = add_common_layers(Router::new().route("/l", get(limited)), app_with(config), no_rows());
         let ask = async |peer: &str, forwarded: &str| {
             let request = Request::builder().uri("/l").header("x-forwarded-for", forwarded);
             let request = request.extension(Peer(peer.parse().expect("an address"))).body(Body::empty());
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_contract_is_served_as_it_is_printed() {
+    async fn served_document_equals_the_printed_one() {
         let app = app();
         let printed = openapi(&app.config.document());
         let (status, media_type, contract) = ask(router(app), Method::GET, "/openapi.json").await;

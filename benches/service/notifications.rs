@@ -12,7 +12,7 @@ use crate::processes::memory_mib;
 use crate::report::{self, Samples};
 use crate::service::Service;
 
-const TOLD: usize = 500;
+const NOTIFICATIONS: usize = 500;
 const ACCOUNTS: usize = 63;
 const STREAMS: usize = 16;
 
@@ -33,15 +33,15 @@ pub async fn run() -> Result<()> {
     let mut stream = client.follow().await?;
     let account = client.account.trim_start_matches("acc_");
     let mut delays = Samples::default();
-    for told in 0..TOLD {
+    for index in 0..NOTIFICATIONS {
         // The statement commits on its own, as a publisher's transaction would.
         let begun = Instant::now();
         sqlx::query("select write_notification($1::text::uuid, 'session.ready', json_build_object('told', $2))")
             .bind(account)
-            .bind(i64::try_from(told)?)
+            .bind(i64::try_from(index)?)
             .execute(&mut conn)
             .await?;
-        until(&mut stream, &format!("\"told\":{told}}}")).await?;
+        until(&mut stream, &format!("\"told\":{index}}}")).await?;
         delays.push(begun.elapsed());
         sleep(Duration::from_millis(5)).await;
     }

@@ -261,7 +261,7 @@ pub async fn mint(
 ) -> Result<(ApiKey, Secret), MintError> {
     let name = check_name(new.name)?;
     let held = accounts::hold(&mut *conn, account).await?.ok_or(MintError::NoAccount)?;
-    let maker = hold_maker(&mut *conn, account, actor).await?.ok_or(MintError::NotAdmin)?;
+    let maker = lock_creator(&mut *conn, account, actor).await?.ok_or(MintError::NotAdmin)?;
     let past =
         sqlx::query_scalar!(r#"select coalesce($1::timestamptz <= now(), false) as "past!""#, new.expires_at as _)
             .fetch_one(&mut *conn)
@@ -285,7 +285,7 @@ enum KeyMaker {
 }
 
 /// Locks the team membership until the transaction ends. `None`: neither the account owner nor an admin of the team.
-async fn hold_maker(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<Option<KeyMaker>> {
+async fn lock_creator(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<Option<KeyMaker>> {
     let Some(maker) = actor.account() else { return Ok(Some(KeyMaker::Staff)) };
     let may = maker == account || roles::hold(conn, account, maker).await? == Some(Role::Admin);
     Ok(may.then_some(KeyMaker::Account(maker)))
@@ -293,13 +293,13 @@ async fn hold_maker(conn: &mut PgConnection, account: AccountId, actor: &Actor) 
 
 /// A member who rotates a key becomes the creator of the new one. If the owner rotates a member's key, that member
 /// remains the creator, so that the key does not outlive the membership.
-async fn hold_maker_of_successor(
+async fn lock_creator_of_successor(
     conn: &mut PgConnection,
     account: AccountId,
     key: ApiKeyId,
     actor: &Actor,
 ) -> Result<KeyMaker, RotateError> {
-    let rotating = hold_maker(&mut *conn, account, actor).await?.ok_or(RotateError::NotAdmin)?;
+    let rotating = lock_creator(&mut *conn, account, actor).await?.ok_or(RotateError::NotAdmin)?;
     if !matches!(rotating, KeyMaker::Account(rotating) if rotating == account) {
         return Ok(rotating);
     }
@@ -420,7 +420,7 @@ pub async fn rotate(
     grace: Duration,
 ) -> Result<(ApiKey, Secret), RotateError> {
     let held = accounts::hold(&mut *conn, account).await?.ok_or(RotateError::NoKey)?;
-    let maker = hold_maker_of_successor(&mut *conn, account, id, actor).await?;
+    let maker = lock_creator_of_successor(&mut *conn, account, id, actor).await?;
     let old = sqlx::query!(
         r#"select k.name, k.scopes, k.kind as "kind: KeyKind", k.expires_at,
                   k.revoked_at is not null or coalesce(k.expires_at <= now(), false) as "worthless!",

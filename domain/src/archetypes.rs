@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_catalogue_has_distinct_devices_and_one_launch_entry() {
+    fn catalogue_has_distinct_devices_and_one_launch_entry() {
         let mut ids: Vec<_> = all().iter().map(|archetype| archetype.id.as_str()).collect();
         assert!(ids.len() >= 8);
         ids.sort_unstable();

@@ -116,16 +116,16 @@ impl PurgeGroup {
 
 /// Credentials and stored data.
 pub async fn on_account_delete(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
-    for loss in ALL.iter().flat_map(|area| area.losses) {
-        loss(&mut *conn, account, actor).await?;
+    for effect in ALL.iter().flat_map(|area| area.losses) {
+        effect(&mut *conn, account, actor).await?;
     }
     Ok(())
 }
 
 /// Deletes the data that had to remain until the account's sessions ended.
-pub async fn lose_the_last(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
-    for loss in ALL.iter().flat_map(|area| area.last_losses) {
-        loss(&mut *conn, account, actor).await?;
+pub async fn delete_remaining(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
+    for effect in ALL.iter().flat_map(|area| area.last_losses) {
+        effect(&mut *conn, account, actor).await?;
     }
     Ok(())
 }

@@ -220,7 +220,7 @@ pub struct ModelAccess {
     pub consented: bool,
 }
 
-pub async fn means(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<ModelAccess> {
+pub async fn model_access(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<ModelAccess> {
     let rows = sqlx::query!(
         r#"select exists(select from bundled_llm_consents where account_id = $1) as "consented!",
                   k.provider as "provider?: Provider", k.sealed_key as "sealed_key?"

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_is_bound_to_its_account_list_and_filters() {
+    fn cursor_is_bound_to_its_account_list_and_filters() {
         let signer = CursorSigner::new(vec![7; 32]);
         let scope = CursorScope { account: AccountId::generate(), list: "sessions", filters: &[Some("ready")] };
         let last = Uuid::now_v7();

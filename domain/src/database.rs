@@ -238,7 +238,7 @@ pub async fn vault(conn: &mut PgConnection, purpose: &str, configured: Option<&V
     let shared = server_secret(conn, purpose).await?;
     let shared = shared.try_into().map_err(|_| sqlx::Error::Decode("a server secret has 32 bytes".into()))?;
     Ok(match configured {
-        Some(configured) => configured.clone().opening_also(shared),
+        Some(configured) => configured.clone().with_retired_key(shared),
         None => Vault::new(shared, &[]),
     })
 }

@@ -59,7 +59,7 @@ pub const REQUESTED_FROM: &str = "requested_from";
 /// Member of the details: address to send to instead of the account's.
 pub const TO: &str = "send_to";
 
-/// Member of the details: the subject that several mails share ([`let_rest`]).
+/// Member of the details: the subject that several mails share ([`check_repeat`]).
 pub const SUBJECT: &str = "incident_id";
 
 /// Wait for the job enqueued with the mail, before another is enqueued.
@@ -401,7 +401,11 @@ pub enum RepeatPolicy {
 
 /// Waits for `interval` after the last mail with the same template and subject ([`SUBJECT`]), and while such a mail is
 /// being sent. A delayed mail expires `interval` after it is due, at the earliest.
-pub async fn let_rest(conn: &mut PgConnection, attempt: &Attempt, interval: Duration) -> sqlx::Result<RepeatPolicy> {
+pub async fn check_repeat(
+    conn: &mut PgConnection,
+    attempt: &Attempt,
+    interval: Duration,
+) -> sqlx::Result<RepeatPolicy> {
     let others = sqlx::query!(
         r#"with until as (
                select coalesce(bool_or(o.id > $1 and o.status <> 'done'), false) as superseded,

@@ -119,7 +119,7 @@ pub async fn issue(conn: &mut PgConnection, new: &NewTicket<'_>) -> sqlx::Result
 }
 
 /// Returns whether the session is still live; `None` if the ticket is not valid for it.
-pub async fn look_at(conn: &mut PgConnection, session: SessionId, ticket: &str) -> sqlx::Result<Option<bool>> {
+pub async fn ticket_state(conn: &mut PgConnection, session: SessionId, ticket: &str) -> sqlx::Result<Option<bool>> {
     sqlx::query_scalar!(
         r#"select s.live as "live!" from live_tickets t join sessions s on s.id = t.session_id
            where t.ticket_hash = $1 and t.session_id = $2 and t.used_at is null and t.expires_at > now()"#,

@@ -48,7 +48,7 @@ impl DiskSpace {
 /// On Linux, the nice value belongs to the thread.
 ///
 /// After an error the thread keeps its priority.
-pub fn yield_to_others() -> io::Result<()> {
+pub fn lower_thread_priority() -> io::Result<()> {
     rustix::process::nice(NICENESS)?;
     Ok(())
 }

@@ -96,7 +96,7 @@ pub async fn follow(conn: &mut PgConnection, purpose: Purpose, token: &str) -> s
 }
 
 /// [`follow`] would succeed. For callers that must do expensive work before.
-pub async fn is_good(conn: &mut PgConnection, purpose: Purpose, token: &str) -> sqlx::Result<bool> {
+pub async fn is_valid(conn: &mut PgConnection, purpose: Purpose, token: &str) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select exists(select from mail_links where token_hash = $1 and purpose = $2 and expires_at > now()) as "good!""#,
         tokens::hash(token),

@@ -273,7 +273,7 @@ impl GuessLimits {
 
 /// Marks a correct proof as used and counts a wrong one, so the caller must commit in either case. A recovery code
 /// writes `account.recovery_code_used`.
-pub async fn judge(
+pub async fn check_proof(
     conn: &mut PgConnection,
     account: AccountId,
     proof: Proof<'_>,

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn unmatched_hash_is_well_formed_and_matches_nothing() {
+    fn unmatched_hash_is_valid_and_matches_no_password() {
         assert!(PasswordHash::new(UNMATCHED_HASH).is_ok());
         assert!(!verify("", None));
     }

@@ -323,7 +323,11 @@ async fn hold(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Res
     held.ok_or(ChangeError::NoProfile)
 }
 
-async fn hold_unused(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Result<LockedProfile, ChangeError> {
+async fn lock_unleased(
+    conn: &mut PgConnection,
+    account: AccountId,
+    id: ProfileId,
+) -> Result<LockedProfile, ChangeError> {
     let held = hold(&mut *conn, account, id).await?;
     let session = sqlx::query_scalar!("select id from sessions where profile_id = $1 and live", id as _,)
         .fetch_optional(conn)
@@ -361,7 +365,7 @@ pub async fn delete(
     id: ProfileId,
     actor: &Actor,
 ) -> Result<(), ChangeError> {
-    let LockedProfile { name, .. } = hold_unused(&mut *conn, account, id).await?;
+    let LockedProfile { name, .. } = lock_unleased(&mut *conn, account, id).await?;
     sqlx::query!("update profiles set deleted_at = now(), updated_at = now() where id = $1", id as _)
         .execute(&mut *conn)
         .await?;
@@ -494,7 +498,7 @@ pub struct LeasedProfile {
 
 /// The profile's row is locked, so that only one of several sessions gets it.
 pub async fn take(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> Result<LeasedProfile, ChangeError> {
-    let LockedProfile { name, archetype } = hold_unused(&mut *conn, account, id).await?;
+    let LockedProfile { name, archetype } = lock_unleased(&mut *conn, account, id).await?;
     let generation = sqlx::query_scalar!(
         "update profiles set generation = generation + 1, last_used_at = now() where id = $1 returning generation",
         id as _,
@@ -528,7 +532,7 @@ pub async fn find_kept(
 }
 
 /// A live worker is still saving the state of the profile's last session.
-pub async fn is_being_kept(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> sqlx::Result<bool> {
+pub async fn is_being_saved(conn: &mut PgConnection, account: AccountId, id: ProfileId) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select exists(select from sessions s join workers w on w.id = s.worker_id
                          where s.profile_id = $1 and s.account_id = $2 and s.profile_in_hand

@@ -348,7 +348,10 @@ async fn user_of(conn: &mut PgConnection, id: ProxyId) -> sqlx::Result<Option<Ag
 
 /// Returns a live agent session that would lose its packets: a WireGuard server sends all packets to the client that
 /// last used a key.
-pub async fn would_rob(conn: &mut PgConnection, proxy: &LockedProxy) -> sqlx::Result<Option<AgentSessionId>> {
+pub async fn session_with_same_key(
+    conn: &mut PgConnection,
+    proxy: &LockedProxy,
+) -> sqlx::Result<Option<AgentSessionId>> {
     match proxy.scheme {
         Scheme::Wireguard => user_of(conn, proxy.id).await,
         Scheme::Socks5 | Scheme::Http | Scheme::Openvpn => Ok(None),

@@ -279,7 +279,7 @@ pub async fn create(
     let proxy = match new.proxy {
         Some((id, vault)) => {
             let proxy = proxies::hold(&mut tx, new.account_id, id).await?.ok_or(CreateError::NoProxy)?;
-            if let Some(user) = proxies::would_rob(&mut tx, &proxy).await? {
+            if let Some(user) = proxies::session_with_same_key(&mut tx, &proxy).await? {
                 return Err(CreateError::ProxyInUse(user));
             }
             let secrets = proxy.open(vault)?;

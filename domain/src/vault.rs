@@ -47,7 +47,7 @@ impl Vault {
     }
 
     #[must_use]
-    pub fn opening_also(mut self, key: [u8; 32]) -> Self {
+    pub fn with_retired_key(mut self, key: [u8; 32]) -> Self {
         self.retired.push(Key::new(key));
         self
     }

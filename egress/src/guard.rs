@@ -171,7 +171,7 @@ async fn serve(door: GuardListener, connections: usize, sentry: Arc<Sentry>) {
                 let sentry = Arc::clone(&sentry);
                 connections.spawn(async move {
                     let _place = place;
-                    if let Err(error) = pass(browser, &sentry).await {
+                    if let Err(error) = handle(browser, &sentry).await {
                         tracing::debug!(%error, "browser connection ended with an error");
                     }
                 });
@@ -185,9 +185,9 @@ async fn serve(door: GuardListener, connections: usize, sentry: Arc<Sentry>) {
     }
 }
 
-async fn pass(browser: Browser, sentry: &Sentry) -> Result<(), SocksServerError> {
-    let Ok(wish) = timeout(HANDSHAKE_WITHIN, hear(browser)).await else { return Ok(()) };
-    let SocksRequest { browser, command, target } = wish?;
+async fn handle(browser: Browser, sentry: &Sentry) -> Result<(), SocksServerError> {
+    let Ok(socks_request) = timeout(HANDSHAKE_WITHIN, read_request(browser)).await else { return Ok(()) };
+    let SocksRequest { browser, command, target } = socks_request?;
     let unspecified = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let is_offline = *sentry.offline.borrow();
     if matches!(command, Socks5Command::TCPConnect) && welcome::is_at(&target) && !is_offline {
@@ -225,7 +225,7 @@ struct SocksRequest {
     target: TargetAddr,
 }
 
-async fn hear(browser: Browser) -> Result<SocksRequest, SocksServerError> {
+async fn read_request(browser: Browser) -> Result<SocksRequest, SocksServerError> {
     let (browser, command, target) = Socks5ServerProtocol::accept_no_auth(browser).await?.read_command().await?;
     Ok(SocksRequest { browser, command, target })
 }

@@ -62,7 +62,7 @@ impl Http {
     }
 
     /// A CONNECT to a reserved name (RFC 2606) leads nowhere and shows whether the proxy accepts the client.
-    pub async fn greet(&self) -> Result<(), Fault> {
+    pub async fn check_login(&self) -> Result<(), Fault> {
         let nowhere = Target { host: Host::Domain("nowhere.invalid".to_owned()), port: 443 };
         let deadline = Instant::now() + DIALLED_WITHIN;
         let mut proxy = self.place.dial(deadline).await?;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
-use kitfleet_types::addresses::{Destinations, Distance, reached_by};
+use kitfleet_types::addresses::{Destinations, Distance, effective_address};
 use kitfleet_types::log_throttle::LogThrottle;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::sys::socket::SockaddrStorage;
@@ -39,7 +39,7 @@ impl Judge {
 /// If the interfaces cannot be queried, every address counts as the machine's own.
 fn distance(address: IpAddr) -> Distance {
     let Some(interfaces) = interfaces() else { return Distance::Own };
-    interfaces.distance(reached_by(address))
+    interfaces.distance(effective_address(address))
 }
 
 #[derive(Debug, Default)]

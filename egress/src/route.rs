@@ -38,12 +38,12 @@ impl EgressRoute {
         let kind = match upstream {
             Upstream::Socks5(proxy) => {
                 let proxy = Socks5::new(proxy, rules)?;
-                proxy.greeted().await?;
+                proxy.connect_and_log_in().await?;
                 Kind::Socks5(proxy)
             }
             Upstream::Http(proxy) => {
                 let proxy = Http::new(proxy, rules);
-                proxy.greet().await?;
+                proxy.check_login().await?;
                 Kind::Http(proxy)
             }
             Upstream::WireGuard(config) => Kind::WireGuard(Plan::WireGuard(config).open(rules).await?),
@@ -65,17 +65,17 @@ impl EgressRoute {
     pub(crate) async fn connect(&self, target: &Target) -> Result<Connection, Refusal> {
         match &self.kind {
             Kind::Direct(direct) => Ok(Box::new(direct.connect(target).await?)),
-            Kind::Socks5(proxy) => Ok(Box::new(proxy.connect(self.judged(target)?).await?)),
-            Kind::Http(proxy) => proxy.connect(self.judged(target)?).await,
+            Kind::Socks5(proxy) => Ok(Box::new(proxy.connect(self.check_target(target)?).await?)),
+            Kind::Http(proxy) => proxy.connect(self.check_target(target)?).await,
             Kind::WireGuard(tunnel) | Kind::OpenVpn(tunnel) => {
-                Ok(Box::new(tunnel::connect(tunnel, self.judged(target)?).await?))
+                Ok(Box::new(tunnel::connect(tunnel, self.check_target(target)?).await?))
             }
         }
     }
 
     /// Rejects addresses that the guard would not dial directly, and names of the proxy's own machine. Other names are
     /// resolved behind the upstream and cannot be checked here.
-    fn judged<'a>(&self, target: &'a Target) -> Result<&'a Target, Refusal> {
+    fn check_target<'a>(&self, target: &'a Target) -> Result<&'a Target, Refusal> {
         let allowed = match target.address() {
             Some(address) => self.rules.permit_site(address),
             None => !target.is_localhost() || self.rules.permit_private_sites(),

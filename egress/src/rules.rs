@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kitfleet_types::addresses::{Destinations, reached_by};
+use kitfleet_types::addresses::{Destinations, effective_address};
 
 use crate::local_networks::Judge;
 use crate::names::Names;
@@ -43,7 +43,7 @@ impl Rules {
     /// Addresses of the customer's network, mostly private, are allowed; loopback, link-local, multicast and
     /// unspecified addresses are not.
     pub(crate) fn permit_inside_tunnel(address: IpAddr) -> bool {
-        let address = reached_by(address);
+        let address = effective_address(address);
         let is_link_local = match address {
             IpAddr::V4(v4) => v4.is_link_local() || v4.is_broadcast(),
             IpAddr::V6(v6) => v6.is_unicast_link_local(),

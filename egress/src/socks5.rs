@@ -48,7 +48,7 @@ impl Socks5 {
     }
 
     pub async fn connect(&self, target: &Target) -> Result<TcpStream, Refusal> {
-        let mut proxy = self.greeted().await?;
+        let mut proxy = self.connect_and_log_in().await?;
         let (target, deadline) = (target.wire(), Instant::now() + CONNECTED_WITHIN);
         let asked = timeout_at(deadline, request(&mut proxy, SOCKS5_CMD_TCP_CONNECT, &target));
         // The cause may be the proxy or the server, which cannot be distinguished here.
@@ -58,20 +58,20 @@ impl Socks5 {
 
     /// Returns the control connection, which keeps the relay open, and the relay's address as the proxy reports it.
     pub async fn associate(&self) -> Result<(TcpStream, TargetAddr), Refusal> {
-        let mut proxy = self.greeted().await?;
+        let mut proxy = self.connect_and_log_in().await?;
         let anybody = TargetAddr::Ip(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
         let relay = request(&mut proxy, SOCKS5_CMD_UDP_ASSOCIATE, &anybody).await?;
         Ok((proxy, relay))
     }
 
-    pub async fn greeted(&self) -> Result<TcpStream, Fault> {
+    pub async fn connect_and_log_in(&self) -> Result<TcpStream, Fault> {
         let deadline = Instant::now() + GREETED_WITHIN;
         let mut proxy = self.place.dial(deadline).await?;
-        timeout_at(deadline, self.greet(&mut proxy)).await.map_err(|_| Fault::TimedOut)??;
+        timeout_at(deadline, self.check_login(&mut proxy)).await.map_err(|_| Fault::TimedOut)??;
         Ok(proxy)
     }
 
-    async fn greet(&self, proxy: &mut TcpStream) -> Result<(), Fault> {
+    async fn check_login(&self, proxy: &mut TcpStream) -> Result<(), Fault> {
         let methods: &[u8] = match self.login {
             Some(_) => &[SOCKS5_VERSION, 2, SOCKS5_AUTH_METHOD_NONE, SOCKS5_AUTH_METHOD_PASSWORD],
             None => &[SOCKS5_VERSION, 1, SOCKS5_AUTH_METHOD_NONE],

@@ -70,7 +70,7 @@ fn no_phrase_means_two_things() {
 
 /// Contract: agent-grammar 1, 3. Separators within quotation marks do not separate steps.
 #[test]
-fn a_message_has_several_steps() {
+fn message_can_have_several_steps() {
     let three = "open \"https://a.example\"\ntap \"OK\"\ngo back";
     for message in [
         "open a.example\ntap \"OK\"\ngo back",
@@ -450,7 +450,7 @@ fn unsupported_requests_are_refused() {
 
 /// Contract: agent-grammar 2. A message is accepted as a whole or not at all.
 #[test]
-fn a_message_has_at_most_twenty_steps_and_ten_thousand_characters() {
+fn message_has_at_most_20_steps_and_10000_characters() {
     let steps = |count: usize| vec!["go back"; count].join("; ");
     assert!(matches!(reading(&steps(20)), ParsedMessage::Plan(plan) if plan.len() == 20));
     assert!(asked(&steps(21)).contains("at most 20"));

@@ -51,7 +51,7 @@ pub async fn delete(conn: &mut PgConnection, account: AccountId, actor: &Actor) 
     for session in sessions::live_of(&mut *conn, account).await? {
         browser::destroy(&mut *conn, account, session, &cause).await?;
     }
-    areas::lose_the_last(conn, account, actor).await?;
+    areas::delete_remaining(conn, account, actor).await?;
     Ok(true)
 }
 

@@ -30,7 +30,7 @@ impl Job for TurnJob {
 }
 
 /// Enqueues a turn in the transaction that stores the message, without a wake-up. The caller calls [`wake`] after the commit.
-pub async fn enqueue_untold(conn: &mut PgConnection, job: &TurnJob) -> sqlx::Result<()> {
+pub async fn enqueue_without_wakeup(conn: &mut PgConnection, job: &TurnJob) -> sqlx::Result<()> {
     crate::push(conn, job).await
 }
 

@@ -91,7 +91,7 @@ pub async fn async_commit_pool(db: &PgPool) -> sqlx::Result<PgPool> {
 /// Creates a pool like `async_commit_pool` for long claim statements, whose planning would take several times as long as their
 /// execution. Plans are generic and avoid sequential scans: a plan that is made while the tables are empty must stay good as
 /// they grow.
-pub(crate) fn planned_once(async_commit_pool: &PgPool, size: u32) -> PgPool {
+pub(crate) fn generic_plan_pool(async_commit_pool: &PgPool, size: u32) -> PgPool {
     let options = (*async_commit_pool.connect_options())
         .clone()
         .options([("plan_cache_mode", "force_generic_plan"), ("enable_seqscan", "off")]);

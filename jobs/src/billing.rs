@@ -12,10 +12,10 @@ use sqlx::PgConnection;
 use crate::accounts::{give_tier, set_tier};
 
 /// The tier of the active subscription, else of an order whose period is not over, else the free tier.
-async fn move_to_what_is_paid(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
+async fn apply_paid_tier(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<()> {
     if let Some(subscription) = subscriptions::giver(&mut *conn, account).await? {
         give_tier(conn, account, subscription.tier, &subscription.id).await?;
-    } else if let Some(order) = orders::newest_lasting(&mut *conn, account).await? {
+    } else if let Some(order) = orders::latest_unexpired(&mut *conn, account).await? {
         give_tier(conn, account, order.product, &order.id.to_string()).await?;
     } else {
         set_tier(conn, account, Tier::Free).await?;

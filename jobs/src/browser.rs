@@ -32,7 +32,7 @@ pub async fn destroy(
 }
 
 /// Call it after the commit.
-pub fn tell(wakeups: &Wakeups, destroyed: Destroyed) {
+pub fn notify_destroyed(wakeups: &Wakeups, destroyed: Destroyed) {
     if let Destroyed::Now { worker, notice } = destroyed {
         close(wakeups, worker);
         if let Some(notice) = notice {

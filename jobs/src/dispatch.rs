@@ -84,11 +84,11 @@ impl Dispatcher<'_> {
         };
         drop(conn);
         if followed {
-            notifications::tell(self.wakeups, whose.0);
+            notifications::notify_account(self.wakeups, whose.0);
         }
         let driven = self.end(waiter, intent, budget).await?;
         if followed {
-            notifications::tell(self.wakeups, whose.0);
+            notifications::notify_account(self.wakeups, whose.0);
         }
         Ok(driven)
     }

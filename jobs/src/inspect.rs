@@ -160,7 +160,7 @@ pub async fn retry(conn: &mut PgConnection, id: &str) -> sqlx::Result<RetryOutco
     )
     .bind(id)
     .bind(CANCELLED)
-    .bind(queues_that_run_once())
+    .bind(exclusive_queues())
     .fetch_optional(&mut *tx)
     .await?;
     let Some((queue, body, cancelled)) = retried else { return Ok(RetryOutcome::NoSuchJob) };
@@ -190,7 +190,7 @@ pub async fn cancel(conn: &mut PgConnection, id: &str) -> sqlx::Result<bool> {
     )
     .bind(id)
     .bind(CANCELLED)
-    .bind(queues_that_run_once())
+    .bind(exclusive_queues())
     .fetch_optional(&mut *tx)
     .await?;
     let Some((queue, body)) = cancelled else { return Ok(false) };
@@ -201,8 +201,8 @@ pub async fn cancel(conn: &mut PgConnection, id: &str) -> sqlx::Result<bool> {
     Ok(true)
 }
 
-fn queues_that_run_once() -> Vec<String> {
-    QUEUES.into_iter().filter(|queue| queue.runs_once()).map(|queue| format!("{}:%", queue.name)).collect()
+fn exclusive_queues() -> Vec<String> {
+    QUEUES.into_iter().filter(|queue| queue.is_exclusive()).map(|queue| format!("{}:%", queue.name)).collect()
 }
 
 fn mail_of(queue: &str, body: Value) -> sqlx::Result<Option<EmailId>> {
@@ -356,9 +356,9 @@ pub async fn backlogs(conn: &mut PgConnection) -> sqlx::Result<Vec<Backlog>> {
 }
 
 /// The next tick of a scheduled job has its own row, and a mail gets another job.
-pub async fn kill_dead(conn: &mut PgConnection) -> sqlx::Result<u64> {
+pub async fn mark_dead(conn: &mut PgConnection) -> sqlx::Result<u64> {
     let in_apalis = QUEUES.into_iter().filter(|queue| queue.is_in_apalis());
-    let of_one_worker = QUEUES.into_iter().filter(|queue| queue.runs_once());
+    let of_one_worker = QUEUES.into_iter().filter(|queue| queue.is_exclusive());
     let killed = sqlx::query(
         "update apalis.jobs set status = 'Killed', done_at = now(), last_result = '{\"Err\": \"its worker is gone\"}'
          where status in ('Pending', 'Queued', 'Running') and id = any(array(

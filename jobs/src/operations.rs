@@ -30,7 +30,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::SAFETY;
-use crate::backend::{RETRY, planned_once};
+use crate::backend::{RETRY, generic_plan_pool};
 use crate::queues::Queue;
 use crate::wakeups::{self, Wakeups};
 
@@ -79,7 +79,7 @@ impl OperationBackend {
         Self {
             worker,
             // One connection claims, the other releases.
-            db: planned_once(async_commit_pool, 2),
+            db: generic_plan_pool(async_commit_pool, 2),
             wakeups,
             safety: Box::pin(sleep(SAFETY)),
             look: true,

@@ -27,7 +27,7 @@ impl Job for CheckProxy {
 }
 
 /// Enqueues a check in the transaction that writes it, without a wake-up. The caller calls [`wake`] after the commit.
-pub async fn enqueue_untold(conn: &mut PgConnection, job: &CheckProxy) -> sqlx::Result<()> {
+pub async fn enqueue_without_wakeup(conn: &mut PgConnection, job: &CheckProxy) -> sqlx::Result<()> {
     crate::push(conn, job).await
 }
 

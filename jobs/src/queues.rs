@@ -78,7 +78,7 @@ impl Queue {
     }
 
     /// Returns true when its jobs, in apalis's table, run once on one worker.
-    pub(crate) fn runs_once(self) -> bool {
+    pub(crate) fn is_exclusive(self) -> bool {
         self.is_in_apalis() && self.server == Server::OneWorker
     }
 }

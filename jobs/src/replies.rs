@@ -42,9 +42,9 @@ struct Shared {
     db: PgPool,
     wakeups: Wakeups,
     waiting: Mutex<HashMap<IntentId, PendingOutcome>>,
-    works: Mutex<HashMap<Work, Arc<Notify>>>,
+    waiters: Mutex<HashMap<Work, Arc<Notify>>>,
     /// All waiting must end, because this process stops.
-    patience_ended: CancellationToken,
+    waiting_stopped: CancellationToken,
 }
 
 struct PendingOutcome {
@@ -76,8 +76,8 @@ impl Replies {
             db,
             wakeups,
             waiting: Mutex::default(),
-            works: Mutex::default(),
-            patience_ended: CancellationToken::new(),
+            waiters: Mutex::default(),
+            waiting_stopped: CancellationToken::new(),
         }))
     }
 
@@ -97,21 +97,21 @@ impl Replies {
 
     #[must_use]
     pub fn expect_end(&self, work: Work) -> WorkWaiter {
-        let told = Arc::new(Notify::new());
-        self.with_works(|works| works.insert(work, Arc::clone(&told)));
-        WorkWaiter { work, told, replies: self.clone() }
+        let changes = Arc::new(Notify::new());
+        self.with_waiters(|waiters| waiters.insert(work, Arc::clone(&changes)));
+        WorkWaiter { work, changes, replies: self.clone() }
     }
 
     /// Ends all waiting as if it had timed out, because this process stops.
-    pub fn end_patience(&self) {
-        self.0.patience_ended.cancel();
+    pub fn stop_waiting(&self) {
+        self.0.waiting_stopped.cancel();
     }
 
     pub async fn listen(self) {
         let (wakeups, channel) = (self.0.wakeups.clone(), self.0.channel.clone());
-        let _listening = wakeups.listen(channel, move |told| {
+        let _listening = wakeups.listen(channel, move |payload| {
             // After an interruption the listener receives `None`; missed outcomes are read from the database soon.
-            if let Some(payload) = told {
+            if let Some(payload) = payload {
                 self.deliver(payload);
             }
         });
@@ -138,10 +138,11 @@ impl Replies {
                     ReplySource::Reply(Box::new(ending))
                 });
                 if let Some(intent) = notice.intent {
-                    self.hand_over(intent, found);
+                    self.resolve(intent, found);
                 }
-                if let Some(told) = notice.ended.and_then(|work| self.with_works(|works| works.remove(&work))) {
-                    told.notify_one();
+                if let Some(changes) = notice.ended.and_then(|work| self.with_waiters(|waiters| waiters.remove(&work)))
+                {
+                    changes.notify_one();
                 }
             }
             // Another process may send to this channel.
@@ -154,44 +155,44 @@ impl Replies {
     }
 
     /// Reads the rows of waiters that have waited longer than 500 ms; never returns.
-    pub async fn reread(self) {
+    pub async fn poll_overdue(self) {
         loop {
             sleep(REREAD).await;
             let overdue: Vec<_> = self.with_waiting(|waiting| {
                 waiting.iter().filter(|(_, one)| one.since.elapsed() >= REREAD).map(|(id, _)| *id).collect()
             });
-            if let Err(error) = self.reread_once(&overdue).await {
+            if let Err(error) = self.read_overdue(&overdue).await {
                 tracing::debug!(%error, "cannot look up outcomes of operations");
             }
         }
     }
 
-    async fn reread_once(&self, overdue: &[IntentId]) -> sqlx::Result<()> {
+    async fn read_overdue(&self, overdue: &[IntentId]) -> sqlx::Result<()> {
         if overdue.is_empty() {
             return Ok(());
         }
         let mut conn = self.0.db.acquire().await?;
         for id in overdue {
             match intents::ending_within(&mut conn, *id, UNCOUNTED).await {
-                Ok(Some(StoredEnding::Whole(reply))) => self.hand_over(*id, ReplySource::Reply(reply)),
+                Ok(Some(StoredEnding::Whole(reply))) => self.resolve(*id, ReplySource::Reply(reply)),
                 Ok(None) => {}
                 Err(error) if is_transient(&error) => return Err(error),
                 // That waiter gets the error when it reads the row; the other waiters are not affected.
-                Ok(Some(StoredEnding::Larger(_))) | Err(_) => self.hand_over(*id, ReplySource::InRow),
+                Ok(Some(StoredEnding::Larger(_))) | Err(_) => self.resolve(*id, ReplySource::InRow),
             }
         }
         Ok(())
     }
 
-    fn hand_over(&self, intent: IntentId, found: ReplySource) {
+    fn resolve(&self, intent: IntentId, found: ReplySource) {
         if let Some(waiting) = self.with_waiting(|waiting| waiting.remove(&intent)) {
             // The waiter may be gone.
             let _ = waiting.sender.send(found);
         }
     }
 
-    fn with_works<R>(&self, act: impl FnOnce(&mut HashMap<Work, Arc<Notify>>) -> R) -> R {
-        act(&mut self.0.works.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with_waiters<R>(&self, act: impl FnOnce(&mut HashMap<Work, Arc<Notify>>) -> R) -> R {
+        act(&mut self.0.waiters.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn with_waiting<R>(&self, act: impl FnOnce(&mut HashMap<IntentId, PendingOutcome>) -> R) -> R {
@@ -215,15 +216,15 @@ impl Waiter {
     ) -> sqlx::Result<AwaitedOutcome> {
         account_share::release();
         let deadline = Instant::now() + budget + GRACE;
-        let patience_ended = self.replies.0.patience_ended.clone();
-        let heard = patience_ended.run_until_cancelled(timeout_at(deadline, &mut self.receiver)).await;
-        if let Some(Ok(Ok(ReplySource::Reply(reply)))) = heard {
+        let waiting_stopped = self.replies.0.waiting_stopped.clone();
+        let reply = waiting_stopped.run_until_cancelled(timeout_at(deadline, &mut self.receiver)).await;
+        if let Some(Ok(Ok(ReplySource::Reply(reply)))) = reply {
             return Ok(AwaitedOutcome::Ended(reply, Reservation::default()));
         }
         loop {
             match self.read_row(answers).await {
                 Ok(found) => return Ok(found),
-                Err(error) if !is_transient(&error) || Instant::now() >= deadline || patience_ended.is_cancelled() => {
+                Err(error) if !is_transient(&error) || Instant::now() >= deadline || waiting_stopped.is_cancelled() => {
                     return Err(error);
                 }
                 Err(error) => {
@@ -269,27 +270,27 @@ pub enum Work {
 }
 
 /// Call it after the commit.
-pub fn tell_of_end(wakeups: &Wakeups, channel: &str, work: Work) {
+pub fn notify_ended(wakeups: &Wakeups, channel: &str, work: Work) {
     wakeups.tell(channel, serde_json::json!({"ended": work}).to_string());
 }
 
 pub struct WorkWaiter {
     work: Work,
-    told: Arc<Notify>,
+    changes: Arc<Notify>,
     replies: Replies,
 }
 
 impl WorkWaiter {
     /// Waits until the work may have ended, at most 500 ms. Returns `false` when the process stops and waiting must end.
-    pub async fn told(&self) -> bool {
+    pub async fn changed(&self) -> bool {
         account_share::release();
-        let patience_ended = &self.replies.0.patience_ended;
-        patience_ended.run_until_cancelled(timeout(REREAD, self.told.notified())).await.is_some()
+        let waiting_stopped = &self.replies.0.waiting_stopped;
+        waiting_stopped.run_until_cancelled(timeout(REREAD, self.changes.notified())).await.is_some()
     }
 }
 
 impl Drop for WorkWaiter {
     fn drop(&mut self) {
-        self.replies.with_works(|works| works.remove(&self.work));
+        self.replies.with_waiters(|waiters| waiters.remove(&self.work));
     }
 }

@@ -16,7 +16,7 @@ pub async fn destroy(conn: &mut PgConnection, session: SessionId) -> Result<Acco
         Destroyed::Now { .. } => {}
         Destroyed::Before => return Err(Refused::Conflict("the session has ended".to_owned())),
     }
-    profile_lease::forsake(&mut tx, Some(session), 1).await?;
+    profile_lease::release_dead_leases(&mut tx, Some(session), 1).await?;
     tx.commit().await?;
     Ok(account)
 }

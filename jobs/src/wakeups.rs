@@ -100,7 +100,7 @@ struct Hub {
     listening: PgConnectOptions,
     redis: Option<Client>,
     listeners: Mutex<HashMap<String, Listener>>,
-    ears: Mutex<Weak<Listeners>>,
+    shared_listeners: Mutex<Weak<Listeners>>,
     outbox: mpsc::Sender<WakeUp>,
 }
 
@@ -113,13 +113,13 @@ impl Wakeups {
         let publisher = redis.as_ref().map(redis::Publisher::new).transpose()?;
         let (outbox, waiting) = mpsc::channel(OUTBOX);
         tokio::spawn(carry(waiting, publisher, postgres::Notifier::new(db)));
-        let (listeners, ears) = (Mutex::default(), Mutex::default());
-        Ok(Self(Arc::new(Hub { listening, redis, listeners, ears, outbox })))
+        let (listeners, shared_listeners) = (Mutex::default(), Mutex::default());
+        Ok(Self(Arc::new(Hub { listening, redis, listeners, shared_listeners, outbox })))
     }
 
     /// Drops the wake-up if the outbox is full. Never waits.
     pub fn tell(&self, channel: &str, payload: String) {
-        if self.0.hear(channel, Some(&payload)) {
+        if self.0.dispatch(channel, Some(&payload)) {
             WakeupTransport::Memory.count(1);
         } else if self.0.outbox.try_send(WakeUp { channel: channel.to_owned(), payload }).is_err() {
             WakeupTransport::None.count(1);
@@ -128,7 +128,7 @@ impl Wakeups {
 
     /// Sends a wake-up to the listeners of this channel in every process. Like [`Self::tell`], it never waits.
     pub fn tell_all(&self, channel: &str, payload: String) {
-        if self.0.hear(channel, Some(&payload)) {
+        if self.0.dispatch(channel, Some(&payload)) {
             WakeupTransport::Memory.count(1);
         }
         if self.0.outbox.try_send(WakeUp { channel: channel.to_owned(), payload }).is_err() {
@@ -154,9 +154,9 @@ impl Wakeups {
             receivers.insert((*queue).to_owned(), receiver);
         }
         let listening = self.listen_on(listeners);
-        let mut standing = listening.ears.standing.clone();
-        let all_stand = |standing: &HashSet<String>| listening.channels.is_subset(standing);
-        let stands = timeout(LISTENS_WITHIN, standing.wait_for(all_stand)).await;
+        let mut standing = listening.shared_listeners.standing.clone();
+        let includes_all = |standing: &HashSet<String>| listening.channels.is_subset(standing);
+        let stands = timeout(LISTENS_WITHIN, standing.wait_for(includes_all)).await;
         stands.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::WorkerCrashed)?;
         Ok((listening, receivers))
     }
@@ -164,9 +164,9 @@ impl Wakeups {
     fn listen_on(&self, listeners: HashMap<String, Listener>) -> Listening {
         let channels: HashSet<_> = listeners.keys().cloned().collect();
         self.0.listeners().extend(listeners);
-        let ears = Hub::ears(&self.0);
-        ears.wanted.send_modify(|wanted| wanted.extend(channels.iter().cloned()));
-        Listening { hub: Arc::clone(&self.0), channels, ears }
+        let shared_listeners = Hub::shared_listeners(&self.0);
+        shared_listeners.wanted.send_modify(|wanted| wanted.extend(channels.iter().cloned()));
+        Listening { hub: Arc::clone(&self.0), channels, shared_listeners }
     }
 }
 
@@ -175,7 +175,7 @@ impl Hub {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hear(&self, channel: &str, payload: Option<&str>) -> bool {
+    fn dispatch(&self, channel: &str, payload: Option<&str>) -> bool {
         let listener = self.listeners().get(channel).cloned();
         listener.is_some_and(|listener| {
             listener(payload);
@@ -186,15 +186,15 @@ impl Hub {
     /// Calls the listeners without a payload, because messages may have been lost.
     fn look(&self, channels: &[String]) {
         for channel in channels {
-            self.hear(channel, None);
+            self.dispatch(channel, None);
         }
     }
 
-    fn ears(hub: &Arc<Self>) -> Arc<Listeners> {
-        let mut ears = hub.ears.lock().unwrap_or_else(PoisonError::into_inner);
-        ears.upgrade().unwrap_or_else(|| {
+    fn shared_listeners(hub: &Arc<Self>) -> Arc<Listeners> {
+        let mut shared_listeners = hub.shared_listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        shared_listeners.upgrade().unwrap_or_else(|| {
             let opened = Arc::new(Listeners::open(hub));
-            *ears = Arc::downgrade(&opened);
+            *shared_listeners = Arc::downgrade(&opened);
             opened
         })
     }
@@ -204,13 +204,13 @@ impl Hub {
 pub struct Listening {
     hub: Arc<Hub>,
     channels: HashSet<String>,
-    ears: Arc<Listeners>,
+    shared_listeners: Arc<Listeners>,
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
         self.hub.listeners().retain(|channel, _| !self.channels.contains(channel));
-        self.ears.wanted.send_modify(|wanted| wanted.retain(|channel| !self.channels.contains(channel)));
+        self.shared_listeners.wanted.send_modify(|wanted| wanted.retain(|channel| !self.channels.contains(channel)));
     }
 }
 

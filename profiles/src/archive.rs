@@ -32,7 +32,7 @@ const AT_ONCE: usize = 64 * 1024;
 /// Fastest of the standard levels, because ending a session should not take longer than starting one.
 const LEVEL: i32 = 1;
 
-pub fn spell(cookies: &[Cookie]) -> Result<Vec<u8>, SaveError> {
+pub fn serialize(cookies: &[Cookie]) -> Result<Vec<u8>, SaveError> {
     if cookies.len() > MAX_COOKIES || cookies.iter().map(Cookie::bytes).sum::<usize>() > cookies::MAX_BYTES {
         let bytes = cookies::MAX_BYTES;
         return Err(SaveError::TooLarge(format!("more than {MAX_COOKIES} cookies, or than {bytes} bytes of them")));
@@ -146,7 +146,7 @@ pub fn unpack(from: &mut dyn Read, folder: &Path, gate: &Gate) -> io::Result<Opt
             Item::Checked => checked = true,
             Item::Cookies(all) => cookies = all,
             Item::File { .. } if !checked => {}
-            Item::File { path, .. } if names::meaning(path.as_str()).is_none() => {
+            Item::File { path, .. } if names::parse_path(path.as_str()).is_none() => {
                 return Err(refuse("a file that browsers do not write"));
             }
             Item::File { path, content } => put(folder, path, content, gate)?,
@@ -162,7 +162,7 @@ pub fn unpack_for_reading(from: &mut dyn Read, folder: &Path) -> io::Result<Vec<
     read(from, &mut |item| {
         match item {
             Item::Cookies(all) => cookies = all,
-            Item::File { path, content } if names::meaning(path.as_str()).is_some() => {
+            Item::File { path, content } if names::parse_path(path.as_str()).is_some() => {
                 put(folder, path, content, &gate)?;
             }
             Item::Checked | Item::File { .. } => {}
@@ -240,7 +240,7 @@ mod tests {
             fs::write(path, content).expect("a file");
         }
         let mut archive = Vec::new();
-        let cookies = spell(&[Cookie::sample("sid")]).expect("cookies");
+        let cookies = serialize(&[Cookie::sample("sid")]).expect("cookies");
         pack(&cookies, &files::list(folder.path()).expect("a list"), &mut archive).expect("an archive");
         (folder, archive)
     }
@@ -265,11 +265,11 @@ mod tests {
     #[test]
     fn too_many_or_too_large_cookies_are_refused() {
         let cookie = |bytes: usize| Cookie { value: "\"".repeat(bytes), ..Cookie::sample("sid") };
-        let refused = |cookies: &[Cookie]| matches!(spell(cookies), Err(SaveError::TooLarge(_)));
+        let refused = |cookies: &[Cookie]| matches!(serialize(cookies), Err(SaveError::TooLarge(_)));
         assert!(!refused(&vec![cookie(1); MAX_COOKIES]));
         assert!(refused(&vec![cookie(1); MAX_COOKIES + 1]));
         assert!(refused(&vec![cookie(4_000); MAX_COOKIES / 2]));
-        let most = spell(&vec![cookie(1_600); MAX_COOKIES]).expect("cookies");
+        let most = serialize(&vec![cookie(1_600); MAX_COOKIES]).expect("cookies");
         assert!(most.len() as u64 <= MAX_COOKIE_BYTES);
     }
 
@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn files_that_were_never_validated_reach_no_browser() {
         let mut archive = Builder::new(zstd::Encoder::new(Vec::new(), LEVEL).expect("an encoder"));
-        let cookies = spell(&[Cookie::sample("sid")]).expect("cookies");
+        let cookies = serialize(&[Cookie::sample("sid")]).expect("cookies");
         archive.append_data(&mut header(cookies.len() as u64), COOKIES, &cookies[..]).expect("an entry");
         archive.append_data(&mut header(1), format!("{FILES}{LOCAL}"), &b"x"[..]).expect("an entry");
         archive.append_data(&mut header(1), format!("{FILES}databases/evil"), &b"x"[..]).expect("an entry");

@@ -73,7 +73,7 @@ fn is_domain(domain: &str) -> bool {
 
 /// Removes cookies that no document may contain, and the first ones beyond the limits of a profile, of each host and of
 /// all. Returns the number of removed cookies.
-pub fn keep_within_bounds(cookies: &mut Vec<Cookie>) -> usize {
+pub fn enforce_limits(cookies: &mut Vec<Cookie>) -> usize {
     let count = cookies.len();
     cookies.retain(|cookie| cookie.check().is_ok());
     let (mut of_hosts, mut all, mut bytes) = (HashMap::<&str, usize>::new(), 0, 0);

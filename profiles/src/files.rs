@@ -143,7 +143,7 @@ fn walk(folder: &Path, prefix: &str, entries: &mut Vec<Entry>, count: &mut Count
             continue;
         }
         // Links and sockets have no content to save.
-        let Some((site, kind)) = names::meaning(path.as_str()).filter(|_| kind.is_file()) else { continue };
+        let Some((site, kind)) = names::parse_path(path.as_str()).filter(|_| kind.is_file()) else { continue };
         if kind != Kind::Shared {
             if !count.add(&path) {
                 return Err(ListError::TooMany);

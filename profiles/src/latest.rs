@@ -34,7 +34,7 @@ impl Stores {
             let Some(store) = kept.store else { return Ok(Some((kept, None))) };
             match self.copy(account, (kept.profile.id, &kept.sealed_key, store), to).await {
                 Ok(saved) => return Ok(Some((kept, Some(saved)))),
-                Err(CopyError::Read(_)) if unreadable.for_the_first_time(store) => {}
+                Err(CopyError::Read(_)) if unreadable.is_new(store) => {}
                 Err(error) => return Err(LatestError::Store(error)),
             }
         }
@@ -59,7 +59,7 @@ impl Stores {
             };
             match self.export(about, &kept.sealed_key, kept.store).await {
                 Ok(document) => return Ok(Some((kept.profile, document))),
-                Err(_) if kept.store.is_some_and(|store| unreadable.for_the_first_time(store)) => {}
+                Err(_) if kept.store.is_some_and(|store| unreadable.is_new(store)) => {}
                 Err(error) => return Err(LatestError::Store(error)),
             }
         }
@@ -71,7 +71,7 @@ impl Stores {
 struct UnreadableStore(Option<StoreId>);
 
 impl UnreadableStore {
-    fn for_the_first_time(&mut self, store: StoreId) -> bool {
+    fn is_new(&mut self, store: StoreId) -> bool {
         self.0.replace(store) != Some(store)
     }
 }

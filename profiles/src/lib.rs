@@ -199,14 +199,14 @@ impl Stores {
         let (cookies, files, listed) = blocking(move || {
             webkit::capture::settle(dump.files.folder()).map_err(SaveError::Serialize)?;
             let listed = files::list(dump.files.folder())?;
-            let left_out = cookies::keep_within_bounds(&mut dump.cookies);
+            let left_out = cookies::enforce_limits(&mut dump.cookies);
             if left_out > 0 {
                 tracing::warn!(%profile, left_out, kept = dump.cookies.len(), "profile keeps only part of the cookies");
             }
             if dump.cookies.is_empty() && listed.iter().all(|file| file.size == 0) {
                 return Err(SaveError::Empty);
             }
-            Ok((archive::spell(&dump.cookies)?, dump.files, listed))
+            Ok((archive::serialize(&dump.cookies)?, dump.files, listed))
         })
         .await
         .map_err(SaveError::Serialize)??;
@@ -481,7 +481,7 @@ fn rebuild<T>(
     take: &mut dyn FnMut(&mut dyn Read) -> io::Result<T>,
 ) -> io::Result<T> {
     let mut document = temporary_file(scratch)?;
-    export(&DocumentInfo::nobodys(), archive, scratch, &mut document)?;
+    export(&DocumentInfo::anonymous(), archive, scratch, &mut document)?;
     document.rewind()?;
     let read = portable::read(&mut io::BufReader::new(document), Scratch::new(scratch)?, &mut Vec::new());
     let read = read.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
@@ -490,7 +490,7 @@ fn rebuild<T>(
         Some(dump) => (&dump.cookies[..], files::list(dump.files.folder()).map_err(io::Error::other)?),
         None => (&[][..], Vec::new()),
     };
-    archive::pack(&archive::spell(cookies).map_err(io::Error::other)?, &listed, &mut rebuilt)?;
+    archive::pack(&archive::serialize(cookies).map_err(io::Error::other)?, &listed, &mut rebuilt)?;
     rebuilt.rewind()?;
     take(&mut rebuilt)
 }
@@ -606,7 +606,7 @@ mod tests {
         let listed = files::list(folder.path()).expect("a list");
         assert_eq!(listed.len(), 2);
         let mut packed = Vec::new();
-        archive::pack(&archive::spell(&[Cookie::sample("sid")]).expect("cookies"), &listed, &mut packed)
+        archive::pack(&archive::serialize(&[Cookie::sample("sid")]).expect("cookies"), &listed, &mut packed)
             .expect("an archive");
 
         let (scratch, into) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));

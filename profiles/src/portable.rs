@@ -41,7 +41,7 @@ pub struct DocumentInfo {
 
 impl DocumentInfo {
     /// The document is not returned to a client.
-    pub(crate) fn nobodys() -> Self {
+    pub(crate) fn anonymous() -> Self {
         Self {
             exported_at: Timestamp::EPOCH,
             profile: ProfileId::generate(),

@@ -92,7 +92,7 @@ async fn write_from<S: Source + Sync>(
     let mut zip = ZipWriter::new(sink);
     let (pictures, snapshots) = write_attachments(source, format, &mut zip).await?;
     let mut trace = Trace { format, wall_ms: 0, frames: Vec::new(), after: HashMap::new(), snapshots };
-    trace.survey(source, &pictures).await?;
+    trace.read_index(source, &pictures).await?;
 
     zip.begin("trace.trace")?;
     let mut lines = vec![trace.context(title)];
@@ -200,7 +200,7 @@ struct Trace {
 }
 
 impl Trace {
-    async fn survey<S: Source + Sync>(&mut self, source: &S, pictures: &HashSet<u64>) -> io::Result<()> {
+    async fn read_index<S: Source + Sync>(&mut self, source: &S, pictures: &HashSet<u64>) -> io::Result<()> {
         let (mut after, mut first) = (0, None);
         while let Some((events, last_seq)) = source.events_after(after).await? {
             after = last_seq;

@@ -62,7 +62,7 @@ fn gather(prefix: &str, value: &Value, settings: &mut BTreeMap<String, Value>) {
 }
 
 #[test]
-fn every_setting_has_one_line_on_the_page_of_the_configuration() {
+fn every_setting_has_one_line_in_configuration_md() {
     let rows = rows();
     let documented: BTreeSet<_> = rows.iter().map(|row| row.key.to_owned()).collect();
     assert_eq!(documented.len(), rows.len(), "a setting has two lines");
@@ -70,7 +70,7 @@ fn every_setting_has_one_line_on_the_page_of_the_configuration() {
 }
 
 #[test]
-fn the_page_of_the_configuration_has_the_defaults() {
+fn configuration_md_has_the_defaults() {
     let settings = settings();
     for Row { key, kind, default, .. } in rows() {
         let value = &settings[key];
@@ -81,9 +81,11 @@ fn the_page_of_the_configuration_has_the_defaults() {
             assert!(default.starts_with("none"), "{key} has no default, and not {default}");
             continue;
         }
-        let told = default.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')).unwrap_or(default);
-        let same =
-            value.as_str().map_or_else(|| serde_json::from_str(told).ok().as_ref() == Some(value), |text| text == told);
+        let documented_default = default.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')).unwrap_or(default);
+        let same = value.as_str().map_or_else(
+            || serde_json::from_str(documented_default).ok().as_ref() == Some(value),
+            |text| text == documented_default,
+        );
         assert!(same, "the default of {key} is {value} and not {default}");
         let expected = match value {
             Value::Bool(_) => "boolean",

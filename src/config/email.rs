@@ -64,6 +64,6 @@ impl Email {
     }
 
     pub fn sender_at(&self, base_url: &str) -> MailSender {
-        self.from.clone().unwrap_or_else(|| Sender::nobody_at(base_url).into())
+        self.from.clone().unwrap_or_else(|| Sender::noreply_at(base_url).into())
     }
 }

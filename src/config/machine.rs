@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_small_machine_still_gets_a_session() {
+    fn small_machine_has_one_session() {
         assert_eq!(sessions_that_fit(512 << 20), 1);
         assert_eq!(sessions_that_fit(4 << 30), 27);
     }

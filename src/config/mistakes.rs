@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_of_rust_are_reported_in_words_of_the_documentation() {
+    fn rust_types_are_reported_in_documented_terms() {
         type Spelling = fn(&str) -> String;
         let (in_a_variable, in_a_file): (Spelling, Spelling) = (variable_name, quoted);
         for (key, expected, spelled, reason) in [

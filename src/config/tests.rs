@@ -17,7 +17,7 @@ fn mistake(file: &str, variables: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn the_environment_wins_over_the_file_and_the_file_over_the_defaults() {
+fn environment_overrides_file_and_file_overrides_defaults() {
     let file = "[server]\nlisten = \"127.0.0.1:1\"\n[sessions]\nfree_tier_cap = \"5m\"";
     let config = read(file, &[("KITFLEET_SERVER__LISTEN", "127.0.0.1:2")]).expect("a good configuration");
     assert_eq!(config.server.listen.port(), 2);
@@ -27,7 +27,7 @@ fn the_environment_wins_over_the_file_and_the_file_over_the_defaults() {
 }
 
 #[test]
-fn a_warm_pool_is_a_number_or_as_large_as_it_has_to_be() {
+fn warm_pool_is_a_number_or_auto() {
     let pool = |file: &str, variables: &[(&str, &str)]| read(file, variables).map(|config| config.worker.warm_pool);
     assert_eq!(pool("", &[]), Ok(WarmPool::Auto));
     assert_eq!(pool("[worker]\nwarm_pool = 0", &[]), Ok(WarmPool::Exactly(0)));
@@ -37,7 +37,7 @@ fn a_warm_pool_is_a_number_or_as_large_as_it_has_to_be() {
 }
 
 #[test]
-fn bare_names_are_read_and_ours_win() {
+fn prefixed_variables_override_common_names() {
     let bare = ("DATABASE_URL", "postgres://bare/a");
     let config = read("", &[bare]).expect("a good configuration");
     assert!(format!("{:?}", config.database.url).contains("bare"));
@@ -46,7 +46,7 @@ fn bare_names_are_read_and_ours_win() {
 }
 
 #[test]
-fn every_mistake_is_one_line_that_names_the_key() {
+fn config_error_is_one_line_that_names_the_key() {
     assert!(mistake("[server]\nlisten_on = 1", &[]).contains("`server.listen_on`, in "));
     assert!(mistake("", &[("KITFLEET_SEVER__LISTEN", "x")]).contains("KITFLEET_SEVER__LISTEN"));
     assert!(mistake("", &[("KITFLEET_SERVER__LISTEN", "x")]).contains("`server.listen`"));
@@ -80,8 +80,8 @@ fn every_mistake_is_one_line_that_names_the_key() {
         ("[egress]\nprobe_interval = \"0s\"", "`egress.probe_interval`", ["must be", "longer than", "0"]),
         ("[egress]\nprobe_exit_url = \"https://example.com\"", "`egress.probe_exit_url`", ["must be", "http", "URL"]),
     ] {
-        let told = mistake(file, &[]);
-        assert!(told.contains(key) && words.iter().all(|word| told.contains(word)), "{told}");
+        let mistake_text = mistake(file, &[]);
+        assert!(mistake_text.contains(key) && words.iter().all(|word| mistake_text.contains(word)), "{mistake_text}");
     }
     assert!(mistake("[log]\nfilter = \"info,sqlx=loud\"", &[]).contains("`log.filter`"));
     assert!(mistake("[limits.concurrent_sessions]\ngold = 1", &[]).contains("`limits.concurrent_sessions.gold`"));
@@ -93,8 +93,8 @@ fn every_mistake_is_one_line_that_names_the_key() {
         "mfa = \"s3cret\"\n",
     ];
     for file in secrets {
-        let told = mistake(file, &[]);
-        assert!(!told.contains("s3cret"), "{told}");
+        let mistake_text = mistake(file, &[]);
+        assert!(!mistake_text.contains("s3cret"), "{mistake_text}");
     }
     assert!(mistake("server = 1", &[]).contains("`server`"));
 }
@@ -112,13 +112,16 @@ fn keys_of_every_area_are_checked_and_named() {
     assert!(mistake("[billing.prices]\nfree = 1", &[]).contains("`billing.prices.free`"));
     assert!(mistake("", &[("KITFLEET_AUTH__SEND_RATE_PER_MINUTE", "many")]).contains("`auth.send_rate_per_minute`"));
     let short = "aHVudGVyMg==";
-    let told = mistake("", &[("MFA_ENCRYPTION_KEY", short)]);
-    assert!(told.contains("`mfa.encryption_key`") && told.contains(" MFA_ENCRYPTION_KEY:"), "{told}");
-    assert!(!told.contains(short), "{told}");
+    let mistake_text = mistake("", &[("MFA_ENCRYPTION_KEY", short)]);
+    assert!(
+        mistake_text.contains("`mfa.encryption_key`") && mistake_text.contains(" MFA_ENCRYPTION_KEY:"),
+        "{mistake_text}"
+    );
+    assert!(!mistake_text.contains(short), "{mistake_text}");
 }
 
 #[test]
-fn identity_providers_have_names_and_issuers_that_are_told_apart() {
+fn identity_providers_have_distinct_names_and_issuers() {
     let file = "[auth.providers.work]\nissuer = \"https://idp.example/\"\nclient_id = \"kitfleet\"";
     let variables = [
         ("KITFLEET_AUTH__PROVIDERS__LOCAL__ISSUER", "http://127.0.0.1:9000"),
@@ -145,13 +148,13 @@ fn identity_providers_have_names_and_issuers_that_are_told_apart() {
             "`auth.providers.a.secret`",
         ),
     ] {
-        let told = mistake(file, &[]);
-        assert!(told.contains(key), "{told}");
+        let mistake_text = mistake(file, &[]);
+        assert!(mistake_text.contains(key), "{mistake_text}");
     }
 }
 
 #[test]
-fn a_transport_of_mails_needs_what_it_needs() {
+fn mail_transport_requires_its_settings() {
     assert!(mistake("[email]\ntransport = \"pigeon\"", &[]).contains("`email.transport`"));
     assert!(mistake("[email]\ntransport = \"smtp\"", &[]).contains("`email.smtp_url`"));
     assert!(
@@ -159,24 +162,24 @@ fn a_transport_of_mails_needs_what_it_needs() {
     );
     assert!(mistake("[email]\nfrom = \"nobody\"", &[]).contains("`email.from`"));
     for url in ["http://u:hunter2@h", "smtp://u:hunter2@h?tls=perhaps"] {
-        let told = mistake(&format!("[email]\ntransport = \"smtp\"\nsmtp_url = \"{url}\""), &[]);
-        assert!(told.contains("`email.smtp_url`") && !told.contains("hunter2"), "{told}");
+        let mistake_text = mistake(&format!("[email]\ntransport = \"smtp\"\nsmtp_url = \"{url}\""), &[]);
+        assert!(mistake_text.contains("`email.smtp_url`") && !mistake_text.contains("hunter2"), "{mistake_text}");
     }
 }
 
 #[test]
-fn a_place_for_profiles_needs_what_it_needs() {
-    let told = |store: &str| mistake(&format!("[profiles.store]\n{store}"), &[]);
-    assert!(told("url = \"https://s3.example/bucket\"").contains("`profiles.store.url`"));
-    assert!(told("url = \"bucket\"").contains("`profiles.store.url`"));
-    assert!(told("url = \"s3://b\"\naccess_key_id = \"k\"").contains("`profiles.store.secret_access_key`"));
+fn profile_store_requires_its_settings() {
+    let mistake_text = |store: &str| mistake(&format!("[profiles.store]\n{store}"), &[]);
+    assert!(mistake_text("url = \"https://s3.example/bucket\"").contains("`profiles.store.url`"));
+    assert!(mistake_text("url = \"bucket\"").contains("`profiles.store.url`"));
+    assert!(mistake_text("url = \"s3://b\"\naccess_key_id = \"k\"").contains("`profiles.store.secret_access_key`"));
     for alone in ["access_key_id = \"k\"", "secret_access_key = \"s\""] {
-        assert!(told(alone).contains("must be set together"));
+        assert!(mistake_text(alone).contains("must be set together"));
     }
     let in_clear = "url = \"s3://b\"\nendpoint = \"http://s3.example\"";
-    assert!(told(in_clear).contains("`profiles.store.url`: its server must use https"));
-    assert!(told("url = \"s3://k:s@b\"").contains("`profiles.store.url`"));
-    assert!(told("endpoint = \"s3.example\"").contains("`profiles.store.endpoint`"));
+    assert!(mistake_text(in_clear).contains("`profiles.store.url`: its server must use https"));
+    assert!(mistake_text("url = \"s3://k:s@b\"").contains("`profiles.store.url`"));
+    assert!(mistake_text("endpoint = \"s3.example\"").contains("`profiles.store.endpoint`"));
     let store = "[profiles.store]\nurl = \"s3://b/p/q\"\nendpoint = \"http://127.0.0.1:9000\"";
     let stores = read(store, &[]).expect("a good configuration").stores().expect("a place");
     assert!(matches!(stores.place, kitfleet_profiles::PlaceConfig::Objects(_)));
@@ -184,7 +187,7 @@ fn a_place_for_profiles_needs_what_it_needs() {
 
 /// Contract: configuration 4, 6. These URLs are shown unmasked, so that they must not contain a password.
 #[test]
-fn no_url_that_is_shown_has_a_password() {
+fn printed_urls_have_no_password() {
     let keys = [
         "server.base_url",
         "server.errors_url",
@@ -198,8 +201,8 @@ fn no_url_that_is_shown_has_a_password() {
     for key in keys {
         let (table, name) = key.rsplit_once('.').expect("a key of a table");
         for url in ["https://hunter2@h.example", "https://u:hunter2@h.example", "https://u:hunter2@[h", "hunter2"] {
-            let told = mistake(&format!("[{table}]\n{name} = \"{url}\"\nclient_id = \"k\""), &[]);
-            assert!(told.contains(&format!("`{key}`")) && !told.contains("hunter2"), "{told}");
+            let mistake_text = mistake(&format!("[{table}]\n{name} = \"{url}\"\nclient_id = \"k\""), &[]);
+            assert!(mistake_text.contains(&format!("`{key}`")) && !mistake_text.contains("hunter2"), "{mistake_text}");
         }
     }
 }
@@ -211,8 +214,8 @@ fn bounds_do_not_contradict_each_other() {
         ("max_form_timeout = \"5s\"", "`limits.default_form_timeout`"),
         ("password_min_chars = 2000", "`limits.password_min_chars`"),
     ] {
-        let told = mistake(&format!("[limits]\n{bounds}"), &[]);
-        assert!(told.contains(key) && told.contains("must not exceed"), "{told}");
+        let mistake_text = mistake(&format!("[limits]\n{bounds}"), &[]);
+        assert!(mistake_text.contains(key) && mistake_text.contains("must not exceed"), "{mistake_text}");
     }
     for setting in [
         "max_token_budget = 2147483648",
@@ -225,8 +228,8 @@ fn bounds_do_not_contradict_each_other() {
         "heartbeat_timeout = \"0s\"",
         "turn_timeout = \"0s\"",
     ] {
-        let told = mistake(&format!("[agents]\n{setting}"), &[]);
-        assert!(told.contains("`agents.") && told.contains("must"), "{told}");
+        let mistake_text = mistake(&format!("[agents]\n{setting}"), &[]);
+        assert!(mistake_text.contains("`agents.") && mistake_text.contains("must"), "{mistake_text}");
     }
 }
 
@@ -242,16 +245,20 @@ fn removed_setting_is_rejected_with_its_reason() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_told_why() {
+fn unreadable_file_error_has_the_cause() {
     let folder = tempfile::tempdir().expect("a folder");
-    let told = |path: &Path| Config::read(Some(path), std::iter::empty()).expect_err("no file").to_string();
-    assert!(told(folder.path()).contains("Is a directory"), "{}", told(folder.path()));
+    let mistake_text = |path: &Path| Config::read(Some(path), std::iter::empty()).expect_err("no file").to_string();
+    assert!(mistake_text(folder.path()).contains("Is a directory"), "{}", mistake_text(folder.path()));
     let missing = folder.path().join("missing.toml");
-    assert!(told(&missing).contains("missing.toml") && told(&missing).contains("No such file"), "{}", told(&missing));
+    assert!(
+        mistake_text(&missing).contains("missing.toml") && mistake_text(&missing).contains("No such file"),
+        "{}",
+        mistake_text(&missing)
+    );
 }
 
 #[test]
-fn mails_are_from_nobody_at_the_service() {
+fn default_sender_is_noreply_at_the_service_host() {
     let from = |file: &str| read(file, &[]).expect("a good configuration").effective().email.from.expect("a sender");
     assert_eq!(from("").to_string(), "Kitfleet <no-reply@localhost>");
     let base_url = "[server]\nbase_url = \"https://fleet.example:8443/x\"\n";
@@ -261,18 +268,18 @@ fn mails_are_from_nobody_at_the_service() {
 }
 
 #[test]
-fn an_empty_token_is_none() {
+fn empty_token_is_none() {
     let config = read("[metrics]\nscrape_token = \"\"", &[]).expect("a good configuration");
     assert!(config.metrics.scrape_token.is_none());
 }
 
 #[test]
-fn the_variables_of_the_test_suite_are_not_configuration() {
+fn test_suite_variables_are_not_settings() {
     read("", &[("KITFLEET_TEST_DATABASE_URL", "x"), ("KITFLEET_DATA_DIR", "")]).expect("a good configuration");
 }
 
 #[test]
-fn a_list_in_the_environment_is_comma_separated_or_json() {
+fn list_in_the_environment_is_comma_separated_or_json() {
     let lists = ["10.0.0.0/8, 192.0.2.1", r#"["10.0.0.0/8", "192.0.2.1"]"#];
     for list in lists {
         let config = read("", &[("KITFLEET_SERVER__TRUSTED_PROXIES", list)]).expect("a good configuration");
@@ -282,7 +289,7 @@ fn a_list_in_the_environment_is_comma_separated_or_json() {
 }
 
 #[test]
-fn secrets_are_masked_and_survive_looking_like_numbers() {
+fn secrets_are_masked_and_numeric_ones_are_accepted() {
     let key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
     let variables = [
         ("METRICS_SCRAPE_TOKEN", "00123"),
@@ -311,7 +318,7 @@ fn secrets_are_masked_and_survive_looking_like_numbers() {
 }
 
 #[test]
-fn what_is_printed_can_be_read_again() {
+fn printed_config_can_be_loaded() {
     let printed = toml::to_string(&Config::default().effective()).expect("TOML");
     let again = read(&printed, &[]).expect("a good configuration");
     assert_eq!(toml::to_string(&again.effective()).expect("TOML"), {

@@ -39,7 +39,7 @@ pub async fn drain(config: &Config, database: &Database, conn: &mut PgConnection
         return order.format.report(&drained, progress);
     }
     if order.wait {
-        return wait_until_empty(&database.patient_pool(), id, order.format).await;
+        return wait_until_empty(&database.retrying_pool(), id, order.format).await;
     }
     ensure!(begun || order.deadline.is_some(), "{id} is already draining");
     order.format.print(&drained, |_| format!("{id} receives no more sessions"))
@@ -62,7 +62,7 @@ pub async fn worker_called(conn: &mut PgConnection, id_or_name: &str) -> Result<
 fn worker_of_this_machine(config: &Config) -> Result<WorkerId> {
     let place = config.data_dir.display();
     let living =
-        incarnations::living(&config.data_dir).with_context(|| format!("cannot look for a worker in {place}"))?;
+        incarnations::live_workers(&config.data_dir).with_context(|| format!("cannot look for a worker in {place}"))?;
     match *living {
         [id] => Ok(id),
         [] => bail!("no worker runs on {place}"),
@@ -78,11 +78,11 @@ fn list(ids: &[WorkerId]) -> String {
 /// Retries during an outage of the database, as the worker itself does.
 async fn wait_until_empty(db: &PgPool, id: WorkerId, format: Format) -> Result<()> {
     let look = || async { workers::drained(&mut *db.acquire().await?, id).await };
-    let mut told = None;
+    let mut reported = None;
     loop {
         let drained = persist("read the worker's drain progress", look).await?;
         let drained = drained.with_context(|| format!("{id} was deleted"))?;
-        if told.as_ref() != Some(&drained) {
+        if reported.as_ref() != Some(&drained) {
             format.report(&drained, progress)?;
         }
         let DrainProgress { live_sessions, ended_sessions, .. } = drained;
@@ -95,7 +95,7 @@ async fn wait_until_empty(db: &PgPool, id: WorkerId, format: Format) -> Result<(
                 return Ok(());
             }
         }
-        told = Some(drained);
+        reported = Some(drained);
         tokio::time::sleep(LOOK).await;
     }
 }

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::support::app::free_port;
 use crate::support::live::ports;
-use crate::support::namespaces::{OWN, PUBLIC, furnish, in_a_network_of_its_own};
+use crate::support::namespaces::{OWN, PUBLIC, furnish, in_network_namespace};
 use crate::support::{App, Client, Site, eventually};
 use crate::webkit::processes::{listeners, namespace};
 use crate::webkit::{Scene, assert_failed, text};
@@ -134,7 +134,7 @@ async fn outcome(client: &Client, session: &str) -> String {
 /// WebDriver.
 #[tokio::test]
 async fn public_page_cannot_reach_private_addresses() {
-    in_a_network_of_its_own("egress::public_page_inside_network_namespace").await;
+    in_network_namespace("egress::public_page_inside_network_namespace").await;
 }
 
 #[tokio::test]

@@ -74,9 +74,9 @@ impl App {
         (account, self.address_of(account).await)
     }
 
-    async fn is_good(&self, purpose: Purpose, token: &str) -> bool {
+    async fn is_valid(&self, purpose: Purpose, token: &str) -> bool {
         let mut conn = self.database.pool.acquire().await.expect("a connection");
-        mail_links::is_good(&mut conn, purpose, token).await.expect("a statement")
+        mail_links::is_valid(&mut conn, purpose, token).await.expect("a statement")
     }
 }
 
@@ -107,7 +107,7 @@ async fn mail_file_contains_one_valid_link() {
         assert!(mail.raw.contains(&format!("\r\n{link}\r\n")), "{}", mail.raw);
         assert!(mail.html.contains(&format!("href=\"{link}\"")), "{}", mail.html);
         assert_eq!(mail.token.len(), 43, "32 bytes in base64");
-        assert!(app.is_good(purpose, &mail.token).await);
+        assert!(app.is_valid(purpose, &mail.token).await);
         assert!(app.tables_with(&mail.token).await.is_empty(), "a token is stored");
         assert!(!app.log(0).contains(&mail.token), "a token is logged");
 
@@ -134,10 +134,10 @@ async fn new_link_invalidates_the_old_one() {
     app.notify(account, Template::MagicLink).await;
     let second = app.mail_number(2, &address, Template::MagicLink).await;
     assert_ne!(first.token, second.token);
-    assert!(!app.is_good(Purpose::MagicLink, &first.token).await);
-    assert!(app.is_good(Purpose::MagicLink, &second.token).await);
-    assert!(app.is_good(Purpose::ResetPassword, &other.token).await, "a link invalidated a link of another purpose");
-    assert!(!app.is_good(Purpose::ResetPassword, &second.token).await, "a link is valid for another purpose");
+    assert!(!app.is_valid(Purpose::MagicLink, &first.token).await);
+    assert!(app.is_valid(Purpose::MagicLink, &second.token).await);
+    assert!(app.is_valid(Purpose::ResetPassword, &other.token).await, "a link invalidated a link of another purpose");
+    assert!(!app.is_valid(Purpose::ResetPassword, &second.token).await, "a link is valid for another purpose");
     app.stop().await;
 }
 
@@ -234,7 +234,7 @@ async fn mail_is_retried_until_the_server_accepts_it() {
     let taken = server.taken();
     assert_eq!(taken.len(), 1, "{taken:?}");
     assert_eq!((taken[0].to.as_str(), taken[0].from.as_str()), (address.as_str(), "post@fleet.example"));
-    assert!(app.is_good(Purpose::VerifyEmail, &taken[0].token).await);
+    assert!(app.is_valid(Purpose::VerifyEmail, &taken[0].token).await);
     assert!(taken[0].raw.contains(&format!("\r\n{}/verify-email?token={}\r\n", app.base_url, taken[0].token)));
 
     let outcomes = [(Outcome::Ok, 1), (Outcome::Transport, 2), (Outcome::RateLimited, 1), (Outcome::Unknown, 1)];
@@ -334,7 +334,7 @@ async fn mail_of_dead_worker_is_sent_once() {
     .await;
     let taken = server.taken();
     assert_eq!((taken.len(), taken[0].to.as_str()), (1, address.as_str()));
-    assert!(app.is_good(Purpose::ResetPassword, &taken[0].token).await);
+    assert!(app.is_valid(Purpose::ResetPassword, &taken[0].token).await);
     app.stop().await;
 }
 
@@ -374,7 +374,7 @@ async fn postmark_error_codes_map_to_outcomes() {
     let text = mail["TextBody"].as_str().expect("a text");
     let (_, token) = text.split_once("/magic-link?token=").expect("a link");
     let token = token.lines().next().expect("a token");
-    assert!(app.is_good(Purpose::MagicLink, token).await);
+    assert!(app.is_valid(Purpose::MagicLink, token).await);
     assert!(mail["HtmlBody"].as_str().expect("an HTML part").contains(token));
     assert!(!app.log(0).contains("postmark-secret") && !app.log(0).contains(token));
     app.stop().await;

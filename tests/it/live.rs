@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::metrics::{scraped, value};
 use crate::support::live::{Viewer, end_of, ticket};
-use crate::support::namespaces::{OWN, furnish, in_a_network_of_its_own};
+use crate::support::namespaces::{OWN, furnish, in_network_namespace};
 use crate::support::{Answer, App, Client, Role, at_once, eventually, members, unknown_id};
 
 async fn issue(client: &Client, session: &str, body: Value) -> Answer {
@@ -328,7 +328,7 @@ async fn concurrent_viewers_respect_the_limit() {
 /// Contract: live 21, 22. The API trusts only the certificate with the stored fingerprint.
 #[tokio::test]
 async fn worker_on_another_machine_requires_tls() {
-    in_a_network_of_its_own("live::worker_inside_network_namespace").await;
+    in_network_namespace("live::worker_inside_network_namespace").await;
 }
 
 #[tokio::test]

@@ -155,7 +155,7 @@ async fn wait_for_a_page_counts_from_the_previous_operation() {
 
 /// Contract: usage 7.
 #[tokio::test]
-async fn pages_are_counted_as_what_they_do() {
+async fn page_operations_are_counted_by_kind() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let session = client.session().await;

@@ -66,7 +66,7 @@ impl Destinations {
     /// Returns true when `address` can be dialled from a machine at this distance.
     #[must_use]
     pub fn permit(&self, address: IpAddr, distance: Distance) -> bool {
-        let address = reached_by(address);
+        let address = effective_address(address);
         let is_own = distance == Distance::Own || address.is_loopback() || address.is_unspecified();
         let is_named = |net: &IpNet| net.contains(&address) && (!is_own || net.prefix_len() == net.max_prefix_len());
         if self.deny.iter().any(|net| net.contains(&address)) {
@@ -79,24 +79,24 @@ impl Destinations {
     /// denied. Dialling a documentation address fails with its own error.
     #[must_use]
     pub fn permit_literal(&self, address: IpAddr) -> bool {
-        let is_documentation = DOCUMENTATION.iter().any(|net| net.contains(&reached_by(address)));
-        let denied = || self.deny.iter().any(|net| net.contains(&reached_by(address)));
+        let is_documentation = DOCUMENTATION.iter().any(|net| net.contains(&effective_address(address)));
+        let denied = || self.deny.iter().any(|net| net.contains(&effective_address(address)));
         self.permit(address, Distance::Far) || is_documentation && !denied()
     }
 }
 
 /// An IPv4 address that is embedded in an IPv6 address.
 #[must_use]
-pub fn reached_by(address: IpAddr) -> IpAddr {
+pub fn effective_address(address: IpAddr) -> IpAddr {
     match address {
-        IpAddr::V6(v6) => carried_v4(v6).map_or(address, IpAddr::V4),
+        IpAddr::V6(v6) => embedded_v4(v6).map_or(address, IpAddr::V4),
         IpAddr::V4(_) => address,
     }
 }
 
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
-    match reached_by(address) {
+    match effective_address(address) {
         IpAddr::V4(v4) => is_public_v4(v4),
         IpAddr::V6(v6) => is_public_v6(v6),
     }
@@ -112,7 +112,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
 }
 
 /// Mapped (`::ffff:0:0/96`) and NAT64 (`64:ff9b::/96`) addresses reach IPv4 hosts.
-fn carried_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
+fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     address.to_ipv4_mapped().or_else(|| match address.segments() {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low))),
         _ => None,

@@ -21,7 +21,7 @@ use kitfleet_domain::agents::{MESSAGE_CHARS, Sealer};
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_grammar::{Rules, hiding};
 use kitfleet_jobs::agents::TurnJob;
-use kitfleet_jobs::replies::{Work, tell_of_end};
+use kitfleet_jobs::replies::{Work, notify_ended};
 use kitfleet_jobs::traces;
 use kitfleet_types::commands::ParsedMessage;
 use kitfleet_types::ids::{IntentId, StepId, TurnId};
@@ -108,14 +108,14 @@ impl RunningTurn<'_> {
     async fn answer(&self) -> sqlx::Result<()> {
         let ending = if !self.waiting.request.approvals.is_empty() {
             self.go_on().await?
-        } else if let Some(means) = self.means().await? {
+        } else if let Some(means) = self.model_client().await? {
             self.consult(means).await?
         } else {
-            self.obey().await?
+            self.run_message().await?
         };
         match ending {
             Some(mut ending) => {
-                self.tell_of_pages(&mut ending.said).await;
+                self.add_page_activity(&mut ending.said).await;
                 self.end(&ending).await
             }
             None => Ok(()),
@@ -123,7 +123,7 @@ impl RunningTurn<'_> {
     }
 
     /// `None` when another process has already begun the turn.
-    async fn obey(&self) -> sqlx::Result<Option<TurnEnding>> {
+    async fn run_message(&self) -> sqlx::Result<Option<TurnEnding>> {
         let message = &self.waiting.request.message;
         let reading = decompose(self.context, message);
         let shown = hiding::shown(message, &reading);
@@ -137,7 +137,7 @@ impl RunningTurn<'_> {
             ParsedMessage::Refuse { reply } => return answered(TurnKind::Refuse, reply),
         };
         let steps = wishes.into_iter().map(Step::planned).collect();
-        self.carry_out(steps, shown, None, Some((Decomposer::Deterministic, TurnKind::Plan))).await
+        self.run_steps(steps, shown, None, Some((Decomposer::Deterministic, TurnKind::Plan))).await
     }
 
     /// Continues the waiting plan, if the message approves its first step.
@@ -158,11 +158,11 @@ impl RunningTurn<'_> {
             step.operation = IntentId::generate();
             step.status = StepStatus::Planned;
         }
-        self.carry_out(steps, shown, Some(approved), None).await
+        self.run_steps(steps, shown, Some(approved), None).await
     }
 
     /// `None` when another process has already begun the turn.
-    async fn carry_out(
+    async fn run_steps(
         &self,
         mut steps: Vec<Step>,
         shown: String,
@@ -174,13 +174,13 @@ impl RunningTurn<'_> {
             turn_lifecycle::begin(&mut conn, self.sealer, &self.waiting, &shown, &steps, approved.is_some()).await
         };
         // Locating elements changes nothing, so it runs while the plan is being written.
-        let (begun, ahead) = tokio::join!(persist("begin a turn", write), self.look_ahead(&steps, approved));
+        let (begun, ahead) = tokio::join!(persist("begin a turn", write), self.locate_first(&steps, approved));
         if !begun? {
             return Ok(None);
         }
         let mut room = self.room();
         let PlanOutcome { kind, reply, candidates } = self.run(&mut steps, (0, ahead?), approved, &mut room).await?;
-        let reply = self.with_what_was_held(reply, &steps);
+        let reply = self.with_held_changes(reply, &steps);
         let said = TurnTexts { message: shown, reply, candidates, ..TurnTexts::default() };
         Ok(Some(TurnEnding { kind, said, steps, read }))
     }
@@ -252,7 +252,7 @@ impl RunningTurn<'_> {
             turn_lifecycle::end(&mut conn, self.sealer, receipts, &self.waiting, ending).await
         };
         if let Some(channel) = persist("end a turn", write).await? {
-            tell_of_end(&self.context.wakeups, &channel, Work::Turn(self.waiting.id));
+            notify_ended(&self.context.wakeups, &channel, Work::Turn(self.waiting.id));
         }
         Ok(())
     }

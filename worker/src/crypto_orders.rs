@@ -27,7 +27,7 @@ pub struct SweepCounts {
 /// ends it.
 pub async fn sweep(db: &PgPool, processor: &CryptoProcessor) -> sqlx::Result<SweepCounts> {
     let mut swept = SweepCounts::default();
-    while crypto::end_lapsed(&mut *db.acquire().await?).await? {
+    while crypto::expire_order(&mut *db.acquire().await?).await? {
         swept.lapsed += 1;
     }
     let (age, mut after, mut silent) = (processor.config().sweep_after, None, 0);
@@ -41,7 +41,7 @@ pub async fn sweep(db: &PgPool, processor: &CryptoProcessor) -> sqlx::Result<Swe
                 Err(error) => {
                     tracing::warn!(%error, order = %order.id, "cannot read an order's status from the crypto processor");
                     swept.unanswered += 1;
-                    silent = if error.is_silence() { silent + 1 } else { 0 };
+                    silent = if error.is_no_response() { silent + 1 } else { 0 };
                     if silent == MOST_SILENCES {
                         return Ok(swept);
                     }

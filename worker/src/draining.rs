@@ -37,7 +37,7 @@ pub(crate) struct DrainState {
 
 impl DrainState {
     /// The state is in the lease. After a database error the next heartbeat retries.
-    pub(crate) async fn heed(&mut self, lease: Lease, context: &Context) -> sqlx::Result<()> {
+    pub(crate) async fn apply_lease(&mut self, lease: Lease, context: &Context) -> sqlx::Result<()> {
         if !lease.draining {
             if self.begun {
                 tracing::info!(worker = %context.id, "returned to service: this worker receives sessions again");
@@ -48,7 +48,7 @@ impl DrainState {
         }
         if !self.begun {
             tracing::info!(worker = %context.id, "draining: this worker receives no more sessions");
-            context.browsers.wind_down();
+            context.browsers.stop_refilling();
             self.begun = true;
         }
         // Since the last heartbeat the worker may have returned to service, received sessions and begun to drain again.
@@ -72,9 +72,9 @@ impl DrainState {
 pub(crate) async fn drain(context: &Context, now: &CancellationToken) {
     let limit = context.config.drain_timeout;
     tracing::info!(worker = %context.id, drain_timeout = ?limit, "draining before stopping");
-    context.browsers.wind_down();
+    context.browsers.stop_refilling();
     let emptied = async {
-        persist("begin to drain", || begin_to_drain(context)).await?;
+        persist("begin to drain", || record_drain(context)).await?;
         while !persist("count live sessions", || is_empty(context)).await? {
             tokio::time::sleep(LOOK).await;
         }
@@ -87,7 +87,7 @@ pub(crate) async fn drain(context: &Context, now: &CancellationToken) {
     if let Err(error) = waited {
         tracing::error!(%error, worker = %context.id, "cannot wait for live sessions: ending them");
     }
-    let ending = persist("end the remaining sessions", || end_for_good(context));
+    let ending = persist("end the remaining sessions", || drain_and_end_all(context));
     match timeout(ENDED_WITHIN, ending).await.map_err(|late| sqlx::Error::Io(io::Error::from(late))) {
         Ok(Ok(0)) => {}
         Ok(Ok(ended)) => {
@@ -99,7 +99,7 @@ pub(crate) async fn drain(context: &Context, now: &CancellationToken) {
     }
 }
 
-async fn begin_to_drain(context: &Context) -> sqlx::Result<()> {
+async fn record_drain(context: &Context) -> sqlx::Result<()> {
     workers::begin_stop(&mut *context.db.acquire().await?, context.id).await
 }
 
@@ -108,9 +108,9 @@ async fn is_empty(context: &Context) -> sqlx::Result<bool> {
 }
 
 /// Also records the drain, because an earlier attempt may not have reached the database.
-async fn end_for_good(context: &Context) -> sqlx::Result<usize> {
-    begin_to_drain(context).await?;
-    end_what_lives(context).await
+async fn drain_and_end_all(context: &Context) -> sqlx::Result<usize> {
+    record_drain(context).await?;
+    end_live_sessions(context).await
 }
 
 /// Of a drain deadline, unless the worker has returned to service since the lease was read.
@@ -124,7 +124,7 @@ async fn end_overdue(context: &Context) -> sqlx::Result<usize> {
     Ok(ended)
 }
 
-async fn end_what_lives(context: &Context) -> sqlx::Result<usize> {
+async fn end_live_sessions(context: &Context) -> sqlx::Result<usize> {
     let mut tx = begin(&context.db).await?;
     let ended = recovery::fail_sessions_of(&mut tx, context.id).await?;
     tx.commit().await?;

@@ -93,7 +93,7 @@ impl Mailer {
     }
 
     /// Never returns.
-    pub(crate) async fn keep_for(&self, age: Duration) {
+    pub(crate) async fn remove_older(&self, age: Duration) {
         let Transport::File(outbox) = &self.transport else { return std::future::pending().await };
         loop {
             match outbox.remove_older_than(age).await {
@@ -145,10 +145,10 @@ pub(crate) async fn handle(job: EmailJob, context: Arc<Context>) -> Result<(), B
     };
     finish(&context.db, &attempt, outcome).await?;
     // The job's error omits the mail server's reply, which may contain an address; the log has it.
-    if outcome == Outcome::Ok { Ok(()) } else { Err(told(outcome, attempt.number).into()) }
+    if outcome == Outcome::Ok { Ok(()) } else { Err(description(outcome, attempt.number).into()) }
 }
 
-fn told(outcome: Outcome, number: i32) -> String {
+fn description(outcome: Outcome, number: i32) -> String {
     let next = if outcome.is_transient() {
         "the mail is retried unless it expires first"
     } else {
@@ -185,9 +185,9 @@ async fn compose(conn: &mut PgConnection, mailer: &Mailer, attempt: &Attempt) ->
     }
     let token = match attempt.template.purpose() {
         Some(purpose) => {
-            let told =
+            let description =
                 matches!(attempt.template, Template::ConfirmSignIn | Template::VerifyEmail | Template::ChangeEmail);
-            let subject = told.then_some(&attempt.details);
+            let subject = description.then_some(&attempt.details);
             Some(mail_links::issue(conn, reader.account, purpose, subject, attempt.expires_at).await?)
         }
         None => None,

@@ -102,26 +102,26 @@ pub async fn remove_dead(data_dir: &Path, conn: &mut PgConnection) -> Result<(),
         }
     }
     if buried {
-        end_what_is_left(conn).await?;
+        end_previous_sessions(conn).await?;
     }
     Ok(())
 }
 
 /// The API does the same, but only after it has observed the workers for the length of a lease.
-async fn end_what_is_left(conn: &mut PgConnection) -> sqlx::Result<()> {
+async fn end_previous_sessions(conn: &mut PgConnection) -> sqlx::Result<()> {
     loop {
         let mut tx = conn.begin().await?;
-        let ended = recovery::rescue(&mut tx, i64::from(BATCH)).await?;
+        let ended = recovery::recover(&mut tx, i64::from(BATCH)).await?;
         tx.commit().await?;
         if ended < BATCH as usize {
             break;
         }
     }
-    kitfleet_jobs::inspect::kill_dead(conn).await?;
+    kitfleet_jobs::inspect::mark_dead(conn).await?;
     Ok(())
 }
 
-pub fn living(data_dir: &Path) -> io::Result<Vec<WorkerId>> {
+pub fn live_workers(data_dir: &Path) -> io::Result<Vec<WorkerId>> {
     let mut living = Vec::new();
     for (id, path) in named(data_dir)? {
         match File::open(&path) {

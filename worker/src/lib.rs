@@ -172,8 +172,8 @@ pub async fn run(config: WorkerConfig, db: PgPool, wakeups: Wakeups, shutdown: S
     ended
 }
 
-async fn tidy_outbox(context: Arc<Context>) {
-    context.mailer.keep_for(context.config.outbox_retention).await;
+async fn clean_outbox(context: Arc<Context>) {
+    context.mailer.remove_older(context.config.outbox_retention).await;
 }
 
 /// `None` for a worker without browsers.
@@ -224,7 +224,7 @@ async fn run_with(
     let models = Models::new(config.models.clone())?;
     let crypto = CryptoProcessor::new(config.crypto.clone())?;
     let _hearing = AbortOnDropHandle::new(tokio::spawn(replies.clone().listen()));
-    let _rereading = AbortOnDropHandle::new(tokio::spawn(replies.clone().reread()));
+    let _rereading = AbortOnDropHandle::new(tokio::spawn(replies.clone().poll_overdue()));
     let context = Arc::new(Context {
         id,
         config,
@@ -247,7 +247,7 @@ async fn run_with(
     });
     let _receiving =
         listener.map(|listener| AbortOnDropHandle::new(tokio::spawn(live::receive(listener, Arc::clone(&context)))));
-    let _tidying = AbortOnDropHandle::new(tokio::spawn(tidy_outbox(Arc::clone(&context))));
+    let _tidying = AbortOnDropHandle::new(tokio::spawn(clean_outbox(Arc::clone(&context))));
     let ((ticking, ticks), (late, lateness), (due, deliveries_due)) = (channel(1), channel(1), channel(1));
     receivers.insert(MaintenanceJob::QUEUE.name.to_owned(), ticks);
     let mut queues = JoinSet::new();
@@ -256,9 +256,9 @@ async fn run_with(
         (receiver, Arc::clone(&context))
     };
     let (ended, closing) = queue(&browser_queue);
-    let _closing = AbortOnDropHandle::new(tokio::spawn(close_when_told(closing, ended)));
+    let _closing = AbortOnDropHandle::new(tokio::spawn(close_on_wakeup(closing, ended)));
     let timing = Arc::clone(&context);
-    let _timing = AbortOnDropHandle::new(tokio::spawn(async move { keep_time(&timing, ticking, lateness).await }));
+    let _timing = AbortOnDropHandle::new(tokio::spawn(async move { schedule_ticks(&timing, ticking, lateness).await }));
     let operations = OperationJob::QUEUE.name_at(id);
     let operating = queue(&operations);
     queues.spawn(operate(operations, operating));
@@ -347,7 +347,7 @@ async fn operate(queue: String, (wakeups, context): QueueInputs) -> Result<(), S
 }
 
 /// After each wake-up. If it is lost, the renewal of the lease closes them.
-async fn close_when_told(context: Arc<Context>, mut ended: Receiver<()>) {
+async fn close_on_wakeup(context: Arc<Context>, mut ended: Receiver<()>) {
     let failed = LogThrottle::new();
     while ended.recv().await.is_some() {
         if let Err(error) = context.sessions.close_ended(&context).await {
@@ -359,7 +359,7 @@ async fn close_when_told(context: Arc<Context>, mut ended: Receiver<()>) {
 
 /// Only one worker does this: the first one that schedules a job which is not scheduled yet. The others wait until a tick is
 /// late.
-async fn keep_time(context: &Context, ticking: Sender<()>, mut late: Receiver<()>) {
+async fn schedule_ticks(context: &Context, ticking: Sender<()>, mut late: Receiver<()>) {
     let failed = LogThrottle::new();
     let attempt = || async { maintenance_jobs::schedule(&mut *context.async_commit_pool.acquire().await?).await };
     loop {
@@ -386,7 +386,7 @@ async fn keep_time(context: &Context, ticking: Sender<()>, mut late: Receiver<()
 /// Woken at each renewal of the lease, in case a wake-up was lost.
 struct LeasePoll {
     served: Vec<String>,
-    /// Wakes [`keep_time`].
+    /// Wakes [`schedule_ticks`].
     late: Sender<()>,
     due: Sender<()>,
 }
@@ -413,11 +413,11 @@ async fn keep_lease(context: &Context, rounds: &LeasePoll) -> RunError {
     loop {
         let mut pause = workers::HEARTBEAT;
         let (disk, memory) = measure(&context.config).await;
-        let room = context.browsers.lacks(context.config.bounds, disk, memory);
+        let room = context.browsers.missing_resource(context.config.bounds, disk, memory);
         let status = key.refresh(&context.async_commit_pool, context.config.webhooks.vault.as_ref()).await;
-        let lacks =
+        let missing_resource =
             if status.is_none_or(KeyStatus::is_usable) { room } else { Some("the deployment's encryption key") };
-        match (lacked, lacks) {
+        match (lacked, missing_resource) {
             (None, Some(what)) => {
                 tracing::error!(
                     resource = what,
@@ -429,10 +429,10 @@ async fn keep_lease(context: &Context, rounds: &LeasePoll) -> RunError {
             }
             _ => {}
         }
-        lacked = lacks;
+        lacked = missing_resource;
         let bytes = |bytes: u64| i64::try_from(bytes).ok();
         let resources = Resources {
-            has_room: lacks.is_none(),
+            has_room: missing_resource.is_none(),
             free_disk_bytes: disk.and_then(|room| bytes(room.left)),
             free_memory_bytes: memory.and_then(|memory| bytes(memory.left)),
             hot_browsers: context.browsers.hot().and_then(|hot| i32::try_from(hot).ok()),
@@ -471,7 +471,7 @@ async fn heartbeat(
 ) -> sqlx::Result<Option<Lease>> {
     let lease = workers::heartbeat(&mut *context.async_commit_pool.acquire().await?, context.id, resources).await?;
     if let Some(lease) = lease {
-        drained.heed(lease, context).await?;
+        drained.apply_lease(lease, context).await?;
     }
     context.sessions.close_ended(context).await?;
     rounds.make(context).await?;
@@ -499,7 +499,7 @@ async fn retire(context: &Context) {
     let stop = || async {
         let mut tx = begin(&context.db).await?;
         workers::stop(&mut tx, context.id).await?;
-        kitfleet_jobs::inspect::kill_dead(&mut tx).await?;
+        kitfleet_jobs::inspect::mark_dead(&mut tx).await?;
         tx.commit().await
     };
     match tokio::time::timeout(RETIRE_LIMIT, persist("record the stop", stop)).await {

@@ -55,7 +55,7 @@ impl Live {
     }
 
     /// Removes a hub without viewers. A later viewer gets a new hub.
-    fn forget_if_empty(&self, hub: &Arc<Hub>) -> bool {
+    fn remove_if_empty(&self, hub: &Arc<Hub>) -> bool {
         let mut hubs = self.hubs();
         let is_empty = hub.seats.is_empty();
         if is_empty {
@@ -108,8 +108,8 @@ enum Admitted {
 
 /// Of a viewer or a transfer. An invalid greeting is not answered.
 async fn welcome(incoming: Incoming, context: &Arc<Context>) -> Option<(Box<dyn link::Stream>, Admitted)> {
-    let heard = context.stopping.run_until_cancelled(incoming.greeting()).await?;
-    let (mut stream, greeting) = heard.ok()?;
+    let greeting_read = context.stopping.run_until_cancelled(incoming.greeting()).await?;
+    let (mut stream, greeting) = greeting_read.ok()?;
     let admitted = if AccessTickets::is_ticket(&greeting.ticket) {
         file_transfers::admit(&greeting, context).await.map(Admitted::Transfer)
     } else {
@@ -149,7 +149,7 @@ async fn admit(greeting: &Greeting, context: &Arc<Context>) -> Result<(Arc<Hub>,
     };
     let seat = hub.seats.take(admission).ok_or(NotAdmitted::Full)?;
     drop(hubs);
-    hub.look_again();
+    hub.recheck();
     if let Some(parts) = is_new {
         context.live.tasks.spawn(Arc::clone(&hub).run(parts, Arc::clone(context)));
     }

@@ -8,7 +8,7 @@ use kitfleet_domain::database::persist;
 use kitfleet_domain::proxies::InUse;
 use kitfleet_domain::proxies::checks::{self, Checked, WITHIN};
 use kitfleet_jobs::proxies::CheckProxy;
-use kitfleet_jobs::replies::{Work, tell_of_end};
+use kitfleet_jobs::replies::{Work, notify_ended};
 use tokio::time::timeout;
 
 use crate::{Context, egress_routes};
@@ -18,7 +18,7 @@ pub(crate) async fn handle(job: CheckProxy, context: Arc<Context>) -> Result<(),
     let take = || async { checks::take(&mut *context.db.acquire().await?, context.id, check).await };
     let Some(proxy) = persist("begin a check of a proxy", take).await? else { return Ok(()) };
     // A check that hangs is dropped with all its connections.
-    let trying = timeout(WITHIN, Box::pin(try_out(&context, proxy)));
+    let trying = timeout(WITHIN, Box::pin(check_proxy(&context, proxy)));
     let checked = match context.stopping.run_until_cancelled(trying).await {
         Some(Ok(checked)) => checked,
         Some(Err(_)) => Checked::unreachable("the check did not end in time"),
@@ -26,12 +26,12 @@ pub(crate) async fn handle(job: CheckProxy, context: Arc<Context>) -> Result<(),
     };
     let finish = || async { checks::finish(&mut *context.db.acquire().await?, check, &checked).await };
     if let Some(channel) = persist("end a check of a proxy", finish).await? {
-        tell_of_end(&context.wakeups, &channel, Work::ProxyCheck(check));
+        notify_ended(&context.wakeups, &channel, Work::ProxyCheck(check));
     }
     Ok(())
 }
 
-async fn try_out(context: &Context, proxy: InUse) -> Checked {
+async fn check_proxy(context: &Context, proxy: InUse) -> Checked {
     let upstream = match egress_routes::upstream(proxy, &context.opener) {
         Ok(upstream) => upstream,
         Err(error) => return Checked::unreachable(error.to_string()),

@@ -73,7 +73,7 @@ mod tests {
 
     /// Contract: limits 1.
     #[test]
-    fn document_has_the_limits_in_force() {
+    fn document_has_the_configured_limits() {
         let limits = Limits { type_text_chars: 77, page_max: 9, ..Limits::default() };
         let config = DocumentConfig { base_url: "http://localhost", limits: &limits, max_token_budget: 5 };
         let document = router::openapi(&config);

@@ -131,7 +131,7 @@ pub async fn admit(State((app, rows)): State<(App, Rows)>, request: Request, nex
         && answer.status().is_success()
         && answer.status() != StatusCode::NO_CONTENT
     {
-        judge_again(&app, &headers, rule).await?;
+        reauthorize(&app, &headers, rule).await?;
     }
     Ok(answer)
 }
@@ -216,21 +216,21 @@ async fn authorize(app: &App, headers: &HeaderMap, rule: Rule) -> Result<Authori
     let bearer = authenticate(app, headers).await?;
     let limited = app.rate_limits.check_credential(&credential_name(bearer.credential));
     limited.map_err(|problem| Refused::new(AuthOutcome::Forbidden, problem))?;
-    judge(app, headers, rule, bearer).await
+    check_access(app, headers, rule, bearer).await
 }
 
 /// Returns whether an admitted request would still be admitted. Checked for slow responses; true when the database fails.
 pub async fn still_admits(app: &App, headers: &HeaderMap, rule: Rule) -> bool {
-    judge_again(app, headers, rule).await.is_ok()
+    reauthorize(app, headers, rule).await.is_ok()
 }
 
 /// Checks an admitted request again. The request stays admitted when the database fails.
 ///
 /// # Errors
 /// The problem that the same request would get now.
-async fn judge_again(app: &App, headers: &HeaderMap, rule: Rule) -> Result<()> {
+async fn reauthorize(app: &App, headers: &HeaderMap, rule: Rule) -> Result<()> {
     let judged = match authenticate(app, headers).await {
-        Ok(bearer) => judge(app, headers, rule, bearer).await,
+        Ok(bearer) => check_access(app, headers, rule, bearer).await,
         Err(refused) => Err(refused),
     };
     match judged {
@@ -239,7 +239,7 @@ async fn judge_again(app: &App, headers: &HeaderMap, rule: Rule) -> Result<()> {
     }
 }
 
-async fn judge(app: &App, headers: &HeaderMap, rule: Rule, bearer: Bearer) -> Result<Authorized, Refused> {
+async fn check_access(app: &App, headers: &HeaderMap, rule: Rule, bearer: Bearer) -> Result<Authorized, Refused> {
     check_tier(&bearer, rule)?;
     if rule.web_session_only && bearer.credential.web_session().is_none() {
         return Err(Refused::new(AuthOutcome::Forbidden, Problem::web_session_needed()));

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn only_trusted_proxies_are_believed() {
+    fn only_trusted_proxies_set_the_client_address() {
         assert_eq!(seen("10.0.0.1", &["198.51.100.7"]), "198.51.100.7");
         assert_eq!(seen("203.0.113.9", &["198.51.100.7"]), "203.0.113.9");
         assert_eq!(seen("10.0.0.1", &["1.2.3.4, 198.51.100.7, 10.0.0.2"]), "198.51.100.7");

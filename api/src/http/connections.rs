@@ -27,7 +27,7 @@ pub struct ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    fn kept_for_newcomers(self) -> usize {
+    fn reserved_for_new_clients(self) -> usize {
         (self.all / 16).max(1)
     }
 
@@ -118,7 +118,7 @@ impl Activity {
     }
 
     /// The connection must make room for another.
-    pub async fn told_to_end(&self) {
+    pub async fn close_requested(&self) {
         self.end.cancelled().await;
     }
 }
@@ -159,9 +159,9 @@ impl Connections {
         let is_trusted = self.trusted_proxies.iter().any(|net| net.contains(&peer));
         let mut table = self.table();
         if !is_trusted && table.count_of(address) >= limits.of_one() {
-            table.end_idlest_of(address).then_some(())?;
+            table.close_idlest_of(address).then_some(())?;
         }
-        if table.count + limits.kept_for_newcomers() >= limits.all && !table.end_idlest() {
+        if table.count + limits.reserved_for_new_clients() >= limits.all && !table.close_idlest() {
             (table.count_of(address) == 0 && table.count < limits.all).then_some(())?;
         }
         let (number, activity) = (table.next, Arc::new(Activity::new()));
@@ -176,7 +176,7 @@ impl Connections {
     /// Returns whether there were any idle ones.
     pub fn make_room(&self) -> bool {
         let mut table = self.table();
-        (0..AT_A_TIME).take_while(|_| table.end_idlest()).count() > 0
+        (0..AT_A_TIME).take_while(|_| table.close_idlest()).count() > 0
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -190,14 +190,14 @@ impl Table {
     }
 
     /// Takes the address with the most idle connections, and a trusted proxy only if no other has one.
-    fn end_idlest(&mut self) -> bool {
+    fn close_idlest(&mut self) -> bool {
         let idle = |of_address: &Address| of_address.connections.values().filter(|one| one.is_idle()).count();
         let candidates = self.of.iter().map(|(address, of)| ((!of.is_trusted, idle(of)), *address));
         let most = candidates.filter(|((_, idle), _)| *idle > 0).max_by_key(|(rank, _)| *rank);
-        most.is_some_and(|(_, address)| self.end_idlest_of(address))
+        most.is_some_and(|(_, address)| self.close_idlest_of(address))
     }
 
-    fn end_idlest_of(&mut self, address: IpAddr) -> bool {
+    fn close_idlest_of(&mut self, address: IpAddr) -> bool {
         let Some(of_address) = self.of.get(&address) else { return false };
         let idle = of_address.connections.iter().filter_map(|(number, one)| Some((one.idle_since()?, *number)));
         let Some((_, number)) = idle.min() else { return false };
@@ -236,66 +236,66 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_has_enough_loses_its_idlest() {
-        let house = connections(100, 2);
-        let [first, second] = [(); 2].map(|()| admit(&house, "198.51.100.1").expect("a place"));
-        let other = admit(&house, "198.51.100.2").expect("a place");
+    fn address_at_its_limit_loses_its_idlest_connection() {
+        let server = connections(100, 2);
+        let [first, second] = [(); 2].map(|()| admit(&server, "198.51.100.1").expect("a place"));
+        let other = admit(&server, "198.51.100.2").expect("a place");
         let busy = first.activity.begin();
-        let third = admit(&house, "198.51.100.1").expect("a place");
+        let third = admit(&server, "198.51.100.1").expect("a place");
         assert_eq!([&first, &second, &third, &other].map(is_ended), [false, true, false, false]);
         let also_busy = third.activity.begin();
-        assert!(admit(&house, "198.51.100.1").is_none(), "all of its connections are busy");
+        assert!(admit(&server, "198.51.100.1").is_none(), "all of its connections are busy");
         drop(also_busy);
-        assert!(admit(&house, "198.51.100.1").is_some());
+        assert!(admit(&server, "198.51.100.1").is_some());
         assert_eq!([&first, &third].map(is_ended), [false, true]);
         drop(busy);
     }
 
     #[test]
-    fn one_subscriber_of_ipv6_is_one_address() {
-        let house = connections(100, 1);
-        let one = admit(&house, "2606:4700::1").expect("a place");
-        let _neighbour = admit(&house, "2606:4700::2:1").expect("a place");
+    fn ipv6_prefix_is_one_address() {
+        let server = connections(100, 1);
+        let one = admit(&server, "2606:4700::1").expect("a place");
+        let _neighbour = admit(&server, "2606:4700::2:1").expect("a place");
         assert!(is_ended(&one));
     }
 
     #[test]
-    fn a_full_house_ends_the_idlest_of_who_has_the_most() {
-        let house = connections(16, 100);
-        let many: Vec<_> = (0..7).map(|_| admit(&house, "198.51.100.1").expect("a place")).collect();
-        let few: Vec<_> = (0..3).map(|_| admit(&house, "198.51.100.2").expect("a place")).collect();
-        let proxied: Vec<_> = (0..5).map(|_| admit(&house, "192.0.2.1").expect("a place")).collect();
-        let newcomer = admit(&house, "198.51.100.3").expect("a place");
+    fn full_server_closes_idlest_connection_of_busiest_client() {
+        let server = connections(16, 100);
+        let many: Vec<_> = (0..7).map(|_| admit(&server, "198.51.100.1").expect("a place")).collect();
+        let few: Vec<_> = (0..3).map(|_| admit(&server, "198.51.100.2").expect("a place")).collect();
+        let proxied: Vec<_> = (0..5).map(|_| admit(&server, "192.0.2.1").expect("a place")).collect();
+        let newcomer = admit(&server, "198.51.100.3").expect("a place");
         assert!(is_ended(&many[0]) && !is_ended(&many[1]));
         assert!(!few.iter().chain(&proxied).chain([&newcomer]).any(is_ended));
 
         // If no other connection is idle, the proxy's are closed; if none is idle at all, only new addresses get a slot.
         let mut busy: Vec<_> = many.iter().chain(&few).chain([&newcomer]).map(|place| place.activity.begin()).collect();
-        let eleventh = admit(&house, "198.51.100.2").expect("a place");
+        let eleventh = admit(&server, "198.51.100.2").expect("a place");
         assert!(is_ended(&proxied[0]));
         busy.extend(proxied.iter().chain([&eleventh]).map(|place| place.activity.begin()));
-        assert!(admit(&house, "198.51.100.2").is_none());
-        let watcher = admit(&house, "198.51.100.4").expect("the place that was kept");
+        assert!(admit(&server, "198.51.100.2").is_none());
+        let watcher = admit(&server, "198.51.100.4").expect("the place that was kept");
         let _answer = watcher.activity.begin();
-        assert!(admit(&house, "198.51.100.5").is_none(), "every place is taken");
+        assert!(admit(&server, "198.51.100.5").is_none(), "every place is taken");
     }
 
     #[test]
-    fn who_still_sends_an_answer_is_not_idle() {
-        let house = connections(100, 1);
-        let place = admit(&house, "198.51.100.1").expect("a place");
+    fn connection_that_sends_a_response_is_not_idle() {
+        let server = connections(100, 1);
+        let place = admit(&server, "198.51.100.1").expect("a place");
         place.activity.sending(true);
-        assert!(admit(&house, "198.51.100.1").is_none());
+        assert!(admit(&server, "198.51.100.1").is_none());
         place.activity.sending(false);
-        assert!(admit(&house, "198.51.100.1").is_some());
+        assert!(admit(&server, "198.51.100.1").is_some());
     }
 
     #[test]
-    fn places_are_given_back() {
-        let house = connections(100, 100);
-        let places: Vec<_> = (0..40).map(|_| admit(&house, "198.51.100.1").expect("a place")).collect();
+    fn connection_slots_are_released() {
+        let server = connections(100, 100);
+        let places: Vec<_> = (0..40).map(|_| admit(&server, "198.51.100.1").expect("a place")).collect();
         drop(places);
-        assert_eq!(house.table().count, 0);
-        assert!(house.table().of.is_empty());
+        assert_eq!(server.table().count, 0);
+        assert!(server.table().of.is_empty());
     }
 }

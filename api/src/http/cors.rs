@@ -94,7 +94,7 @@ mod tests {
     use super::is_open;
 
     #[test]
-    fn sign_ins_staff_routes_and_pages_are_closed() {
+    fn cors_excludes_sign_ins_staff_routes_and_pages() {
         for open in ["/v1/sessions", "/v1/authors", "/v1/account/me", "/openapi.json", "/v1"] {
             assert!(is_open(open), "{open}");
         }

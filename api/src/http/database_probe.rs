@@ -27,10 +27,10 @@ pub struct DatabaseProbe(watch::Sender<bool>);
 
 impl DatabaseProbe {
     /// Never returns.
-    pub async fn feel(&self, db: &PgPool) {
+    pub async fn run_probe(&self, db: &PgPool) {
         let mut conn = None;
         loop {
-            let beat = timeout(SILENCE, beat(db, conn.take())).await;
+            let beat = timeout(SILENCE, send_ping(db, conn.take())).await;
             let silent = beat.is_err();
             if self.0.send_replace(silent) != silent {
                 if silent {
@@ -46,7 +46,7 @@ impl DatabaseProbe {
     }
 
     /// Resolves when the database does not respond and the caller has waited long enough.
-    async fn lost(&self) {
+    async fn unresponsive(&self) {
         sleep(PATIENCE).await;
         // The sender is never dropped.
         let _ = self.0.subscribe().wait_for(|silent| *silent).await;
@@ -63,11 +63,11 @@ pub async fn answer(
     tokio::select! {
         biased;
         answer = handler => answer.unwrap_or_else(|error| Problem::internal(&error).into_response()),
-        () = pulse.lost() => Problem::unavailable_for_now("the database does not respond").into_response(),
+        () = pulse.unresponsive() => Problem::unavailable_for_now("the database does not respond").into_response(),
     }
 }
 
-async fn beat(db: &PgPool, conn: Option<PgConnection>) -> sqlx::Result<PgConnection> {
+async fn send_ping(db: &PgPool, conn: Option<PgConnection>) -> sqlx::Result<PgConnection> {
     let mut conn = match conn {
         Some(conn) => conn,
         None => db.connect_options().connect().await?,

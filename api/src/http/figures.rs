@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn label_is_found_by_its_whole_name() {
+    fn label_is_matched_by_its_full_name() {
         assert_eq!(label_value("terminal_state=\"dlq\",state=\"idle\"}", "state"), Some("idle"));
         assert_eq!(label_value("terminal_state=\"dlq\"}", "state"), None);
     }

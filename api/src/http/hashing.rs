@@ -12,7 +12,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use kitfleet_domain::machine::yield_to_others;
+use kitfleet_domain::machine::lower_thread_priority;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::http::error::{Problem, Result};
@@ -90,7 +90,7 @@ impl HashPermit {
 
 fn work(waiting: &Mutex<Receiver<Job>>) {
     // Without low priority, logins still work, but compete with other requests for the processor.
-    if let Err(error) = yield_to_others() {
+    if let Err(error) = lower_thread_priority() {
         tracing::warn!(%error, "cannot lower the priority of password hashing");
     }
     loop {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_password_is_hashed_on_a_thread_that_yields() {
+    async fn password_is_hashed_on_a_low_priority_thread() {
         let hashing = Hashing::start().expect("threads");
         let password = NewPassword::parse("correct horse battery", "password", &Limits::default());
         let password = password.unwrap_or_else(|_| panic!("a sound password"));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_waits_is_bounded_also_when_clients_hang_up() {
+    async fn hashing_queue_is_bounded_when_clients_disconnect() {
         let hashing = Hashing::start_with(1, 1).expect("threads");
         let (started, is_started) = oneshot::channel();
         let (release, released) = mpsc::channel::<()>();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_takes_no_thread_away() {
+    async fn panic_does_not_end_the_hashing_thread() {
         let hashing = Hashing::start_with(1, 1).expect("threads");
         let panicked = hashing.run(|| panic!("a defect")).await.map(|(): ()| ());
         assert_eq!(panicked.expect_err("no result").parts().kind.status, 500);

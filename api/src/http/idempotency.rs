@@ -191,7 +191,7 @@ mod tests {
 
     /// Contract: requests 17.
     #[test]
-    fn a_key_is_printable_and_has_no_spaces() {
+    fn idempotency_key_is_printable_without_spaces() {
         let key = |text: &str| Ok(Some(text.to_owned()));
         assert_eq!(read(b"a"), key("a"));
         assert_eq!(read(b" \t!~0 "), key("!~0"));

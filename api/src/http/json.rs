@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn every_wrong_field_is_named_by_its_path() {
+    fn each_invalid_field_is_named_by_its_path() {
         assert_eq!(
             errors(r#"{"type": 5, "_count": -1, "_items": [{"_name": "a"}, {}]}"#),
             pairs(&[
@@ -506,7 +506,7 @@ mod tests {
 
     /// Contract: requests 18.
     #[test]
-    fn a_body_of_too_many_values_is_refused() {
+    fn body_with_too_many_values_is_refused() {
         for value in ["[]", "{}", "null", "1", "\"\"", "{\"a\":{}}", "[[[]]]"] {
             let body = |count: usize| format!("{{\"a\":[{}]}}", vec![value; count].join(","));
             let most = shape(body(1_000).as_bytes()).values;
@@ -517,7 +517,7 @@ mod tests {
 
     /// Contract: limits 5. Ten times as many rounded members take about ten times as long.
     #[test]
-    fn looking_for_rounded_integers_takes_time_that_is_linear_in_the_body() {
+    fn search_for_rounded_integers_is_linear_in_the_body() {
         let time = |members: usize| {
             let members: Vec<_> = (0..members).map(|at| format!("\"{at}\":99999999999999999999")).collect();
             let (body, begun) = (format!("{{{}}}", members.join(",")), std::time::Instant::now());
@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_object_is_refused() {
+    fn body_that_is_not_an_object_is_refused() {
         let nested = |n: usize| format!("{}{}", r#"{"a":"#.repeat(n), "}".repeat(n)).replace(":}", ":{}}").into_bytes();
         assert_eq!(status(b"{}"), 200);
         assert_eq!(status(b""), 200);
@@ -566,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nul_is_found_wherever_it_hides() {
+    fn nul_is_found_at_any_depth() {
         let value = serde_json::json!({"u": "", "a": {"b": ["x", {"c": "\0"}]}});
         let Value::Object(object) = value else { panic!("an object") };
         assert_eq!(nuls(&object)[0].field, "a.b.1.c");
@@ -574,12 +574,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_body_or_refused(bytes in any::<Vec<u8>>()) {
+        fn arbitrary_bytes_are_parsed_or_refused(bytes in any::<Vec<u8>>()) {
             prop_assert!(matches!(status(&bytes), 200 | 400));
         }
 
         #[test]
-        fn brackets_of_any_depth_are_a_body_or_refused(text in r#"(\{"a":|\[|\{|\]|\}|"|,|0|\\){0,600}"#) {
+        fn brackets_of_any_depth_are_parsed_or_refused(text in r#"(\{"a":|\[|\{|\]|\}|"|,|0|\\){0,600}"#) {
             prop_assert!(matches!(status(text.as_bytes()), 200 | 400));
         }
     }

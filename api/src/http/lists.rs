@@ -216,11 +216,11 @@ pub async fn page<T>(
     id_of: impl Fn(&T) -> Uuid,
     fetch: impl AsyncFnOnce(&mut PgConnection, Option<Uuid>, i64) -> sqlx::Result<Vec<T>>,
 ) -> Result<Page<T>> {
-    weighed_page(app, query, scope, id_of, |_| 0, fetch).await
+    page_within_bytes(app, query, scope, id_of, |_| 0, fetch).await
 }
 
 /// Entries may be large: the page ends with the entry that brings it to `limits.page_bytes`.
-pub async fn weighed_page<T>(
+pub async fn page_within_bytes<T>(
     app: &App,
     query: &Query,
     scope: CursorScope<'_>,
@@ -238,7 +238,7 @@ pub async fn weighed_page<T>(
     // One additional entry shows whether there is another page.
     let mut data = fetch(&mut conn, after, i64::from(limit) + 1).await?;
     drop(conn);
-    let room = light_enough(&data, app.config.limits.page_bytes, bytes_of).min(limit as usize);
+    let room = count_within_bytes(&data, app.config.limits.page_bytes, bytes_of).min(limit as usize);
     let has_more = data.len() > room;
     data.truncate(room);
     let next_cursor = match data.last() {
@@ -249,7 +249,7 @@ pub async fn weighed_page<T>(
 }
 
 /// The last one brings the size to `most` bytes.
-fn light_enough<T>(data: &[T], most: usize, bytes_of: impl Fn(&T) -> usize) -> usize {
+fn count_within_bytes<T>(data: &[T], most: usize, bytes_of: impl Fn(&T) -> usize) -> usize {
     let mut bytes = 0_usize;
     let heavy = data.iter().position(|entry| {
         bytes = bytes.saturating_add(bytes_of(entry));
@@ -263,14 +263,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_ends_with_the_entry_that_fills_it() {
-        let entries = |most| light_enough(&[3, 0, 4, 5], most, |bytes| *bytes);
+    fn page_ends_with_the_entry_that_fills_it() {
+        let entries = |most| count_within_bytes(&[3, 0, 4, 5], most, |bytes| *bytes);
         assert_eq!([1, 3, 4, 7, 8, 12, 13].map(entries), [1, 1, 3, 3, 4, 4, 4]);
-        assert_eq!(light_enough(&[] as &[usize], 1, |bytes| *bytes), 0);
+        assert_eq!(count_within_bytes(&[] as &[usize], 1, |bytes| *bytes), 0);
     }
 
     #[test]
-    fn a_limit_is_a_number_within_bounds() {
+    fn limit_is_a_number_within_bounds() {
         let limit = |text: &str| Query(vec![("limit".to_owned(), text.to_owned())]).limit(&Limits::default()).ok();
         assert_eq!(limit("1"), Some(1));
         assert_eq!(limit("100"), Some(100));

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_is_that_of_a_request() {
+    fn path_is_read_from_the_request_line() {
         for (asked, path) in [
             ("GET /v1/sessions?limit=1 HTTP/1.1\r\nHost: x\r\n", "/v1/sessions"),
             ("GET /v1/sess", "/v1/sess"),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_bare_refusal_is_explained_and_nothing_else_is_touched() {
+    async fn bare_400_gets_a_body_and_other_bytes_are_unchanged() {
         let sent_instead = sent(b"HTTP/1.1 431 Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n").await;
         let (head, body) = sent_instead.split_once("\r\n\r\n").expect("a head and a body");
         assert!(head.starts_with("HTTP/1.1 431 ") && head.contains("x-request-id: "), "{head}");

@@ -84,13 +84,13 @@ mod tests {
 
     /// Contract: operators 5.
     #[tokio::test]
-    async fn a_handler_that_panics_is_counted() {
-        let told = metrics::install(&[]).expect("a recorder");
+    async fn panicking_handler_is_counted() {
+        let rendered = metrics::install(&[]).expect("a recorder");
         let defect = async || -> StatusCode { panic!("a defect") };
         let routes = Router::new().route("/", get(defect)).layer(from_fn(panics));
-        assert!(told.render().contains("\nservice_unhandled_rejection_total 0\n"), "{}", told.render());
+        assert!(rendered.render().contains("\nservice_unhandled_rejection_total 0\n"), "{}", rendered.render());
         let answer = routes.oneshot(Request::new(Body::empty())).await.expect("an answer");
         assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
-        assert!(told.render().contains("\nservice_unhandled_rejection_total 1\n"), "{}", told.render());
+        assert!(rendered.render().contains("\nservice_unhandled_rejection_total 1\n"), "{}", rendered.render());
     }
 }

@@ -243,7 +243,7 @@ pub fn or_null(mut schema: RefOr<Schema>) -> RefOr<Schema> {
 }
 
 /// A member that is always true and identifies a variant.
-pub fn literally_true() -> RefOr<Schema> {
+pub fn const_true() -> RefOr<Schema> {
     let schema = ObjectBuilder::new().schema_type(Type::Boolean).enum_values(Some([true]));
     RefOr::T(Schema::Object(schema.build()))
 }

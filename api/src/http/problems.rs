@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_has_its_members_in_order() {
+    fn problem_members_are_in_order() {
         let problem = Problem::invalid("action.text", "must be short").with("status", 200);
         let document = document(problem.into(), StatusCode::BAD_REQUEST, "https://e", "/v1/sessions", Some("r1"));
         assert_eq!(

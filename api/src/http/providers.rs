@@ -171,16 +171,16 @@ impl Provider {
         let nonce = Nonce::new(nonce);
         let claims = match known.verify(token, &nonce, now) {
             Err(ClaimsVerificationError::SignatureVerification(SignatureVerificationError::NoMatchingKey)) => {
-                self.known_instead_of(&known).await?.verify(token, &nonce, now)?
+                self.newer_metadata(&known).await?.verify(token, &nonce, now)?
             }
             verified => verified?,
         };
         let subject = claims.subject();
         // A provider may return the person's data in the token, or only from the userinfo endpoint.
         if (claims.email().is_none() || claims.email_verified().is_none())
-            && let Some(told) = known.ask(tokens.access_token(), subject).await?
+            && let Some(profile) = known.ask(tokens.access_token(), subject).await?
         {
-            return Ok(ProviderIdentity::new(subject, told.email(), told.email_verified(), told.name()));
+            return Ok(ProviderIdentity::new(subject, profile.email(), profile.email_verified(), profile.name()));
         }
         Ok(ProviderIdentity::new(subject, claims.email(), claims.email_verified(), claims.name()))
     }
@@ -206,7 +206,7 @@ impl Provider {
     }
 
     /// Newer than `known`.
-    async fn known_instead_of(&self, known: &Arc<ProviderMetadata>) -> Result<Arc<ProviderMetadata>, Failure> {
+    async fn newer_metadata(&self, known: &Arc<ProviderMetadata>) -> Result<Arc<ProviderMetadata>, Failure> {
         let mut memory = self.memory.lock().await;
         if memory.known.as_ref().is_some_and(|current| Arc::ptr_eq(current, known)) {
             *memory = Memory::default();

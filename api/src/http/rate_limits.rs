@@ -109,7 +109,7 @@ impl RateLimiter {
     pub async fn sweep(&self) {
         loop {
             tokio::time::sleep(SWEEP_EVERY).await;
-            self.local.iter().for_each(Local::forget_the_full);
+            self.local.iter().for_each(Local::remove_idle);
         }
     }
 
@@ -163,7 +163,7 @@ mod tests {
 
     /// Contract: rate-limits 3.
     #[tokio::test]
-    async fn three_mails_a_minute_can_be_asked_for_from_an_address_on_each_route() {
+    async fn address_can_request_3_mails_a_minute_per_route() {
         let limiter = three_a_minute();
         let (here, there) = (client("192.0.2.1"), client("192.0.2.2"));
         for bucket in [Bucket::SendVerification, Bucket::SendMagicLink, Bucket::SendPasswordReset] {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_subscriber_of_ipv6_counts_once() {
+    async fn ipv6_prefix_counts_as_one_address() {
         let limiter = three_a_minute();
         for ip in ["2001:db8:0:1::1", "2001:db8:0:1:ffff::2", "2001:db8:0:1::3"] {
             limiter.check(Bucket::SendMagicLink, &client(ip)).await.expect("within the limit");
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_what_is_recorded_counts_as_a_failure() {
+    async fn only_recorded_failures_count() {
         let limits =
             RateLimits { login_failures_per_hour: NonZeroU32::new(2).expect("nonzero"), ..RateLimits::default() };
         let limiter = RateLimiter::new(&limits, None).expect("there is no Redis to fail");
@@ -203,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn every_bucket_stands_where_its_number_says() {
+    fn buckets_are_in_the_order_of_their_numbers() {
         for (index, bucket) in Bucket::ALL.into_iter().enumerate() {
             assert_eq!(bucket as usize, index);
         }
     }
 
     #[test]
-    fn a_wait_is_rounded_up() {
+    fn retry_after_is_rounded_up() {
         assert_eq!(whole_seconds(Duration::from_millis(1)), 1);
         assert_eq!(whole_seconds(Duration::from_secs(20)), 20);
         assert_eq!(whole_seconds(Duration::from_millis(20_001)), 21);

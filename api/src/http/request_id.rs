@@ -26,7 +26,7 @@ mod tests {
     use super::is_fit;
 
     #[test]
-    fn only_a_short_plain_name_is_taken_over() {
+    fn only_short_plain_request_ids_are_accepted() {
         assert!(is_fit("a") && is_fit("Ab0._-") && is_fit(&"x".repeat(128)));
         for unfit in ["", "a b", "ü", "a\n", "{}", &"x".repeat(129)] {
             assert!(!is_fit(unfit), "{unfit:?}");

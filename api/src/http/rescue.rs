@@ -74,7 +74,7 @@ async fn round(db: &PgPool, watch: &Watch, tidy: bool) -> sqlx::Result<()> {
     }
     loop {
         let mut tx = db.begin().await?;
-        let ended = recovery::rescue(&mut tx, BATCH).await?;
+        let ended = recovery::recover(&mut tx, BATCH).await?;
         tx.commit().await?;
         if ended > 0 {
             tracing::warn!(ended, "ended operations of lost workers");
@@ -85,7 +85,7 @@ async fn round(db: &PgPool, watch: &Watch, tidy: bool) -> sqlx::Result<()> {
     }
     loop {
         let mut tx = db.begin().await?;
-        let ended = turn_lifecycle::rescue(&mut tx, BATCH).await?;
+        let ended = turn_lifecycle::recover(&mut tx, BATCH).await?;
         tx.commit().await?;
         if ended > 0 {
             tracing::warn!(ended, "ended agent turns of lost workers");
@@ -95,7 +95,7 @@ async fn round(db: &PgPool, watch: &Watch, tidy: bool) -> sqlx::Result<()> {
         }
     }
     if tidy || !lost.is_empty() {
-        let killed = inspect::kill_dead(&mut *db.acquire().await?).await?;
+        let killed = inspect::mark_dead(&mut *db.acquire().await?).await?;
         if killed > 0 {
             tracing::warn!(killed, "killed jobs of lost workers");
         }

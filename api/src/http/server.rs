@@ -69,7 +69,7 @@ impl Server {
         let drained = CancellationToken::new();
         let background = TaskTracker::new();
         background.spawn(drained.clone().run_until_cancelled_owned(self.app.replies.clone().listen()));
-        background.spawn(drained.clone().run_until_cancelled_owned(self.app.replies.clone().reread()));
+        background.spawn(drained.clone().run_until_cancelled_owned(self.app.replies.clone().poll_overdue()));
         let app = self.app.clone();
         background.spawn(drained.clone().run_until_cancelled_owned(async move { app.rate_limits.sweep().await }));
         background.spawn(rescue::run(self.app.db.clone(), drained.clone()));
@@ -79,7 +79,7 @@ impl Server {
         background
             .spawn(async move { app.streams.follow(&app.db, &app.wakeups, app.config.notifications, &end).await });
         let app = self.app.clone();
-        background.spawn(drained.clone().run_until_cancelled_owned(async move { app.pulse.feel(&app.db).await }));
+        background.spawn(drained.clone().run_until_cancelled_owned(async move { app.pulse.run_probe(&app.db).await }));
         let app = self.app.clone();
         background.spawn(drained.clone().run_until_cancelled_owned(async move { app.board.report(&app.db).await }));
         let server = self.clone();
@@ -166,7 +166,7 @@ impl Server {
         let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
         let ended = tokio::select! {
             ended = connection.as_mut() => Some(ended),
-            () = activity.told_to_end() => None,
+            () = activity.close_requested() => None,
             () = self.shutdown.cancelled() => None,
         };
         let ended = match ended {
@@ -202,7 +202,7 @@ impl Server {
         }
         if timeout(ANSWER_WITHIN, handlers.wait()).await.is_err() {
             tracing::warn!("operations are still running: answering their callers with a timeout");
-            self.app.replies.end_patience();
+            self.app.replies.stop_waiting();
         }
         if timeout(LINGER, connections.wait()).await.is_err() {
             self.abort.cancel();

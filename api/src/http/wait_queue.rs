@@ -81,7 +81,7 @@ impl WaitQueue {
         });
         if entered {
             metrics::note_waiting(1.0);
-            Ok(Ticket { line: self, account, deadline, turn, has_looked: false })
+            Ok(Ticket { line: self, account, deadline, turn, had_turn: false })
         } else {
             metrics::count_refusal(Refusal::LineFull);
             Err(Problem::capacity_exhausted("no browser is free, and the queue of waiting requests is full"))
@@ -116,7 +116,7 @@ pub struct Ticket<'a> {
     account: AccountId,
     deadline: Instant,
     turn: Arc<Notify>,
-    has_looked: bool,
+    had_turn: bool,
 }
 
 impl Ticket<'_> {
@@ -129,21 +129,21 @@ impl Ticket<'_> {
             () = hung_up.happens() => return Err(Problem::capacity_exhausted("the caller has hung up")),
             () = line.closed.cancelled() => (Refusal::Stopping, "this process is stopping and cannot wait for a browser"),
             () = sleep_until(self.deadline) => (Refusal::Waited, "no browser became free in time"),
-            () = self.may_look() => return Ok(()),
+            () = self.wait_for_turn() => return Ok(()),
         };
         metrics::count_refusal(refusal);
         Err(Problem::capacity_exhausted(detail))
     }
 
-    async fn may_look(&mut self) {
-        if self.has_looked {
+    async fn wait_for_turn(&mut self) {
+        if self.had_turn {
             tokio::select! {
                 () = sleep(LOOK) => {}
                 () = self.line.freed.notified() => {}
             }
         } else {
             self.turn.notified().await;
-            self.has_looked = true;
+            self.had_turn = true;
         }
     }
 }

@@ -142,7 +142,7 @@ async fn close(
     let closed = jobs::close(&mut tx, caller.account_id, id, &caller.actor).await?;
     tx.commit().await?;
     if let Some(destroyed) = closed.ok_or_else(not_found::<AgentSessionId>)? {
-        browser::tell(&app.wakeups, destroyed);
+        browser::notify_destroyed(&app.wakeups, destroyed);
     }
     app.line.look();
     if purge {

@@ -125,7 +125,7 @@ async fn waiting(
         Some(code) => devices::find_waiting(&mut *app.db.acquire().await?, &code).await?,
         None => None,
     };
-    let waiting = waiting.ok_or_else(no_device)?;
+    let waiting = waiting.ok_or_else(device_not_found)?;
     Ok(Answer(WaitingDevice {
         client_label: waiting.client_label,
         state: waiting.state,
@@ -135,7 +135,7 @@ async fn waiting(
     }))
 }
 
-fn no_device() -> Problem {
+fn device_not_found() -> Problem {
     Problem::new(&kinds::NOT_FOUND, "no device waits for this code; the code may have expired or been used")
 }
 
@@ -257,7 +257,7 @@ async fn exchange(
 impl From<BindError> for Problem {
     fn from(error: BindError) -> Self {
         match error {
-            BindError::NoDevice => no_device(),
+            BindError::NoDevice => device_not_found(),
             BindError::OtherState => Self::invalid("state", "does not match the state of the device's request"),
             BindError::Mint(error) => error.into(),
             BindError::Database(error) => error.into(),

@@ -341,7 +341,7 @@ async fn challenge(
     let found = find(&mut tx).await?;
     let actor = kitfleet_domain::audit::Actor::person(account, &origin);
     let verdict =
-        mfa::judge(&mut tx, account, presented.proof(&app)?, GuessLimits::of(&app.config.limits), &actor).await?;
+        mfa::check_proof(&mut tx, account, presented.proof(&app)?, GuessLimits::of(&app.config.limits), &actor).await?;
     let Verdict::Proven(via) = verdict else {
         if verdict == Verdict::Wrong {
             challenges::count_wrong_guess(&mut tx, found.id).await?;
@@ -446,7 +446,7 @@ async fn step_up(
     let presented = given.present(&app, account).await?;
     let mut tx = app.db.begin().await?;
     let guesses = GuessLimits::of(&app.config.limits);
-    let verdict = mfa::judge(&mut tx, account, presented.proof(&app)?, guesses, &caller.actor).await?;
+    let verdict = mfa::check_proof(&mut tx, account, presented.proof(&app)?, guesses, &caller.actor).await?;
     let Verdict::Proven(via) = verdict else {
         tx.commit().await?;
         return Err(given.refusal(verdict));

@@ -202,7 +202,7 @@ async fn place(
     let placement = Some(app.config.placement);
     let first = try_to_place(app, caller, new, placement.filter(|_| app.line.is_empty())).await;
     let Err(full @ CreateError::CapacityExhausted) = first else { return Ok(first?) };
-    let Some(patience) = patience else { return Err(refused_for_room(full)) };
+    let Some(patience) = patience else { return Err(capacity_problem(full)) };
     let mut waiting = app.line.enter(caller.account_id, Instant::now() + patience)?;
     loop {
         waiting.turn(hung_up).await?;
@@ -250,7 +250,7 @@ async fn take_slot(
 }
 
 /// Problem for a create that finds all browsers taken and does not wait. It is counted as a refusal.
-pub fn refused_for_room(full: CreateError) -> Problem {
+pub fn capacity_problem(full: CreateError) -> Problem {
     metrics::count_refusal(Refusal::Full);
     full.into()
 }
@@ -330,7 +330,7 @@ async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<An
         let dialog = session.dialog.as_ref().map_or(0, |dialog| dialog.message.len());
         session.metadata.as_ref().map_or(0, String::len) + emulation + dialog
     };
-    let page = lists::weighed_page(&app, &query, scope, id_of, bytes_of, async |conn, after, limit| {
+    let page = lists::page_within_bytes(&app, &query, scope, id_of, bytes_of, async |conn, after, limit| {
         let filter = Filter {
             statuses: &given.statuses,
             label: given.label,
@@ -394,7 +394,7 @@ async fn destroy(
     let session = path.id()?;
     let cause = Cause::Customer(caller.actor.clone());
     let destroyed = sessions::destroy(&mut *app.db.acquire().await?, caller.account_id, session, &cause).await?;
-    browser::tell(&app.wakeups, destroyed.ok_or_else(not_found::<SessionId>)?);
+    browser::notify_destroyed(&app.wakeups, destroyed.ok_or_else(not_found::<SessionId>)?);
     app.line.look();
     Ok(StatusCode::NO_CONTENT)
 }

@@ -32,7 +32,7 @@ use crate::http::error::{Problem, Result};
 use crate::http::json::{OpenJson, OpenUnchecked};
 use crate::http::kinds;
 use crate::http::links::LinkToken;
-use crate::http::openapi::{Body, Database, LoggingIn, RateLimited, SigningUp, Unauthorized, literally_true};
+use crate::http::openapi::{Body, Database, LoggingIn, RateLimited, SigningUp, Unauthorized, const_true};
 use crate::http::rate_limits::Bucket;
 use crate::http::routing::Routes;
 use crate::http::state::App;
@@ -454,7 +454,7 @@ async fn confirm_password_reset(
     })?;
     // The token is checked before the password is hashed, so an invented token causes no hashing work.
     let mut conn = app.db.acquire().await?;
-    if !mail_links::is_good(&mut conn, Purpose::ResetPassword, &token).await? {
+    if !mail_links::is_valid(&mut conn, Purpose::ResetPassword, &token).await? {
         return Err(Problem::bad_link());
     }
     drop(conn);
@@ -570,7 +570,7 @@ pub enum LoginResult {
     #[schema(title = "MfaRequired")]
     Challenge {
         /// Always true
-        #[schema(schema_with = literally_true)]
+        #[schema(schema_with = const_true)]
         mfa_required: bool,
         /// Token to send with the code, once, from the same IP address
         challenge_token: String,

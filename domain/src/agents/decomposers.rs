@@ -41,7 +41,7 @@ impl Decomposer {
 
 /// A missing consent increments a metric.
 pub async fn choose(conn: &mut PgConnection, account: AccountId, has_bundled: bool) -> sqlx::Result<Decomposer> {
-    let decomposer = Decomposer::of(byok::means(conn, account).await?, has_bundled);
+    let decomposer = Decomposer::of(byok::model_access(conn, account).await?, has_bundled);
     if let Decomposer::Deterministic { consent_missing: true } = decomposer {
         BUNDLED_ERRORS.with([CONSENT_MISSING]).increment(1);
     }

@@ -72,7 +72,7 @@ pub struct TurnContext {
 }
 
 /// A human who was silent for `patience` does not count as driving.
-pub async fn standing(conn: &mut PgConnection, turn: &QueuedTurn, patience: Duration) -> sqlx::Result<TurnContext> {
+pub async fn turn_context(conn: &mut PgConnection, turn: &QueuedTurn, patience: Duration) -> sqlx::Result<TurnContext> {
     let row = sqlx::query!(
         r#"select mode = 'manual' or coalesce(heard_at > now() - make_interval(secs => $3), false) or interrupted is not distinct from $2
                   as "driven!",
@@ -172,7 +172,7 @@ pub async fn extend(
 }
 
 /// Oldest first, as the transcript shows them.
-pub async fn talk(
+pub async fn conversation(
     conn: &mut PgConnection,
     sealer: &Sealer,
     session: AgentSessionId,

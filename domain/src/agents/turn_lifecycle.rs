@@ -286,7 +286,7 @@ async fn write_end(
 
 /// Ends up to `limit` turns of workers that died or stopped. The states of their steps are those of the operations. Returns the
 /// number of turns. `conn` is in a transaction.
-pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
+pub async fn recover(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
     let left = sqlx::query_scalar!(
         "select t.id from agent_turns t
          where t.status <> 'done'

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_carries_a_checksum() {
+    fn key_has_a_checksum() {
         let secret = Secret::generate(KeyKind::Customer, Tier::Free);
         assert!(secret.reveal().starts_with("svc_live_") && Secret::parse(secret.reveal()).is_some());
         let device = Secret::generate(KeyKind::Device, Tier::Free);

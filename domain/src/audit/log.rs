@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_of_any_shape_is_passed_on() {
+    fn payload_of_any_shape_is_returned() {
         for shape in [json!(null), json!(-5), json!("ip_address"), json!([[1], {}]), json!(true)] {
             let payload = json!({ "": shape });
             assert_eq!(shown(&payload.to_string(), true), payload);

@@ -26,7 +26,7 @@ impl Amount {
     }
 
     #[must_use]
-    pub fn is_nothing(self) -> bool {
+    pub fn is_zero(self) -> bool {
         self.0.is_zero()
     }
 }

@@ -95,7 +95,7 @@ pub enum EventOrder {
 pub async fn note_subscription(
     conn: &mut PgConnection,
     account: AccountId,
-    told: &Subscription,
+    state: &Subscription,
     at: Timestamp,
     rank: EventOrder,
 ) -> sqlx::Result<()> {
@@ -114,14 +114,14 @@ pub async fn note_subscription(
            where not s.ended
              and (excluded.ended or s.told_at < excluded.told_at
                   or s.told_at = excluded.told_at and (excluded.told_rank = 0 or s.told_rank <= excluded.told_rank))",
-        told.id,
+        state.id,
         account as _,
-        told.customer,
-        told.tier.map(Tier::name),
-        told.status,
-        told.current_period_end as _,
-        told.cancel_at_period_end,
-        told.started_at as _,
+        state.customer,
+        state.tier.map(Tier::name),
+        state.status,
+        state.current_period_end as _,
+        state.cancel_at_period_end,
+        state.started_at as _,
         at as _,
         rank as i16,
     )
@@ -133,11 +133,11 @@ pub async fn note_subscription(
              set customer = coalesce(customer, $2), tier = coalesce(tier, $3), current_period_end = coalesce(current_period_end, $4),
                  started_at = coalesce($5, started_at)
              where id = $1",
-            told.id,
-            told.customer,
-            told.tier.map(Tier::name),
-            told.current_period_end as _,
-            told.started_at as _,
+            state.id,
+            state.customer,
+            state.tier.map(Tier::name),
+            state.current_period_end as _,
+            state.started_at as _,
         )
         .execute(conn)
         .await?;

@@ -27,7 +27,7 @@ pub struct Event {
     /// Time of the event by the provider's clock, in whole seconds.
     pub created: Timestamp,
     /// `None` for types that the service ignores.
-    pub told: Option<CardEventContent>,
+    pub content: Option<CardEventContent>,
 }
 
 #[derive(Debug)]
@@ -167,7 +167,7 @@ impl Event {
     /// `now` is also the time of an event without one, in seconds.
     pub fn parse(body: &[u8], now: i64) -> Result<Self, Malformed> {
         let Envelope { id, kind, created, data } = serde_json::from_slice(body).map_err(|_| Malformed)?;
-        let told = match kind.as_str() {
+        let content = match kind.as_str() {
             "checkout.session.completed" | "checkout.session.async_payment_succeeded" => checkout(data.object)?,
             "customer.subscription.created" | "customer.subscription.updated" => {
                 Some(CardEventContent::Subscription(subscription(data.object)?))
@@ -178,12 +178,12 @@ impl Event {
             "invoice.upcoming" => Some(CardEventContent::Upcoming(invoice(data.object)?)),
             _ => None,
         };
-        Ok(Self { id: checked(id)?, kind: checked(kind)?, created: instant(created.unwrap_or(now))?, told })
+        Ok(Self { id: checked(id)?, kind: checked(kind)?, created: instant(created.unwrap_or(now))?, content })
     }
 
     #[must_use]
     pub fn customer(&self) -> Option<&str> {
-        match self.told.as_ref()? {
+        match self.content.as_ref()? {
             CardEventContent::Checkout(checkout) => checkout.customer.as_deref(),
             CardEventContent::Subscription(subscription) | CardEventContent::Deleted(subscription) => {
                 subscription.customer.as_deref()
@@ -196,7 +196,7 @@ impl Event {
 
     #[must_use]
     pub fn subscription(&self) -> Option<&str> {
-        match self.told.as_ref()? {
+        match self.content.as_ref()? {
             CardEventContent::Checkout(checkout) => checkout.subscription.as_deref(),
             CardEventContent::Subscription(subscription) | CardEventContent::Deleted(subscription) => {
                 Some(&subscription.id)
@@ -209,7 +209,7 @@ impl Event {
 
     #[must_use]
     pub fn account(&self) -> Option<AccountId> {
-        match self.told.as_ref()? {
+        match self.content.as_ref()? {
             CardEventContent::Checkout(checkout) => checkout.account,
             CardEventContent::Subscription(subscription) | CardEventContent::Deleted(subscription) => {
                 subscription.account
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn event_without_a_required_member_is_malformed() {
         let whole = json!({"id": "evt_1", "type": "x", "created": 1, "data": {"object": {}}});
-        assert!(Event::parse(whole.to_string().as_bytes(), NOW).expect("an event").told.is_none());
+        assert!(Event::parse(whole.to_string().as_bytes(), NOW).expect("an event").content.is_none());
         for (member, bad) in [
             ("id", json!(1)),
             ("id", json!("")),
@@ -376,7 +376,7 @@ mod tests {
         ] {
             let event = parse("customer.subscription.updated", &object).expect("an event");
             assert_eq!((event.account(), event.customer()), (Some(account), Some("cus_1")));
-            let Some(CardEventContent::Subscription(subscription)) = event.told else { panic!("a subscription") };
+            let Some(CardEventContent::Subscription(subscription)) = event.content else { panic!("a subscription") };
             let seventh = Timestamp(DateTime::from_timestamp(7, 0).expect("a time"));
             assert_eq!((subscription.tier, subscription.current_period_end), (Some(Tier::ApiScale), Some(seventh)));
         }
@@ -386,7 +386,7 @@ mod tests {
         ] {
             let event = parse("invoice.paid", &object).expect("an event");
             assert_eq!((event.account(), event.subscription()), (Some(account), Some("sub_1")));
-            assert!(matches!(event.told, Some(CardEventContent::Paid(Invoice { amount_paid: 5, .. }))));
+            assert!(matches!(event.content, Some(CardEventContent::Paid(Invoice { amount_paid: 5, .. }))));
         }
     }
 }

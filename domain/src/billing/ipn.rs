@@ -47,7 +47,7 @@ impl PaymentNotice {
 
     /// Contract: billing 36.
     #[must_use]
-    pub fn means(&self, order: &Order) -> PaymentEffect {
+    pub fn effect_on(&self, order: &Order) -> PaymentEffect {
         match self.payment_status.as_str() {
             "finished" => self.check_amounts(order),
             "failed" | REFUNDED | "expired" => PaymentEffect::Failed,
@@ -78,8 +78,8 @@ impl PaymentNotice {
 
     /// Money arrived and was not refunded, but this payment no longer pays the order (contract: billing 36).
     #[must_use]
-    pub fn leaves(&self, order: &Order) -> Option<&'static str> {
-        let arrived = !self.is_refund() && self.actually_paid.is_some_and(|paid| !paid.is_nothing());
+    pub fn unassigned_payment(&self, order: &Order) -> Option<&'static str> {
+        let arrived = !self.is_refund() && self.actually_paid.is_some_and(|paid| !paid.is_zero());
         arrived.then(|| match self.check_amounts(order) {
             PaymentEffect::Amiss(why) => why,
             _ => "the payment arrived, but the processor reported it as failed",

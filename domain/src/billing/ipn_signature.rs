@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_processors_javascript_turns_arrays_into_objects() {
+    fn arrays_are_signed_as_objects() {
         let body = r#"{"b":[10,[],{"d":1,"c":2}],"a":[]}"#;
         assert_eq!(sorted(body, Arrays::AsObjects).expect("JSON"), r#"{"a":{},"b":{"0":10,"1":{},"2":{"c":2,"d":1}}}"#);
         let twelve = format!("[{}]", ["0"; 12].join(","));

@@ -412,7 +412,7 @@ pub struct PaidOrder {
 }
 
 /// The order that was paid last, of those whose period is not over.
-pub async fn newest_lasting(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<PaidOrder>> {
+pub async fn latest_unexpired(conn: &mut PgConnection, account: AccountId) -> sqlx::Result<Option<PaidOrder>> {
     sqlx::query_as!(
         PaidOrder,
         r#"select id, product as "product: Tier" from crypto_orders

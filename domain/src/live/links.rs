@@ -82,7 +82,7 @@ pub async fn list(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<V
 }
 
 /// Disconnects viewers that came through the link. `false` if the account has no such valid link.
-pub async fn take_back(conn: &mut PgConnection, account: AccountId, id: LiveLinkId) -> sqlx::Result<bool> {
+pub async fn revoke(conn: &mut PgConnection, account: AccountId, id: LiveLinkId) -> sqlx::Result<bool> {
     let taken = sqlx::query!(
         "update live_links l set revoked_at = now() from sessions s
          where l.id = $1 and l.revoked_at is null and l.expires_at > now() and s.id = l.session_id and s.account_id = $2",

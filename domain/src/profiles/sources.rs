@@ -18,7 +18,7 @@ pub async fn wait_until_kept(
     patience: Duration,
 ) -> sqlx::Result<bool> {
     let deadline = Instant::now() + patience;
-    while profiles::is_being_kept(&mut *db.acquire().await?, account, profile).await? {
+    while profiles::is_being_saved(&mut *db.acquire().await?, account, profile).await? {
         if Instant::now() > deadline {
             return Ok(false);
         }

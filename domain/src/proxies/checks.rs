@@ -118,7 +118,7 @@ pub enum CheckStatus {
     Lost,
 }
 
-pub async fn standing(conn: &mut PgConnection, id: ProxyCheckId) -> sqlx::Result<CheckStatus> {
+pub async fn check_status(conn: &mut PgConnection, id: ProxyCheckId) -> sqlx::Result<CheckStatus> {
     let row = sqlx::query!(
         r#"select c.outcome, coalesce(w.status in ('active', 'draining'), false) as "lives!"
            from proxy_checks c left join workers w on w.id = c.worker_id where c.id = $1"#,

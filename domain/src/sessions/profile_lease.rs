@@ -129,14 +129,14 @@ pub async fn replace(
 /// Releases the lease. A repeated call records nothing.
 pub async fn fail(conn: &mut PgConnection, held: &HeldProfile, reason: Reason) -> sqlx::Result<()> {
     if let_go(&mut *conn, held.session).await? {
-        tell(conn, (held.account, held.session, held.profile), reason).await?;
+        publish_failure(conn, (held.account, held.session, held.profile), reason).await?;
     }
     Ok(())
 }
 
 /// Releases leases of ended sessions on dead workers: of up to `limit` sessions, or of `only` the given one. For each session
 /// that had been destroyed normally, it records that the profile was not saved.
-pub async fn forsake(conn: &mut PgConnection, only: Option<SessionId>, limit: i64) -> sqlx::Result<()> {
+pub async fn release_dead_leases(conn: &mut PgConnection, only: Option<SessionId>, limit: i64) -> sqlx::Result<()> {
     let left = sqlx::query!(
         r#"select s.id, s.account_id, s.profile_id as "profile_id!: ProfileId", s.status = 'destroyed' as "ended_well!"
            from sessions s join workers w on w.id = s.worker_id
@@ -150,13 +150,14 @@ pub async fn forsake(conn: &mut PgConnection, only: Option<SessionId>, limit: i6
     .await?;
     for session in left {
         if let_go(&mut *conn, session.id).await? && session.ended_well {
-            tell(&mut *conn, (session.account_id, session.id, session.profile_id), Reason::UploadFailed).await?;
+            publish_failure(&mut *conn, (session.account_id, session.id, session.profile_id), Reason::UploadFailed)
+                .await?;
         }
     }
     Ok(())
 }
 
-async fn tell(
+async fn publish_failure(
     conn: &mut PgConnection,
     (account, session, profile): (AccountId, SessionId, ProfileId),
     reason: Reason,

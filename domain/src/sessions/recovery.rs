@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 /// * Profile leases of ended sessions are released. Their unsaved state is lost.
 ///
 /// If the database rejects the end of a single intent, that is logged and the others are still ended.
-pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
+pub async fn recover(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> {
     let stranded = sqlx::query!(
         r#"select i.id, i.status = 'running' and i.kind not in ('open', 'gui_input') as "under_way!"
            from sessions s join intents i on i.id = s.operation_id join workers w on w.id = s.worker_id
@@ -62,7 +62,7 @@ pub async fn rescue(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize> 
         };
         settle(alone, failed, &worker.id).await?;
     }
-    profile_lease::forsake(conn, None, limit).await?;
+    profile_lease::release_dead_leases(conn, None, limit).await?;
     Ok(ended)
 }
 
@@ -120,7 +120,7 @@ async fn fail_sessions(
     failure: &Failure,
 ) -> sqlx::Result<usize> {
     // Locks the sessions first: a simultaneous claim waits and then finds the session errored. The order by account, as
-    // in [`rescue`], avoids a deadlock between two workers that stop, because an account's first failure also writes
+    // in [`recover`], avoids a deadlock between two workers that stop, because an account's first failure also writes
     // its mail.
     let live = sqlx::query!(
         r#"select id as "id: SessionId", account_id, operation_id as "operation_id?: IntentId",

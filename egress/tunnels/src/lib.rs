@@ -147,7 +147,7 @@ impl Tunnel {
         tokio::select! {
             biased;
             // Checked first, because every failure in a dead tunnel has that cause.
-            () = self.stack.silent() => Err(ConnectError::TunnelDead),
+            () = self.stack.wait_until_unresponsive() => Err(ConnectError::TunnelDead),
             // Checked again, because the tunnel may have died in between.
             connected = connected => connected.or_else(|error| self.stack.refuse_when_dead().and(Err(error))),
         }

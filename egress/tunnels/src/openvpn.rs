@@ -185,13 +185,13 @@ impl Profile {
     ) -> Result<(Wire, PushedOptions), OpenError> {
         let mut carrier = Carrier::to(server, self.transport).await.map_err(|_| OpenError::Unreachable)?;
         let peer = Peer::new(Wrapper::new(self.guard.clone()), Offer::new(self, credentials));
-        let mut entering = Handshake::new(peer)?;
-        let options = match come_in(&mut carrier, &mut entering).await {
+        let mut handshake = Handshake::new(peer)?;
+        let options = match negotiate(&mut carrier, &mut handshake).await {
             Ok(options) => options,
             Err(failure) => {
                 // TLS may have an alert for the server.
                 let mut last = Vec::new();
-                let _ = entering.drive(&mut last);
+                let _ = handshake.drive(&mut last);
                 let _ = send_all(&mut carrier, &last).await;
                 return Err(failure.into());
             }
@@ -209,7 +209,7 @@ impl Profile {
             exit_by_control: pushed.exit_by_control,
             renewal: self.renewal,
         };
-        let mut session = entering.enter(terms)?;
+        let mut session = handshake.enter(terms)?;
         if let Some(token) = pushed.token.take() {
             session.take_token(&token);
         }
@@ -223,7 +223,7 @@ impl Profile {
             ping: positive(pushed.ping, PING),
             ping_restart: positive(pushed.ping_restart, PING_RESTART),
             sent: now,
-            heard: now,
+            last_received: now,
             unanswered: None,
             asked: now,
         };
@@ -231,29 +231,29 @@ impl Profile {
     }
 }
 
-async fn come_in(carrier: &mut Carrier, entering: &mut Handshake) -> Result<Zeroizing<String>, Failure> {
+async fn negotiate(carrier: &mut Carrier, handshake: &mut Handshake) -> Result<Zeroizing<String>, Failure> {
     let mut out = Vec::new();
     let mut ask_at = None;
     loop {
-        if entering.is_agreed() && ask_at.is_none_or(|at| at <= Instant::now()) {
-            entering.ask_for_options()?;
+        if handshake.is_agreed() && ask_at.is_none_or(|at| at <= Instant::now()) {
+            handshake.ask_for_options()?;
             ask_at = Some(Instant::now() + ASK_AGAIN);
         }
-        entering.drive(&mut out)?;
+        handshake.drive(&mut out)?;
         send_all(carrier, &out).await?;
         out.clear();
-        let due = entering.next_due().into_iter().chain(ask_at).min().unwrap_or_else(|| Instant::now() + IDLE_TICK);
+        let due = handshake.next_due().into_iter().chain(ask_at).min().unwrap_or_else(|| Instant::now() + IDLE_TICK);
         tokio::select! {
             readable = carrier.readable() => readable.map_err(|_| Failure::Broken)?,
             () = sleep_until(due) => {}
         }
         for _ in 0..BATCH {
             let Some(packet) = carrier.receive().map_err(|_| Failure::Broken)? else { break };
-            entering.receive(carrier.bytes(packet))?;
+            handshake.receive(carrier.bytes(packet))?;
         }
         // Lets other tasks run even if packets keep arriving.
         yield_now().await;
-        if let Some(options) = entering.options()? {
+        if let Some(options) = handshake.options()? {
             return Ok(options);
         }
     }
@@ -281,7 +281,7 @@ struct Wire {
     ping_restart: Duration,
     sent: Instant,
     /// Time of the last authentic packet from the server.
-    heard: Instant,
+    last_received: Instant,
     /// Time of the oldest packet that is still unanswered.
     unanswered: Option<Instant>,
     asked: Instant,
@@ -341,7 +341,7 @@ impl Wire {
             }
             if tick <= Instant::now() {
                 tick = Instant::now() + IDLE_TICK;
-                self.look_at_the_clock(link, &mut sealed).await?;
+                self.check_timers(link, &mut sealed).await?;
             }
         }
     }
@@ -361,7 +361,7 @@ impl Wire {
                 }
             };
             if self.session.receive(self.carrier.bytes(packet), incoming)? {
-                self.heard = Instant::now();
+                self.last_received = Instant::now();
                 self.unanswered = None;
             }
         }
@@ -381,12 +381,12 @@ impl Wire {
     }
 
     /// Sends keepalives, checks whether the server is alive, and ends the tunnel if it is not.
-    async fn look_at_the_clock(&mut self, link: &Link, sealed: &mut Vec<u8>) -> Result<(), Closed> {
+    async fn check_timers(&mut self, link: &Link, sealed: &mut Vec<u8>) -> Result<(), Closed> {
         if self.sent.elapsed() >= self.ping {
             self.session.ping(sealed)?;
             self.send(sealed).await?;
         }
-        if self.heard.elapsed() >= self.ping_restart {
+        if self.last_received.elapsed() >= self.ping_restart {
             return Err(Closed::Silent);
         }
         let Some(silence) = self.unanswered.map(|since| since.elapsed()).filter(|_| self.session.answers()) else {
@@ -396,7 +396,7 @@ impl Wire {
             return Err(Closed::Silent);
         }
         if silence >= SILENT_AFTER {
-            link.fell_silent();
+            link.mark_unresponsive();
         }
         if silence >= SUSPECT_AFTER && self.asked.elapsed() >= ASK_EVERY {
             self.asked = Instant::now();

@@ -208,7 +208,7 @@ impl Stack {
     }
 
     /// Waits until the tunnel's server stops answering or the tunnel is closed.
-    pub async fn silent(&self) {
+    pub async fn wait_until_unresponsive(&self) {
         // `self` holds the sender, so this cannot fail.
         let _ = self.shared.health.subscribe().wait_for(|health| *health != Health::Good).await;
     }
@@ -246,7 +246,7 @@ impl Link {
         for mut packet in packets.drain(..) {
             let believed = source(&packet).is_some_and(|source| self.shared.leads_to(source));
             if believed && state.device.inbound.len() < BACKLOG {
-                state.recovery.came(&mut packet, now);
+                state.recovery.on_packet(&mut packet, now);
                 state.device.inbound.push_back(packet);
             }
         }
@@ -300,7 +300,7 @@ impl Link {
     }
 
     /// Connects in progress and new ones fail until the server answers.
-    pub fn fell_silent(&self) {
+    pub fn mark_unresponsive(&self) {
         self.shared.health.send_if_modified(|health| std::mem::replace(health, Health::Silent) != Health::Silent);
     }
 

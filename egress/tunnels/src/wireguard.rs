@@ -172,7 +172,7 @@ impl Wire {
                     Some(silence) if silence >= DEAD_AFTER => return Closed::Silent,
                     Some(silence) => {
                         if silence >= SILENT_AFTER {
-                            link.fell_silent();
+                            link.mark_unresponsive();
                         }
                         if silence >= SUSPECT_AFTER && self.asked.elapsed() >= ASK_EVERY {
                             self.ask().await;

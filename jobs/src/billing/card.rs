@@ -12,7 +12,7 @@ use kitfleet_types::timestamp::Timestamp;
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
 
-use super::move_to_what_is_paid;
+use super::apply_paid_tier;
 use crate::emails;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,30 +29,30 @@ pub async fn take(conn: &mut PgConnection, event: &Event) -> sqlx::Result<EventO
     if !card::note_event(&mut tx, event).await? {
         return Ok(EventOutcome::Duplicate);
     }
-    let taken = match &event.told {
-        Some(told) => done(&mut tx, event, told).await?,
+    let taken = match &event.content {
+        Some(content) => done(&mut tx, event, content).await?,
         None => EventOutcome::Ignored,
     };
     tx.commit().await?;
     Ok(taken)
 }
 
-async fn done(conn: &mut PgConnection, event: &Event, told: &CardEventContent) -> sqlx::Result<EventOutcome> {
-    let account = match whose(&mut *conn, event).await? {
+async fn done(conn: &mut PgConnection, event: &Event, content: &CardEventContent) -> sqlx::Result<EventOutcome> {
+    let account = match resolve_subject(&mut *conn, event).await? {
         EventSubject::Account(account) => account,
         // Events of other types name the account themselves.
         EventSubject::Unknown
             if matches!(
-                told,
+                content,
                 CardEventContent::Paid(_) | CardEventContent::Failed(_) | CardEventContent::Upcoming(_)
             ) =>
         {
-            notify(conn, None, event, told).await?;
+            notify(conn, None, event, content).await?;
             return Ok(EventOutcome::Handled);
         }
         EventSubject::Unknown | EventSubject::Nobody => return Ok(EventOutcome::Ignored),
     };
-    match told {
+    match content {
         CardEventContent::Checkout(checkout) => buy(conn, account, checkout, event.created).await?,
         CardEventContent::Subscription(subscription) => {
             let rank = if event.kind.ends_with(".created") { EventOrder::Created } else { EventOrder::Updated };
@@ -62,7 +62,7 @@ async fn done(conn: &mut PgConnection, event: &Event, told: &CardEventContent) -
             settle(conn, account, subscription, event.created, EventOrder::Deleted).await?;
         }
         CardEventContent::Paid(_) | CardEventContent::Failed(_) | CardEventContent::Upcoming(_) => {
-            notify(conn, Some(account), event, told).await?;
+            notify(conn, Some(account), event, content).await?;
         }
     }
     Ok(EventOutcome::Handled)
@@ -78,7 +78,7 @@ enum EventSubject {
 
 /// Finds the account of an event: from the event itself, from an earlier event about its subscription, or from its customer. If
 /// the event is the first to name the customer's account, binds the two and sends the mails that waited for it.
-async fn whose(conn: &mut PgConnection, event: &Event) -> sqlx::Result<EventSubject> {
+async fn resolve_subject(conn: &mut PgConnection, event: &Event) -> sqlx::Result<EventSubject> {
     let bound = match event.customer() {
         Some(customer) => card::lock_customer(&mut *conn, customer).await?,
         None => None,
@@ -160,7 +160,7 @@ async fn settle(
     let begins = giver.as_ref().is_some_and(|giver| gave != Some(giver.tier));
     let present = accounts::tier_giver(&mut *conn, account).await?;
     let order =
-        orders::newest_lasting(&mut *conn, account).await?.filter(|order| present == Some(order.id.to_string()));
+        orders::latest_unexpired(&mut *conn, account).await?.filter(|order| present == Some(order.id.to_string()));
     let moves = match present {
         // A renewal does not replace a tier that an order has paid for.
         Some(_) if order.is_some() => {
@@ -169,7 +169,7 @@ async fn settle(
         Some(present) => begins || card::subscriber(&mut *conn, &present).await? == Some(account),
         None => begins || decided == Some(false) && (gave.is_some() || subscription.status != NEVER_PAID),
     };
-    if moves { move_to_what_is_paid(conn, account).await } else { Ok(()) }
+    if moves { apply_paid_tier(conn, account).await } else { Ok(()) }
 }
 
 /// Once (contract: billing 22 to 25).
@@ -177,9 +177,9 @@ async fn notify(
     conn: &mut PgConnection,
     account: Option<AccountId>,
     event: &Event,
-    told: &CardEventContent,
+    content: &CardEventContent,
 ) -> sqlx::Result<()> {
-    let (template, invoice, about, amount) = match told {
+    let (template, invoice, about, amount) = match content {
         CardEventContent::Paid(invoice) if invoice.amount_paid > 0 => {
             (Template::PaymentReceipt, invoice, billed(invoice), invoice.amount_paid)
         }

@@ -13,7 +13,7 @@ use kitfleet_types::ids::OrderId;
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
 
-use super::move_to_what_is_paid;
+use super::apply_paid_tier;
 use crate::accounts::give_tier;
 
 /// A repeated notice has no effect.
@@ -25,7 +25,7 @@ pub async fn take(conn: &mut PgConnection, notice: &PaymentNotice, period: Durat
         return Ok(());
     };
     let mut flag = async |why| orders::flag(&mut tx, id, &notice.payment_id, why).await;
-    match (order.status, notice.means(&order)) {
+    match (order.status, notice.effect_on(&order)) {
         (_, PaymentEffect::Paid | PaymentEffect::Amiss(_)) if notice.repeats(&order) => {}
         (Status::Pending, PaymentEffect::Paid) => pay(&mut tx, &order, Some(&notice.payment_id), period).await?,
         // When a payment arrives in parts, a failed part does not end the order: other parts may still arrive.
@@ -44,7 +44,7 @@ pub async fn take(conn: &mut PgConnection, notice: &PaymentNotice, period: Durat
             flag("it was paid after it had failed").await?;
         }
         (_, PaymentEffect::Failed) => {
-            if let Some(why) = notice.leaves(&order) {
+            if let Some(why) = notice.unassigned_payment(&order) {
                 flag(why).await?;
             }
         }
@@ -57,7 +57,7 @@ pub async fn take(conn: &mut PgConnection, notice: &PaymentNotice, period: Durat
 pub async fn pay(conn: &mut PgConnection, order: &Order, payment: Option<&str>, period: Duration) -> sqlx::Result<()> {
     let is_there = accounts::lock(&mut *conn, order.account).await?.is_some();
     orders::pay(&mut *conn, order.id, payment, period).await?;
-    tell(&mut *conn, order.id).await?;
+    publish_change(&mut *conn, order.id).await?;
     if let Some(payment) = payment {
         orders::unflag(&mut *conn, order.id, payment).await?;
     }
@@ -72,10 +72,10 @@ pub async fn pay(conn: &mut PgConnection, order: &Order, payment: Option<&str>, 
 /// The order is locked.
 pub async fn fail(conn: &mut PgConnection, order: &Order, reason: Reason) -> sqlx::Result<()> {
     orders::fail(&mut *conn, order.id, reason).await?;
-    tell(conn, order.id).await
+    publish_change(conn, order.id).await
 }
 
-async fn tell(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<()> {
+async fn publish_change(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<()> {
     let Some(order) = orders::lock(&mut *conn, id).await? else { return Ok(()) };
     let mut data = json!({
         "order_id": order.id,
@@ -105,7 +105,7 @@ async fn give_up_locked(
 ) -> sqlx::Result<()> {
     fail(&mut *conn, order, reason).await?;
     if let Some(notice) = said
-        && let Some(why) = notice.leaves(order)
+        && let Some(why) = notice.unassigned_payment(order)
     {
         orders::flag(conn, order.id, &notice.payment_id, why).await?;
     }
@@ -123,13 +123,13 @@ pub async fn give_up(conn: &mut PgConnection, id: OrderId, said: Option<&Payment
 }
 
 /// `false` if there is none.
-pub async fn end_lapsed(conn: &mut PgConnection) -> sqlx::Result<bool> {
+pub async fn expire_order(conn: &mut PgConnection) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let Some((order, account)) = orders::take_lapsed(&mut tx).await? else { return Ok(false) };
     let is_there = accounts::lock(&mut tx, account).await?.is_some();
     // A tier that came from another source since stays.
     if is_there && accounts::tier_giver(&mut tx, account).await?.is_some_and(|giver| giver == order.to_string()) {
-        move_to_what_is_paid(&mut tx, account).await?;
+        apply_paid_tier(&mut tx, account).await?;
     }
     tx.commit().await?;
     Ok(true)

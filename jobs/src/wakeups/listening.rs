@@ -25,9 +25,9 @@ impl Listeners {
         let (stands, standing) = watch::channel(HashSet::new());
         let mut tasks = JoinSet::new();
         if let Some(client) = hub.redis.clone() {
-            tasks.spawn(redis::hear(Arc::clone(hub), client, channels.clone()));
+            tasks.spawn(redis::listen(Arc::clone(hub), client, channels.clone()));
         }
-        tasks.spawn(postgres::hear(Arc::clone(hub), channels, stands));
+        tasks.spawn(postgres::listen(Arc::clone(hub), channels, stands));
         Self { wanted, standing, _tasks: tasks }
     }
 }
@@ -49,7 +49,7 @@ impl ConnectionLog {
         self.lost.say(|held_back| tracing::warn!(%error, held_back, "{}", self.loss));
     }
 
-    pub(super) fn stands(&self) {
+    pub(super) fn note_connected(&self) {
         if self.is_lost.swap(false, Ordering::Relaxed) {
             self.back.say(|held_back| tracing::info!(held_back, after = self.loss, "receiving wake-ups again"));
         }

@@ -44,20 +44,20 @@ impl Notifier {
 }
 
 /// Publishes the set that is in effect; never returns.
-pub(super) async fn hear(
+pub(super) async fn listen(
     hub: Arc<Hub>,
     mut wanted: watch::Receiver<HashSet<String>>,
     standing: watch::Sender<HashSet<String>>,
 ) {
     let line = ConnectionLog::new("lost the connection that receives wake-ups");
     loop {
-        let Err(error) = hear_on_one_connection(&hub, &mut wanted, &standing, &line).await;
+        let Err(error) = listen_on_one_connection(&hub, &mut wanted, &standing, &line).await;
         line.is_lost(&error);
         sleep(RETRY).await;
     }
 }
 
-async fn hear_on_one_connection(
+async fn listen_on_one_connection(
     hub: &Hub,
     wanted: &mut watch::Receiver<HashSet<String>>,
     standing: &watch::Sender<HashSet<String>>,
@@ -67,22 +67,22 @@ async fn hear_on_one_connection(
     let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(PING).connect_lazy_with(hub.listening.clone());
     let mut listener = PgListener::connect_with(&pool).await?;
     listener.eager_reconnect(false);
-    line.stands();
-    let mut heard = ChannelSubscriptions::default();
+    line.note_connected();
+    let mut subscribed = ChannelSubscriptions::default();
     wanted.mark_changed();
     loop {
         tokio::select! {
             Ok(()) = wanted.changed() => {
-                let (added, removed) = heard.become_as(&wanted.borrow_and_update());
+                let (added, removed) = subscribed.become_as(&wanted.borrow_and_update());
                 // The timeout matters: on a dead connection, every listener of the process would receive nothing.
                 let changed = timeout(PING, listen_to(&mut listener, &added, &removed)).await;
                 changed.map_err(|_| sqlx::Error::PoolTimedOut)??;
-                standing.send_replace(heard.0.clone());
+                standing.send_replace(subscribed.0.clone());
                 hub.look(&added);
             }
-            told = timeout(QUIET, listener.try_recv()) => match told {
-                Ok(Ok(Some(told))) => {
-                    hub.hear(told.channel(), Some(told.payload()));
+            message = timeout(QUIET, listener.try_recv()) => match message {
+                Ok(Ok(Some(message))) => {
+                    hub.dispatch(message.channel(), Some(message.payload()));
                 }
                 Ok(Ok(None)) => return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into()),
                 Ok(Err(error)) => return Err(error),

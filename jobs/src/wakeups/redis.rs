@@ -67,13 +67,13 @@ impl Publisher {
             all.publish(key(channel), payload);
         }
         let reason = match timeout(ANSWER_WITHIN, all.query_async::<Vec<u64>>(&mut self.connection)).await {
-            Ok(Ok(heard)) => {
+            Ok(Ok(counts)) => {
                 self.resting_until = None;
                 let published = wakeups.len();
-                let unheard = wakeups.into_iter().zip(heard).filter(|(_, heard)| *heard == 0);
-                let unheard: Vec<_> = unheard.map(|(wakeup, _)| wakeup).collect();
-                WakeupTransport::Redis.count(published - unheard.len());
-                return unheard;
+                let undelivered = wakeups.into_iter().zip(counts).filter(|(_, receivers)| *receivers == 0);
+                let undelivered: Vec<_> = undelivered.map(|(wakeup, _)| wakeup).collect();
+                WakeupTransport::Redis.count(published - undelivered.len());
+                return undelivered;
             }
             Ok(Err(error)) => error.to_string(),
             Err(late) => late.to_string(),
@@ -87,17 +87,17 @@ impl Publisher {
     }
 }
 
-pub(super) async fn hear(hub: Arc<Hub>, client: Client, mut wanted: watch::Receiver<HashSet<String>>) {
+pub(super) async fn listen(hub: Arc<Hub>, client: Client, mut wanted: watch::Receiver<HashSet<String>>) {
     let line = ConnectionLog::new("Redis subscription failed: receiving wake-ups through PostgreSQL");
     loop {
-        if let Err(error) = hear_on_one_connection(&hub, &client, &mut wanted, &line).await {
+        if let Err(error) = listen_on_one_connection(&hub, &client, &mut wanted, &line).await {
             line.is_lost(&error);
         }
         sleep(PAUSE).await;
     }
 }
 
-async fn hear_on_one_connection(
+async fn listen_on_one_connection(
     hub: &Hub,
     client: &Client,
     wanted: &mut watch::Receiver<HashSet<String>>,
@@ -107,13 +107,13 @@ async fn hear_on_one_connection(
     let late = |late: Elapsed| RedisError::from(io::Error::from(late));
     let connected = timeout(DEAD_AFTER, client.get_async_pubsub()).await;
     let (mut sink, mut told) = connected.map_err(late)??.split();
-    line.stands();
-    let mut heard = ChannelSubscriptions::default();
+    line.note_connected();
+    let mut subscribed = ChannelSubscriptions::default();
     wanted.mark_changed();
     loop {
         tokio::select! {
             Ok(()) = wanted.changed() => {
-                let (added, removed) = heard.become_as(&wanted.borrow_and_update());
+                let (added, removed) = subscribed.become_as(&wanted.borrow_and_update());
                 if !added.is_empty() {
                     timeout(DEAD_AFTER, sink.subscribe(keys(&added))).await.map_err(late)??;
                 }
@@ -128,7 +128,7 @@ async fn hear_on_one_connection(
                     if let (Some(channel), Ok(payload)) =
                         (message.get_channel_name().strip_prefix(&key("")), message.get_payload::<String>())
                     {
-                        hub.hear(channel, Some(&payload));
+                        hub.dispatch(channel, Some(&payload));
                     }
                 }
                 Ok(None) => return Ok(()),

@@ -24,7 +24,7 @@ use super::acknowledgement::{Acknowledge, Report};
 use super::fair_queue::{Bounds, FairQueue, recipient_of};
 use super::results::Results;
 use super::{AttemptJob, Settings};
-use crate::backend::{RETRY, planned_once};
+use crate::backend::{RETRY, generic_plan_pool};
 
 #[derive(Debug)]
 pub struct DeliveryBackend {
@@ -57,7 +57,7 @@ impl DeliveryBackend {
         let (reporter, reports) = unbounded_channel();
         Self {
             // Claims run one at a time; a check for due deliveries may run beside one.
-            claiming: planned_once(async_commit_pool, 2),
+            claiming: generic_plan_pool(async_commit_pool, 2),
             acknowledge: Acknowledge::new(Results::new(db, settings.clone()), reporter),
             wakeups,
             due,
@@ -105,15 +105,15 @@ impl DeliveryBackend {
     // the waker.
 
     fn poll_reports(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut heard = false;
+        let mut changed = false;
         while let Poll::Ready(Some(report)) = self.reports.poll_recv(cx) {
             match report {
                 Report::Went(recipient, outcome) => self.turns.note(recipient, outcome, Instant::now().into_std()),
                 Report::Over(recipient) => self.turns.release(recipient),
             }
-            heard = true;
+            changed = true;
         }
-        heard
+        changed
     }
 
     fn poll_wakeups(&mut self, cx: &mut Context<'_>) -> bool {
@@ -126,8 +126,8 @@ impl DeliveryBackend {
     }
 
     fn poll_tick(&mut self, cx: &mut Context<'_>) -> bool {
-        let told = matches!(self.due.poll_recv(cx), Poll::Ready(Some(())));
-        if self.tick.as_mut().poll(cx).is_pending() && !told {
+        let is_due = matches!(self.due.poll_recv(cx), Poll::Ready(Some(())));
+        if self.tick.as_mut().poll(cx).is_pending() && !is_due {
             return false;
         }
         self.tick.as_mut().reset(Instant::now() + self.turns.pause());

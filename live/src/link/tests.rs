@@ -33,9 +33,9 @@ async fn check_echo(end: &LiveEnd) {
     let mut stream = connect(end, &greeting("right")).await.expect("let in");
     stream.write_all(b"hello").await.expect("five bytes");
     stream.flush().await.expect("five bytes");
-    let mut heard = [0; 5];
-    stream.read_exact(&mut heard).await.expect("five bytes");
-    assert_eq!(&heard, b"hello");
+    let mut greeting_bytes = [0; 5];
+    stream.read_exact(&mut greeting_bytes).await.expect("five bytes");
+    assert_eq!(&greeting_bytes, b"hello");
     let refused = connect(end, &greeting("wrong")).await;
     assert!(matches!(refused, Err(ConnectError::NotAdmitted(NotAdmitted::Ticket))));
 }

@@ -108,7 +108,7 @@ impl<W: Write> Writer<W> {
         }
         for (number, (site, kept)) in sites.into_iter().enumerate() {
             if number == MAX_SITES {
-                self.leave_out(&site, None, None, reason::TOO_LARGE);
+                self.omit(&site, None, None, reason::TOO_LARGE);
                 return Ok(());
             }
             self.site(&site, &kept)?;
@@ -135,7 +135,7 @@ impl<W: Write> Writer<W> {
         self.json.end_object()
     }
 
-    fn leave_out(&mut self, site: &Site, database: Option<&str>, store: Option<&str>, reason: &'static str) {
+    fn omit(&mut self, site: &Site, database: Option<&str>, store: Option<&str>, reason: &'static str) {
         let (database, store) = (database.map(str::to_owned), store.map(str::to_owned));
         let left_out = MissingParts { site: site.clone(), database, store, reason };
         if self.left_out.len() < MAX_LEFT_OUT || self.left_out.contains_key(&left_out) {
@@ -152,11 +152,11 @@ impl<W: Write> Writer<W> {
     fn local_storage(&mut self, site: &Site, file: &Path) -> io::Result<()> {
         let shown = databases::local_storage(file, |item| {
             let Some((key, value)) = item else {
-                self.leave_out(site, None, None, reason::UNREADABLE);
+                self.omit(site, None, None, reason::UNREADABLE);
                 return Ok(());
             };
             if key.len().max(value.bytes()) > MAX_VALUE || !self.has_room() {
-                self.leave_out(site, None, None, reason::TOO_LARGE);
+                self.omit(site, None, None, reason::TOO_LARGE);
                 return Ok(());
             }
             self.json.begin_array()?;
@@ -169,7 +169,7 @@ impl<W: Write> Writer<W> {
             Err(ReadError::Shown(error)) => Err(error),
             Err(ReadError::Unusable(error)) => {
                 tracing::warn!(%error, "profile export omits an unreadable local storage");
-                self.leave_out(site, None, None, reason::UNREADABLE);
+                self.omit(site, None, None, reason::UNREADABLE);
                 Ok(())
             }
         }
@@ -181,7 +181,7 @@ impl<W: Write> Writer<W> {
             Ok(opened) => opened,
             Err(error) => {
                 tracing::warn!(%error, "profile export omits an unreadable database");
-                self.leave_out(site, None, None, reason::UNREADABLE);
+                self.omit(site, None, None, reason::UNREADABLE);
                 return Ok(());
             }
         };
@@ -191,7 +191,7 @@ impl<W: Write> Writer<W> {
         }
         self.databases += 1;
         if self.databases > MAX_DATABASES || !info.is_bounded() {
-            self.leave_out(site, None, None, reason::TOO_LARGE);
+            self.omit(site, None, None, reason::TOO_LARGE);
             return Ok(());
         }
         self.json.begin_object()?;
@@ -206,7 +206,7 @@ impl<W: Write> Writer<W> {
             Ok(record) => match stores.get(&record.store) {
                 Some(store) if self.has_room() => self.record(store, &record),
                 Some(store) => {
-                    self.leave_out(site, Some(&info.name), Some(&store.name), reason::TOO_LARGE);
+                    self.omit(site, Some(&info.name), Some(&store.name), reason::TOO_LARGE);
                     Ok(())
                 }
                 // A record of a store that no longer exists.
@@ -219,7 +219,7 @@ impl<W: Write> Writer<W> {
                     NoValue::Malformed(_) => reason::UNREADABLE,
                 };
                 let store = stores.get(&store).map(|store| store.name.as_str());
-                self.leave_out(site, Some(&info.name), store, reason);
+                self.omit(site, Some(&info.name), store, reason);
                 Ok(())
             }
         });
@@ -227,7 +227,7 @@ impl<W: Write> Writer<W> {
             Err(ReadError::Shown(error)) => return Err(error),
             Err(ReadError::Unusable(error)) => {
                 tracing::warn!(%error, "profile export omits the unreadable rest of a database");
-                self.leave_out(site, Some(&info.name), None, reason::UNREADABLE);
+                self.omit(site, Some(&info.name), None, reason::UNREADABLE);
             }
             Ok(()) => {}
         }

@@ -33,7 +33,7 @@ fn find(folder: &Path, prefix: &str, databases: &mut Vec<PathBuf>) -> io::Result
         let kind = found.file_type()?;
         if kind.is_dir() {
             find(&found.path(), &format!("{path}/"), databases)?;
-        } else if kind.is_file() && matches!(meaning(&path), Some((_, Kind::Database))) {
+        } else if kind.is_file() && matches!(parse_path(&path), Some((_, Kind::Database))) {
             databases.push(found.path());
         }
     }

@@ -73,7 +73,7 @@ pub enum Kind {
 }
 
 /// `None` if the name is not WebKit's.
-pub fn meaning(path: &str) -> Option<(Site, Kind)> {
+pub fn parse_path(path: &str) -> Option<(Site, Kind)> {
     match path.split('/').collect::<Vec<_>>()[..] {
         [folder, file] if folder == LOCAL.0 => {
             let (name, kind) = main_or_journal(file, Kind::LocalStorage);
@@ -140,7 +140,7 @@ mod tests {
         let other = "databases/indexeddb/v1/https_shop.example_0/https_ads.example_0/\
                      D9298A10D1B0735837DC4BD85DAC641B0F3CEF27A47E5D53A54F2F3F5B2FCFFA/IndexedDB.sqlite3";
         assert_eq!(database(&site, "other"), other);
-        assert_eq!(meaning(other), Some((site, Kind::Database)));
+        assert_eq!(parse_path(other), Some((site, Kind::Database)));
     }
 
     #[test]
@@ -167,7 +167,7 @@ mod tests {
             &format!("databases/indexeddb/v1/https_a.example_0/{hash}/IndexedDB.sqlite3-shm"),
             &format!("databases/indexeddb/v1/https_a.example_0/{hash}/12.blob"),
         ] {
-            assert!(meaning(good).is_some(), "{good}");
+            assert!(parse_path(good).is_some(), "{good}");
         }
         for bad in [
             "localstorage/https_a.example_0.localstorage-journal",
@@ -187,7 +187,7 @@ mod tests {
             &format!("databases/indexeddb/v1/a/b/c/{hash}/IndexedDB.sqlite3"),
             &format!("databases/indexeddb/v1/{hash}/IndexedDB.sqlite3"),
         ] {
-            assert_eq!(meaning(bad), None, "{bad}");
+            assert_eq!(parse_path(bad), None, "{bad}");
         }
     }
 }

@@ -111,11 +111,11 @@ async fn attempt(request: RequestBuilder) -> Result<Vec<u8>, Refusal> {
     let response = request.send().await.map_err(|error| Refusal::Failed(lost(&error)))?;
     let status = response.status();
     if status.is_success() {
-        return whole(response).await.map_err(Refusal::Failed);
+        return read_body(response).await.map_err(Refusal::Failed);
     }
     let pause = pause(response.headers());
     // An unreadable body counts as empty.
-    let text = timeout(REFUSED_WITHIN, beginning(response)).await.unwrap_or_default().to_ascii_lowercase();
+    let text = timeout(REFUSED_WITHIN, read_excerpt(response)).await.unwrap_or_default().to_ascii_lowercase();
     let of_payment = OF_PAYMENT.iter().any(|word| text.contains(word));
     Err(Refusal::Status { status: status.as_u16(), of_payment, pause })
 }
@@ -125,7 +125,7 @@ fn pause(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-async fn whole(mut response: Response) -> Result<Vec<u8>, Failure> {
+async fn read_body(mut response: Response) -> Result<Vec<u8>, Failure> {
     if response.content_length().is_some_and(|length| length > MOST_BYTES as u64) {
         return Err(Failure::TooLong);
     }
@@ -139,7 +139,7 @@ async fn whole(mut response: Response) -> Result<Vec<u8>, Failure> {
     Ok(body)
 }
 
-async fn beginning(mut response: Response) -> String {
+async fn read_excerpt(mut response: Response) -> String {
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
         body.extend_from_slice(&chunk);

@@ -169,7 +169,7 @@ impl Models {
     /// Tests a key with the smallest possible request (contract: byok 5).
     pub async fn test(&self, provider: Provider, key: &ProviderKey) -> TestOutcome {
         let (end, settings) = self.end(provider);
-        let request = self.exchange.request(end.as_ref(), settings, key, &end.least(&settings.model));
+        let request = self.exchange.request(end.as_ref(), settings, key, &end.smallest_request(&settings.model));
         let within = self.settings.timeout.min(TEST_WITHIN);
         match self.exchange.once(request, within).await {
             Ok(_) => TestOutcome::Ok,

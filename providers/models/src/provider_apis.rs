@@ -17,7 +17,7 @@ pub trait ProviderApi: Send + Sync {
     fn headers(&self) -> HeaderMap;
     fn body(&self, question: &Question<'_>) -> Value;
     /// Body of the smallest possible request.
-    fn least(&self, model: &str) -> Value;
+    fn smallest_request(&self, model: &str) -> Value;
     fn read(&self, answer: &[u8]) -> Result<ProviderReply, Failure>;
 }
 

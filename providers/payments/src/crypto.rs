@@ -120,8 +120,7 @@ impl CryptoProcessor {
         let MadePayment { payment_id, pay_address, pay_amount, pay_currency } = made;
         let is_plain =
             |text: &str, most| (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
-        if pay_amount.is_nothing() || !is_plain(&pay_address, ADDRESS_CHARS) || !is_plain(&pay_currency, CURRENCY_CHARS)
-        {
+        if pay_amount.is_zero() || !is_plain(&pay_address, ADDRESS_CHARS) || !is_plain(&pay_currency, CURRENCY_CHARS) {
             return Err(PaymentError::Unusable);
         }
         Ok(Payment { payment_id, pay_address, pay_amount, pay_currency: pay_currency.to_ascii_lowercase() })

@@ -24,7 +24,7 @@ pub enum PaymentError {
 impl PaymentError {
     /// True when no response arrived.
     #[must_use]
-    pub fn is_silence(&self) -> bool {
+    pub fn is_no_response(&self) -> bool {
         matches!(self, Self::Unconfigured | Self::Unreachable | Self::Late)
     }
 }

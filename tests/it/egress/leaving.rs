@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::support::app::Builder;
 use crate::support::names::NameServer;
-use crate::support::namespaces::{PUBLIC, furnish, in_a_network_of_its_own};
+use crate::support::namespaces::{PUBLIC, furnish, in_network_namespace};
 use crate::support::people::ENCRYPTION_KEY;
 use crate::support::proxy::{Manner, Proxy, USER};
 use crate::support::{Answer, App, Client, Site, at_once, eventually};
@@ -98,7 +98,7 @@ async fn create_with_a_broken_proxy_is_502() {
 /// Contract: egress 13. The check happens at every connection, which uses the checked address.
 #[tokio::test]
 async fn proxy_name_that_becomes_private_is_not_dialled() {
-    in_a_network_of_its_own("egress::leaving::changing_names_inside_network_namespace").await;
+    in_network_namespace("egress::leaving::changing_names_inside_network_namespace").await;
 }
 
 #[tokio::test]
@@ -227,7 +227,7 @@ impl Watch {
 /// resolves no name itself.
 #[tokio::test]
 async fn webkit_traffic_uses_only_its_proxy() {
-    in_a_network_of_its_own("egress::leaving::proxy_inside_network_namespace").await;
+    in_network_namespace("egress::leaving::proxy_inside_network_namespace").await;
 }
 
 #[tokio::test]

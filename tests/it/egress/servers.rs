@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use self::support::openvpn::Guard;
 use self::support::{FAR, Far, openvpn, run, wireguard};
 use super::leaving::{Watch, allowing_local_proxies};
-use crate::support::namespaces::{PUBLIC, furnish, in_a_network_of_its_own};
+use crate::support::namespaces::{PUBLIC, furnish, in_network_namespace};
 use crate::support::{App, Client, Site, eventually};
 use crate::webkit::{assert_failed, text};
 
@@ -94,7 +94,7 @@ async fn until_count(client: &Client, session: &str, selector: &str, least: u32)
 /// resolves no name itself. A killed worker leaves no process, device or route behind.
 #[tokio::test]
 async fn webkit_traffic_uses_only_its_tunnel() {
-    in_a_network_of_its_own("egress::servers::tunnel_inside_network_namespace").await;
+    in_network_namespace("egress::servers::tunnel_inside_network_namespace").await;
 }
 
 #[tokio::test]
@@ -173,7 +173,7 @@ async fn tunnel_inside_network_namespace() {
 #[tokio::test]
 #[ignore = "prints figures: ./ops/test tunnel_overhead --run-ignored only --success-output final"]
 async fn tunnel_overhead() {
-    in_a_network_of_its_own("egress::servers::tunnel_overhead_inside_network_namespace").await;
+    in_network_namespace("egress::servers::tunnel_overhead_inside_network_namespace").await;
 }
 
 /// Waits for a warm browser, so that the measurement excludes its start.

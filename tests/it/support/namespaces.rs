@@ -65,7 +65,7 @@ pub fn small_disk(mib: u32) -> PathBuf {
 }
 
 /// The network can reach only the database. The test configures it with [`furnish`].
-pub async fn in_a_network_of_its_own(test: &str) {
+pub async fn in_network_namespace(test: &str) {
     let folder = TempDir::new().expect("a folder");
     let database = std::env::var("KITFLEET_TEST_DATABASE_URL").expect("./ops/test sets KITFLEET_TEST_DATABASE_URL");
     let server: PgConnectOptions = database.parse().expect("a database URL");

@@ -3,13 +3,13 @@
 use super::{create, id_of, send_test_until};
 use crate::support::App;
 use crate::support::names::NameServer;
-use crate::support::namespaces::{OWN, PUBLIC, furnish, in_a_network_of_its_own};
+use crate::support::namespaces::{OWN, PUBLIC, furnish, in_network_namespace};
 use crate::support::sink::Sink;
 
 /// Contract: webhooks 24; egress 3, 6. The check applies to the dialled address.
 #[tokio::test]
 async fn name_that_becomes_private_is_not_dialled() {
-    in_a_network_of_its_own("webhooks::rebinding::inside_a_network_of_its_own").await;
+    in_network_namespace("webhooks::rebinding::inside_a_network_of_its_own").await;
 }
 
 #[tokio::test]

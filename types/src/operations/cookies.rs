@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_taken_out_and_put_back() {
+    fn secrets_are_taken_and_restored() {
         let mut set = SetCookies::parse(vec![CookieParams { value: "secret".to_owned(), ..params("a", "a.example") }])
             .expect("cookies");
         let before = set.cookies.clone();

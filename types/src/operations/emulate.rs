@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_headers_are_taken_out_and_put_back() {
+    fn header_values_are_taken_and_restored() {
         let headers = before().extra_headers;
         let mut change = Emulate { extra_headers: Change::Set(headers.clone()), ..Emulate::default() };
         let secrets = change.take_secrets().expect("secrets");

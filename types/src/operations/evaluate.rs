@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn script_and_arguments_are_taken_out_and_put_back() {
+    fn script_and_arguments_are_taken_and_restored() {
         let mut evaluate = parsed("return 'secret'", &json!(["secret"])).expect("a script");
         let secrets = evaluate.take_secrets().expect("secrets");
         let stored = serde_json::to_string(&evaluate).expect("JSON");

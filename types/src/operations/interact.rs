@@ -449,7 +449,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_has_the_time_that_it_takes_to_type() {
+    fn budget_includes_the_typing_time() {
         let timeout = |chars: usize, delay_ms, timeout_ms| {
             let (element, text) = ("#a".to_owned().into(), "x".repeat(chars));
             let action = Action::Type { element, text, delay_ms, sensitive: false };

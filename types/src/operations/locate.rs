@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fingerprint_is_of_each_trait() {
+    fn each_trait_changes_the_fingerprint() {
         let of = |traits: &[&str]| fingerprint(&traits.iter().map(|&text| text.to_owned()).collect::<Vec<_>>());
         assert_eq!(of(&["button", "submit"]), of(&["button", "submit"]));
         assert_eq!(of(&[]).len(), 64);

@@ -40,7 +40,7 @@ struct Budget {
 
 impl Budget {
     /// Number of lines that were dropped before this one. `None` when this one must be dropped too.
-    fn spend(&self) -> Option<u32> {
+    fn take_line(&self) -> Option<u32> {
         let now = Instant::now();
         if self.since.get().is_none_or(|since| now.duration_since(since) >= WINDOW) {
             self.since.set(Some(now));
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn on_console_message(page: *mut WebKitWebPage, line: *mut
     if !with_state(|state| state.records) {
         return;
     }
-    let Some(dropped) = BUDGET.with(Budget::spend) else { return };
+    let Some(dropped) = BUDGET.with(Budget::take_line) else { return };
     // SAFETY: the page and the line are valid during the signal, and the texts belong to the line.
     unsafe {
         let parameters: Variant = (

@@ -57,7 +57,7 @@ pub struct Browser {
     pub context: WebContext,
     pub settings: Settings,
     /// Overrides properties in each document. `None` before the browser is configured.
-    pub disguise: RefCell<Option<UserScript>>,
+    pub device_script: RefCell<Option<UserScript>>,
     configured: Cell<bool>,
     /// Of an address and of a title, in characters.
     pub lengths: Cell<(usize, usize)>,
@@ -95,7 +95,7 @@ impl Browser {
             stack,
             context,
             settings,
-            disguise: RefCell::default(),
+            device_script: RefCell::default(),
             configured: Cell::new(false),
             lengths: Cell::default(),
             output,
@@ -144,11 +144,12 @@ impl Browser {
         self.dialogs.set_policy(device.dialogs);
         self.downloads.set_limits(device.downloads);
         let everywhere = UserContentInjectedFrames::AllFrames;
-        let disguise = UserScript::new(&disguise(&device), everywhere, UserScriptInjectionTime::Start, &[], &[]);
+        let device_script =
+            UserScript::new(&device_script(&device), everywhere, UserScriptInjectionTime::Start, &[], &[]);
         for page in self.pages.all() {
-            page.content.add_script(&disguise);
+            page.content.add_script(&device_script);
         }
-        self.disguise.replace(Some(disguise));
+        self.device_script.replace(Some(device_script));
         if device.is_recorded {
             recording::begin(self);
         }
@@ -299,7 +300,7 @@ fn activate(window: &gtk::Window) {
 /// Each getter is a proxy of WebKit's own one, so that it has the same name and throws the same errors.
 /// `Function.prototype.toString` is also a proxy, because a proxy would otherwise be printed as such. The functions that
 /// the proxies call are kept in this scope, where no page can change them.
-fn disguise(device: &Device) -> String {
+fn device_script(device: &Device) -> String {
     let properties: [(&str, Value); 2] =
         [("platform", json!(device.platform)), ("maxTouchPoints", json!(device.max_touch_points))];
     let properties = json!(properties);

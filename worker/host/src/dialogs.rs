@@ -93,7 +93,7 @@ pub fn open(page: &Rc<Page>, dialog: &ScriptDialog) {
     if !dialogs.person.get() {
         hold_for_worker(browser);
     }
-    browser.live.asks_anew();
+    browser.live.request_again();
 }
 
 fn note(browser: &Browser, description: Dialog, accepted: bool) {
@@ -149,13 +149,13 @@ pub fn answer(browser: &Rc<Browser>, accept: bool, text: Option<&str>) -> bool {
     give(&dialog, &description, accept, text);
     dialog.close();
     if description.kind == DialogKind::BeforeUnload && !accept {
-        page.navigation.stay();
+        page.navigation.cancel_load();
         page.view.stop_loading();
         // WebKit still reports the address of a load that a command has begun.
         page.has_stayed.set(true);
     }
     note(browser, description, accept);
-    browser.live.asks_anew();
+    browser.live.request_again();
     true
 }
 
@@ -181,7 +181,7 @@ pub fn lend(browser: &Rc<Browser>, lend: bool) {
     let Some(dialog) = dialogs.open() else { return };
     if lend {
         dialogs.stop_timer();
-        browser.live.asks_anew();
+        browser.live.request_again();
     } else if dialogs.policy.get() == DialogPolicy::Hold {
         hold_for_worker(browser);
     } else {

@@ -142,7 +142,7 @@ async fn with_finger(
     let (arrivals, touches) = (touch::arrivals(reports), reports.touches.get());
     let (draggables, undraggables) = (reports.draggables.get(), reports.undraggables.get());
     touch::expect_long_press(false);
-    pointer::accompany(page, touch::FINGER, TouchPhase::Begin, first).await?;
+    pointer::follow_touch(page, touch::FINGER, TouchPhase::Begin, first).await?;
     touch::send_touch(page, touch::FINGER, TouchPhase::Begin, first)?;
     acknowledgement::wait(page, touch::arrivals, arrivals + 1).await;
     let mut is_lifted = false;
@@ -164,7 +164,7 @@ async fn with_finger(
             advance(page, first, at, UNSEEN).await?;
             if page.drags.is_under_way() && !is_cancelled {
                 is_cancelled = true;
-                pointer::leave_finger(page);
+                pointer::forget_finger_position(page);
                 touch::send_touch(page, touch::FINGER, TouchPhase::Cancel, first)?;
             }
             if is_cancelled || distance(first, at) <= NEAR {
@@ -174,7 +174,7 @@ async fn with_finger(
             pointer::press(page, gdk::EventType::ButtonRelease, at, UNSEEN).await?;
             is_lifted = false;
         }
-        pointer::accompany(page, touch::FINGER, TouchPhase::Update, at).await?;
+        pointer::follow_touch(page, touch::FINGER, TouchPhase::Update, at).await?;
         touch::move_touch(page, at).await?;
     }
     pause(&mut due, &DragPoint { x: last.0, y: last.1, after_ms: millis(REPEAT) }).await;
@@ -185,7 +185,7 @@ async fn with_finger(
     if is_lifted {
         pointer::press(page, gdk::EventType::ButtonRelease, last, UNSEEN).await?;
     }
-    pointer::accompany(page, touch::FINGER, TouchPhase::End, last).await?;
+    pointer::follow_touch(page, touch::FINGER, TouchPhase::End, last).await?;
     touch::send_touch(page, touch::FINGER, TouchPhase::End, last)?;
     acknowledgement::wait(page, |reports| reports.touches.get(), touches + 1).await;
     Ok(DragOutcome::Done)

@@ -23,7 +23,7 @@ pub async fn go(page: &Rc<Page>, direction: Direction) -> Result<Navigated, Host
         && let Some(from) = from
     {
         page.view.go_to_back_forward_list_item(&from);
-        navigation::give_a_moment(page).await;
+        navigation::wait_for_decision(page).await;
     }
     arrived
 }

@@ -50,7 +50,7 @@ pub struct Live {
     page_is_new: Cell<bool>,
     asked_is_new: Cell<bool>,
     open: Open,
-    hands: InputQueue,
+    held_input: InputQueue,
     /// Viewer of the last request.
     watcher: Cell<u64>,
     /// Number of the last request.
@@ -74,7 +74,7 @@ impl Live {
         }
     }
 
-    pub fn asks_anew(&self) {
+    pub fn request_again(&self) {
         self.asked_is_new.set(true);
         self.wake();
     }
@@ -83,7 +83,7 @@ impl Live {
         self.changed_at.get().is_none_or(|at| at.elapsed() >= SETTLED_AFTER)
     }
 
-    fn news(&self, view: Rect, whole: bool) -> Option<LiveUpdate> {
+    fn next_update(&self, view: Rect, whole: bool) -> Option<LiveUpdate> {
         if whole {
             return Some(LiveUpdate::Picture { rect: view, sharp: self.is_settled() });
         }
@@ -120,7 +120,7 @@ pub async fn watch(browser: &Rc<Browser>, whole: bool, watcher: u64) -> Result<L
     live.turn.set(turn);
     live.wake();
     while live.turn.get() == turn {
-        let news = live.news(Rect::of(&browser.pages.active().view), whole);
+        let news = live.next_update(Rect::of(&browser.pages.active().view), whole);
         let pause = live.sleeps(news.is_some());
         match news {
             Some(news) if pause.is_zero() => return tell(browser, news, whole).await,

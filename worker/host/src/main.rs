@@ -104,7 +104,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     let browser = Browser::start(arguments, output.clone())?;
     channel::read_requests({
         let browser = browser.clone();
-        move |request| obey_apart(&browser, &output, request)
+        move |request| execute_concurrently(&browser, &output, request)
     });
     gtk::main();
     // A page that blocks would otherwise keep its process for another 10 s.
@@ -137,11 +137,11 @@ fn set(name: &str, value: &str) -> Result<(), String> {
 }
 
 /// Runs a command concurrently with others.
-fn obey_apart(browser: &Rc<Browser>, output: &Output, request: Request) {
+fn execute_concurrently(browser: &Rc<Browser>, output: &Output, request: Request) {
     let (browser, output) = (browser.clone(), output.clone());
     glib::MainContext::default().spawn_local(async move {
         let id = request.id;
-        let outcome = match obey(&browser, request).await {
+        let outcome = match execute(&browser, request).await {
             Ok(value) => Outcome::Ok(value),
             Err(error) => Outcome::Error(error),
         };
@@ -149,7 +149,7 @@ fn obey_apart(browser: &Rc<Browser>, output: &Output, request: Request) {
     });
 }
 
-async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, HostError> {
+async fn execute(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, HostError> {
     if browser.dialogs.is_blocking() && needs_page(&request.command) {
         return Err(HostError::DialogOpen);
     }
@@ -207,7 +207,7 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
             json(&cookies::delete(browser, &cookies::Filter { name: cookie, domain, path }).await?)
         }
         HostCommand::Emulate { emulation } => json(&emulation::apply(browser, &emulation).await?),
-        HostCommand::Leave => json(&navigation::leave_all(browser).await),
+        HostCommand::Leave => json(&navigation::leave_all_pages(browser).await),
         HostCommand::Page => json(&page.state().await),
         HostCommand::Pages => json(&pages::list(browser)),
         HostCommand::OpenPage => json(&pages::open(browser).await?),
@@ -225,7 +225,7 @@ async fn obey(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue>, 
         HostCommand::Watch { whole, watcher } => json(&live::watch(browser, whole, watcher).await?),
         HostCommand::Unwatch { watcher } => json(&live::unwatch(browser, watcher)),
         HostCommand::GrantInput { lend } => json(&live::input_queue::lend(browser, lend).await?),
-        HostCommand::InputIdle => json(&live::input_queue::rest(browser).await?),
+        HostCommand::InputIdle => json(&live::input_queue::finish(browser).await?),
         HostCommand::Act { acts } => json(&live::input_queue::act(browser, acts)?),
     })
 }

@@ -158,7 +158,7 @@ impl Page {
         navigation::follow(&page);
         live::follow(&page);
         let scripts =
-            [browser.disguise.borrow().clone(), submissions::hold_script(browser), browser.recording.script()];
+            [browser.device_script.borrow().clone(), submissions::hold_script(browser), browser.recording.script()];
         for script in scripts.into_iter().flatten() {
             page.content.add_script(&script);
         }
@@ -353,7 +353,7 @@ impl Page {
             let is_commanded = reason == WebProcessTerminationReason::TerminatedByApi;
             dialogs::forget(&page);
             // The command goes on in a new process.
-            if is_commanded && page.navigation.is_departing() {
+            if is_commanded && page.navigation.has_pending_load() {
                 return;
             }
             page.scripts.abandon();
@@ -483,7 +483,7 @@ pub fn remove(page: &Rc<Page>) {
 }
 
 pub fn close_without_document(page: &Rc<Page>) {
-    if page.opener.is_some() && !page.navigation.has_document() && !page.navigation.is_departing() {
+    if page.opener.is_some() && !page.navigation.has_document() && !page.navigation.has_pending_load() {
         remove(page);
     }
 }

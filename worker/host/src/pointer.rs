@@ -54,7 +54,7 @@ pub struct Pointer {
 
 /// Waits until the page has handled the events, because WebKit does not keep the order of mouse and touch events. Other fingers
 /// than the first have no mouse.
-pub async fn accompany(page: &Rc<Page>, finger: usize, phase: TouchPhase, at: Point) -> Result<(), HostError> {
+pub async fn follow_touch(page: &Rc<Page>, finger: usize, phase: TouchPhase, at: Point) -> Result<(), HostError> {
     if phase == TouchPhase::Begin {
         release_menu_button(page, at).await?;
     }
@@ -71,7 +71,7 @@ pub async fn accompany(page: &Rc<Page>, finger: usize, phase: TouchPhase, at: Po
 }
 
 /// Does not wait.
-pub fn accompany_at_once(page: &Rc<Page>, finger: usize, phase: TouchPhase, at: Point) -> Result<(), HostError> {
+pub fn follow_touch_at_once(page: &Rc<Page>, finger: usize, phase: TouchPhase, at: Point) -> Result<(), HostError> {
     if phase == TouchPhase::Begin && page.pointer.is_stuck.take() {
         send_button(page, gdk::EventType::ButtonRelease, at, UNSEEN)?;
     }
@@ -167,7 +167,7 @@ impl Companion {
 }
 
 /// Another mouse has taken its place.
-pub fn leave_finger(page: &Page) {
+pub fn forget_finger_position(page: &Page) {
     page.pointer.finger.set(None);
 }
 

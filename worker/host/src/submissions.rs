@@ -220,12 +220,12 @@ pub fn stops(page: &Rc<Page>, attempt: Attempt<'_>) -> bool {
 /// Holds back everything after the approved load.
 fn use_up(browser: &Rc<Browser>) {
     if browser.submissions.rule.replace(SubmissionRule::HoldAll) == SubmissionRule::AllowOneForm {
-        tell_new_pages(browser, true);
-        glib::MainContext::default().spawn_local(tell_pages(browser.clone(), true));
+        set_hold_flag_of_new_pages(browser, true);
+        glib::MainContext::default().spawn_local(set_hold_flag(browser.clone(), true));
     }
 }
 
-fn tell_new_pages(browser: &Rc<Browser>, hold: bool) {
+fn set_hold_flag_of_new_pages(browser: &Rc<Browser>, hold: bool) {
     let script = hold.then(|| {
         let top = UserContentInjectedFrames::TopFrame;
         UserScript::for_world(&say(true), top, UserScriptInjectionTime::Start, script::WORLD, &[], &[])
@@ -242,11 +242,11 @@ fn tell_new_pages(browser: &Rc<Browser>, hold: bool) {
 }
 
 /// A busy page handles it before any later input. A document that replaces one meanwhile has the flag from its start.
-async fn tell_pages(browser: Rc<Browser>, hold: bool) {
+async fn set_hold_flag(browser: Rc<Browser>, hold: bool) {
     let (words, limit) = (say(hold), glib::timeout_future(TELL_WITHIN));
     let pages = browser.pages.all();
-    let told = join_all(pages.iter().map(|page| script::evaluate(page, &words)));
-    select(Box::pin(told), limit).await;
+    let flags_set = join_all(pages.iter().map(|page| script::evaluate(page, &words)));
+    select(Box::pin(flags_set), limit).await;
 }
 
 /// Begins to hold requests of scripts, if the rule says so. Called before each input of an operation.
@@ -292,8 +292,8 @@ pub async fn follow(browser: &Rc<Browser>, rule: SubmissionRule, requests: bool)
     submissions.rule.set(if rule == SubmissionRule::HoldUnapproved { SubmissionRule::HoldAll } else { rule });
     let holds_events = !matches!(rule, SubmissionRule::AllowAll | SubmissionRule::AllowOneForm);
     if holds_events != submissions.script.borrow().is_some() {
-        tell_new_pages(browser, holds_events);
-        tell_pages(browser.clone(), holds_events).await;
+        set_hold_flag_of_new_pages(browser, holds_events);
+        set_hold_flag(browser.clone(), holds_events).await;
     }
     held
 }
@@ -340,6 +340,6 @@ pub async fn release(browser: &Rc<Browser>) -> Result<bool, HostError> {
     browser.submissions.releases.set(true);
     let Some(page) = browser.submissions.kept_by.take().filter(|page| !page.is_closed()) else { return Ok(false) };
     let released = script::evaluate(&page, RELEASE).await;
-    navigation::give_a_moment(&page).await;
+    navigation::wait_for_decision(&page).await;
     Ok(released? == json!(true))
 }

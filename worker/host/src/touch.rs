@@ -39,7 +39,7 @@ pub async fn inject(page: &Rc<Page>, steps: &[TouchStep], aimed: bool) -> Result
         if let Some(pause) = due.checked_duration_since(Instant::now()) {
             glib::timeout_future(pause).await;
         }
-        pointer::accompany(page, FINGER, step.phase, (step.x, step.y)).await?;
+        pointer::follow_touch(page, FINGER, step.phase, (step.x, step.y)).await?;
         if step.phase == TouchPhase::Update {
             move_touch(page, (step.x, step.y)).await?;
             continue;
@@ -95,7 +95,7 @@ pub fn send(page: &Rc<Page>, finger: usize, phase: TouchPhase, at: (f64, f64)) -
         choosers::close(&page.browser);
         expect_long_press(true);
     }
-    pointer::accompany_at_once(page, finger, phase, at)?;
+    pointer::follow_touch_at_once(page, finger, phase, at)?;
     send_touch(page, finger, phase, at)
 }
 

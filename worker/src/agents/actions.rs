@@ -8,7 +8,7 @@ use kitfleet_types::operations::{Action, DEFAULT_DRAG_MS, DragCourse, Element, P
 
 /// `None` for a step that is another operation.
 pub(super) fn action_of(step: &Step, approved: bool) -> Option<Action> {
-    let element = |sought: &ElementQuery| meant(sought, step.shown.first(), approved);
+    let element = |query: &ElementQuery| approved_element(query, step.shown.first(), approved);
     let tap = |target: &ElementQuery, count, hold_ms| Action::Tap {
         element: Some(element(target)),
         at: None,
@@ -36,7 +36,9 @@ pub(super) fn action_of(step: &Step, approved: bool) -> Option<Action> {
         }
         Command::Drag { target, to } => {
             let course = match to {
-                DragEnd::Element(end) => DragCourse::To { element: meant(end, step.shown.get(1), approved), at: None },
+                DragEnd::Element(end) => {
+                    DragCourse::To { element: approved_element(end, step.shown.get(1), approved), at: None }
+                }
                 DragEnd::By { delta_x, delta_y } => {
                     let path = step.shown.first().map(|shown| shown.path(*delta_x, *delta_y).to_vec());
                     DragCourse::Path(path.unwrap_or_default())
@@ -73,12 +75,12 @@ pub(super) fn action_of(step: &Step, approved: bool) -> Option<Action> {
 
 /// A ref identifies exactly one element without a search, however large the page is. An approved step uses the element that was
 /// shown.
-pub(super) fn meant(sought: &ElementQuery, shown: Option<&ShownElement>, approved: bool) -> Element {
-    element_of(sought, shown.filter(|_| approved || !matches!(sought, ElementQuery::Ref(_))))
+pub(super) fn approved_element(query: &ElementQuery, shown: Option<&ShownElement>, approved: bool) -> Element {
+    element_of(query, shown.filter(|_| approved || !matches!(query, ElementQuery::Ref(_))))
 }
 
-pub(super) fn element_of(sought: &ElementQuery, shown: Option<&ShownElement>) -> Element {
-    match (sought, shown) {
+pub(super) fn element_of(query: &ElementQuery, shown: Option<&ShownElement>) -> Element {
+    match (query, shown) {
         (ElementQuery::Css(selector), _) => Element::Selector(selector.clone()),
         (_, Some(shown)) => Element::Selector(shown.selector.clone()),
         (ElementQuery::Ref(reference), None) => Element::Target(Target::Ref(reference.clone())),

@@ -96,11 +96,11 @@ impl RunningTurn<'_> {
         LocatedElement::Them(vec![found], String::new())
     }
 
-    /// The active page if `sought` is `None`. An approved step must find the page that was shown.
+    /// The active page if `query` is `None`. An approved step must find the page that was shown.
     pub(super) async fn find_page(
         &self,
         step: &Step,
-        sought: Option<&PageQuery>,
+        query: Option<&PageQuery>,
         approved: bool,
     ) -> sqlx::Result<LocatedElement> {
         let list = Operation::ListPages(ListPages { session: self.waiting.driver });
@@ -109,7 +109,7 @@ impl RunningTurn<'_> {
             Err(outcome) => return Ok(LocatedElement::Not(outcome)),
         };
         let shown = step.shown.first().filter(|_| approved);
-        let is_it = |page: &BrowserPage| match (shown, sought) {
+        let is_it = |page: &BrowserPage| match (shown, query) {
             (Some(shown), _) => page.id.to_string() == shown.selector,
             (None, Some(PageQuery::Id(id))) => page.id == *id,
             (None, Some(PageQuery::Other)) => !page.active,
@@ -121,7 +121,7 @@ impl RunningTurn<'_> {
             [(at, page)] => LocatedElement::Them(vec![match_of_page(at, page)], String::new()),
             [] if shown.is_some() => changed(),
             [] => {
-                let what = sought.map_or_else(|| "this page".to_owned(), describe_page);
+                let what = query.map_or_else(|| "this page".to_owned(), describe_page);
                 unclear(format!("the browser has no such page ({what}). It has {} in all.", pages.len()))
             }
             _ => {
@@ -137,7 +137,7 @@ impl RunningTurn<'_> {
     }
 
     /// Downloads and dialogs of the turn's pages.
-    pub(super) async fn tell_of_pages(&self, said: &mut TurnTexts) {
+    pub(super) async fn add_page_activity(&self, said: &mut TurnTexts) {
         let TurnDialogs { answered, open } = std::mem::take(&mut *self.dialogs());
         said.dialogs = answered;
         said.dialog = open;

@@ -67,7 +67,7 @@ struct BrowserView {
 
 impl RunningTurn<'_> {
     /// `None` when the account uses no model.
-    pub(super) async fn means(&self) -> sqlx::Result<Option<ModelClient>> {
+    pub(super) async fn model_client(&self) -> sqlx::Result<Option<ModelClient>> {
         let bundled = self.context.models.bundled();
         let choose = || async {
             let mut conn = self.context.async_commit_pool.acquire().await?;
@@ -99,7 +99,7 @@ impl RunningTurn<'_> {
         }
         let recall = || async {
             let mut conn = self.context.async_commit_pool.acquire().await?;
-            model_turns::talk(&mut conn, self.sealer, self.waiting.session, REMEMBERED_TURNS).await
+            model_turns::conversation(&mut conn, self.sealer, self.waiting.session, REMEMBERED_TURNS).await
         };
         let history = persist("read the earlier messages of an agent session", recall).await?;
         let messages = history.iter().map(|said| said.message.as_str()).chain([self.waiting.request.message.as_str()]);
@@ -112,7 +112,7 @@ impl RunningTurn<'_> {
         let reply = hiding::said(&ran.reply, message, steps.iter().map(|step| &step.wish));
         let said = TurnTexts {
             message: shown(message, &steps),
-            reply: self.with_what_was_held(reply, &steps),
+            reply: self.with_held_changes(reply, &steps),
             candidates: ran.candidates,
             ..TurnTexts::default()
         };
@@ -132,13 +132,13 @@ impl RunningTurn<'_> {
             // A deleted key is no longer used.
             let with = match means.take() {
                 Some(means) => Some(means),
-                None => self.means().await?,
+                None => self.model_client().await?,
             };
             let (wanted, reply, look_again) = match self.hear(with, progress).await? {
                 Ok(ModelAnswer::Plan { steps, reply, look_again }) => (steps, reply, look_again),
                 Ok(ModelAnswer::Clarify { reply }) => return said(TurnKind::Clarify, reply),
                 Ok(ModelAnswer::Refuse { reply }) => return said(TurnKind::Refuse, reply),
-                Err(unheard) => return Ok(Some(cut_short(unheard, &progress.steps))),
+                Err(unheard) => return Ok(Some(interrupted_outcome(unheard, &progress.steps))),
             };
             let first = progress.steps.len();
             progress.steps.extend(planned(wanted, &progress.sources, &progress.pages));
@@ -152,7 +152,7 @@ impl RunningTurn<'_> {
             if progress.steps[first..].iter().any(|step| step.status != StepStatus::Done) {
                 return Ok(Some(ran));
             }
-            progress.see_what_was_read(first);
+            progress.record_page_texts(first);
             if !reply.is_empty() {
                 ran.reply = reply;
             }
@@ -198,7 +198,7 @@ impl RunningTurn<'_> {
         let agents = &self.context.config.agents;
         let standing = || async {
             let mut conn = self.context.async_commit_pool.acquire().await?;
-            model_turns::standing(&mut conn, &self.waiting, agents.heartbeat_timeout).await
+            model_turns::turn_context(&mut conn, &self.waiting, agents.heartbeat_timeout).await
         };
         let TurnContext { stop, tokens_left, bundled_cents } =
             persist("read the state of an agent session", standing).await?;
@@ -220,12 +220,12 @@ impl RunningTurn<'_> {
         };
         let BrowserView { page, dialog, pages, files } = &view;
         progress.see(&view);
-        let pages: Vec<_> = pages.iter().filter(|_| pages.len() > 1).map(told_page).collect();
+        let pages: Vec<_> = pages.iter().filter(|_| pages.len() > 1).map(describe_page).collect();
         let within = agents.turn_timeout.saturating_sub(self.since.elapsed());
         if within.is_zero() {
             return Ok(Err(stopped("the turn has reached its time limit")));
         }
-        let done: Vec<_> = progress.steps.iter().map(told).collect();
+        let done: Vec<_> = progress.steps.iter().map(describe_step).collect();
         let history = history(&progress.history);
         let mut ask = Prompt {
             message: &self.waiting.request.message,
@@ -261,7 +261,7 @@ impl RunningTurn<'_> {
         taken.output += output;
         taken.cache_write += cache_write;
         taken.cache_read += cache_read;
-        taken.cost_cents = to_a_ten_thousandth(taken.cost_cents + asked.cost.cents());
+        taken.cost_cents = round_to_ten_thousandth(taken.cost_cents + asked.cost.cents());
         let (which, taken) = ((provider, asked.model.as_str()), &progress.taken);
         let note = || async {
             model_turns::note(&mut *self.context.db.acquire().await?, &self.waiting, which, taken, paid).await
@@ -311,7 +311,7 @@ impl RunningTurn<'_> {
     }
 }
 
-fn told_page(page: &BrowserPage) -> String {
+fn describe_page(page: &BrowserPage) -> String {
     let title = quoted(page.title.as_deref().unwrap_or_default());
     let active = if page.active { " (active)" } else { "" };
     format!("page {title} {}{active}", quoted(&page.url))
@@ -325,7 +325,7 @@ fn stopped(why: &str) -> ModelFailure {
     ModelFailure::Stopped(why.to_owned())
 }
 
-fn cut_short(unheard: ModelFailure, steps: &[Step]) -> PlanOutcome {
+fn interrupted_outcome(unheard: ModelFailure, steps: &[Step]) -> PlanOutcome {
     let so_far = if steps.is_empty() {
         "Nothing was done"
     } else {
@@ -363,14 +363,14 @@ fn history(said: &[TurnTexts]) -> Vec<models::ConversationTurn<'_>> {
     said.map(|(by, text)| models::ConversationTurn { by, text }).collect()
 }
 
-fn told(step: &Step) -> String {
+fn describe_step(step: &Step) -> String {
     let what = steps::kind(&step.wish);
     let about = match (&step.wish, step.shown.first()) {
         (Command::Navigate { url }, _) => format!(" to {url}"),
         (_, Some(shown)) => format!(" {}", shown.description),
         (_, None) => String::new(),
     };
-    let came_to = match (&step.wish, &step.end.result) {
+    let outcome = match (&step.wish, &step.end.result) {
         (Command::Extract { .. } | Command::Wait { condition: WaitCondition::Download }, Some(result)) => {
             result.get().chars().take(TOLD_CHARS).collect()
         }
@@ -378,7 +378,7 @@ fn told(step: &Step) -> String {
         (_, Some(result)) if result.get().contains("\"dialog") => result.get().chars().take(TOLD_CHARS).collect(),
         _ => "done".to_owned(),
     };
-    format!("{what}{about}: {came_to}")
+    format!("{what}{about}: {outcome}")
 }
 
 impl Progress {
@@ -399,7 +399,7 @@ impl Progress {
         self.pages = pages.iter().map(|page| page.id).collect();
     }
 
-    fn see_what_was_read(&mut self, first: usize) {
+    fn record_page_texts(&mut self, first: usize) {
         for step in &self.steps[first..] {
             if let (Command::Extract { .. }, Some(shown), Some(result)) =
                 (&step.wish, step.shown.first(), &step.end.result)
@@ -488,19 +488,19 @@ fn wish(action: Action, pages: &[PageId]) -> Command {
     // The numbers were checked. A browser with one page is not listed, but has a page with the number 1.
     let page = |number: usize| pages.get(number - 1).map_or(PageQuery::Other, |id| PageQuery::Id(*id));
     match action {
-        Action::DoubleTap { target } => Command::DoubleTap { target: sought(target) },
-        Action::LongPress { target } => Command::LongPress { target: sought(target) },
-        Action::Check { target, checked } => Command::Check { target: sought(target), checked },
-        Action::Fill { target, value } => Command::Fill { target: sought(target), value },
-        Action::Upload { target, file } => Command::Upload { target: sought(target), file },
+        Action::DoubleTap { target } => Command::DoubleTap { target: query(target) },
+        Action::LongPress { target } => Command::LongPress { target: query(target) },
+        Action::Check { target, checked } => Command::Check { target: query(target), checked },
+        Action::Fill { target, value } => Command::Fill { target: query(target), value },
+        Action::Upload { target, file } => Command::Upload { target: query(target), file },
         Action::Drag { target, to, delta_x, delta_y } => {
-            let to = to.map_or(DragEnd::By { delta_x, delta_y }, |end| DragEnd::Element(sought(end)));
-            Command::Drag { target: sought(target), to }
+            let to = to.map_or(DragEnd::By { delta_x, delta_y }, |end| DragEnd::Element(query(end)));
+            Command::Drag { target: query(target), to }
         }
         Action::Swipe { direction, distance, target } => {
-            Command::Swipe { direction, distance, target: target.map(sought) }
+            Command::Swipe { direction, distance, target: target.map(query) }
         }
-        Action::Hover { target } => Command::Hover { target: sought(target) },
+        Action::Hover { target } => Command::Hover { target: query(target) },
         Action::Dialog { accept, text } => Command::Dialog { accept, text },
         Action::SwitchPage { page: number } => Command::SwitchPage { page: page(number) },
         Action::ClosePage { page: number } => Command::ClosePage { page: number.map(page) },
@@ -510,15 +510,15 @@ fn wish(action: Action, pages: &[PageId]) -> Command {
         },
         Action::Forward {} => Command::Forward,
         Action::Navigate { url } => Command::Navigate { url },
-        Action::Tap { target } => Command::Tap { target: sought(target) },
-        Action::Type { target, value } => Command::Type { target: sought(target), value },
+        Action::Tap { target } => Command::Tap { target: query(target) },
+        Action::Type { target, value } => Command::Type { target: query(target), value },
         Action::Press { key } => Command::Press { key },
-        Action::Select { target, option } => Command::Select { target: sought(target), option },
-        Action::Scroll { delta_x, delta_y, target } => Command::Scroll { delta_x, delta_y, target: target.map(sought) },
+        Action::Select { target, option } => Command::Select { target: query(target), option },
+        Action::Scroll { delta_x, delta_y, target } => Command::Scroll { delta_x, delta_y, target: target.map(query) },
         Action::Wait { condition } => {
             let condition = match condition {
-                Condition::Visible { target } => WaitCondition::Visible(sought(target)),
-                Condition::Hidden { target } => WaitCondition::Hidden(sought(target)),
+                Condition::Visible { target } => WaitCondition::Visible(query(target)),
+                Condition::Hidden { target } => WaitCondition::Hidden(query(target)),
                 Condition::Url { pattern } => WaitCondition::Url(pattern),
                 Condition::Time { ms } => WaitCondition::Time { ms },
                 Condition::Download {} => WaitCondition::Download,
@@ -529,7 +529,7 @@ fn wish(action: Action, pages: &[PageId]) -> Command {
         Action::Capture { capture } => Command::Capture { capture },
         Action::Extract { items } => {
             let item =
-                |Item { name, target, attribute }| ExtractItem { name, target: sought(target), attribute, list: false };
+                |Item { name, target, attribute }| ExtractItem { name, target: query(target), attribute, list: false };
             Command::Extract { items: items.into_iter().map(item).collect() }
         }
         Action::Back {} => Command::Back,
@@ -537,10 +537,10 @@ fn wish(action: Action, pages: &[PageId]) -> Command {
     }
 }
 
-fn sought(target: Ref) -> ElementQuery {
+fn query(target: Ref) -> ElementQuery {
     ElementQuery::Ref(target.0)
 }
 
-fn to_a_ten_thousandth(cents: f64) -> f64 {
+fn round_to_ten_thousandth(cents: f64) -> f64 {
     (cents * 1e4).round() / 1e4
 }

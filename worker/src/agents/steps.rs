@@ -27,7 +27,7 @@ use serde::Deserialize;
 use tokio::time::sleep;
 
 use super::RunningTurn;
-use super::actions::{action_of, element_of, meant};
+use super::actions::{action_of, approved_element, element_of};
 use super::dialogs::{describe_dialog, quoted};
 use crate::browser::OperationEnd;
 
@@ -72,13 +72,13 @@ pub(super) fn changed() -> LocatedElement {
 }
 
 impl RunningTurn<'_> {
-    pub(super) async fn look_ahead(
+    pub(super) async fn locate_first(
         &self,
         steps: &[Step],
         approved: Option<StepId>,
     ) -> sqlx::Result<Option<LocatedElement>> {
         match steps.first() {
-            Some(step) if !was_done(step) => Ok(Some(self.find(step, approved == Some(step.id)).await?)),
+            Some(step) if !is_done(step) => Ok(Some(self.find(step, approved == Some(step.id)).await?)),
             _ => Ok(None),
         }
     }
@@ -91,7 +91,7 @@ impl RunningTurn<'_> {
         room: &mut usize,
         ahead: Option<LocatedElement>,
     ) -> sqlx::Result<StepOutcome> {
-        if !was_done(step) {
+        if !is_done(step) {
             let found = match ahead {
                 Some(found) => found,
                 None => self.find(step, approved).await?,
@@ -100,7 +100,7 @@ impl RunningTurn<'_> {
                 // The challenge may hide the element, so the step fails because of the challenge.
                 LocatedElement::Not(_) if self.is_paused(step).await? => return Ok(StepOutcome::Wrong),
                 LocatedElement::Not(went) => return Ok(went),
-                LocatedElement::Them(found, origin) if stands_as_wished(&step.wish, &found) => {
+                LocatedElement::Them(found, origin) if is_already_in_state(&step.wish, &found) => {
                     show(step, &found, &origin);
                     step.status = StepStatus::Skipped;
                     return Ok(StepOutcome::Well);
@@ -115,9 +115,9 @@ impl RunningTurn<'_> {
         if step.needs_approval && !approved {
             step.status = StepStatus::NeedsApproval;
             self.show_focused(step).await?;
-            return Ok(StepOutcome::Asks { why: why_it_asks(step) });
+            return Ok(StepOutcome::Asks { why: approval_reason(step) });
         }
-        if only_looks(&step.wish)
+        if is_read_only(&step.wish)
             && let Some(stopped) = self.hold().await?
         {
             return Ok(stopped);
@@ -137,13 +137,13 @@ impl RunningTurn<'_> {
         if let Some(stop) = persist("record the start of a step", note).await? {
             return Ok(StepOutcome::Stopped(stop.reason()));
         }
-        let went = self.carry_out_one(step, operation, room).await?;
-        if only_looks(&step.wish) {
+        let went = self.perform_step(step, operation, room).await?;
+        if is_read_only(&step.wish) {
             self.hold().await?;
         }
         if let StepOutcome::Asks { why } = went {
             self.show_focused(step).await?;
-            let why = if why.is_empty() { why_it_asks(step) } else { why };
+            let why = if why.is_empty() { approval_reason(step) } else { why };
             return Ok(StepOutcome::Asks { why });
         }
         Ok(went)
@@ -190,7 +190,7 @@ impl RunningTurn<'_> {
 
     /// True when a challenge pauses the driver session (contract: challenges 10).
     async fn is_paused(&self, step: &mut Step) -> sqlx::Result<bool> {
-        let look = || async { pauses::standing(&mut *self.context.db.acquire().await?, self.waiting.driver).await };
+        let look = || async { pauses::turn_context(&mut *self.context.db.acquire().await?, self.waiting.driver).await };
         let Some(challenge) = persist("check for a challenge", look).await? else { return Ok(false) };
         step.fail(paused(&challenge));
         Ok(true)
@@ -198,9 +198,9 @@ impl RunningTurn<'_> {
 
     /// Locates the element for an approval request, if the step needs one and has not located it yet.
     async fn show_focused(&self, step: &mut Step) -> sqlx::Result<()> {
-        if step.shown.is_empty() && !is_its_own_word(&step.wish) {
-            let sought = step_target(&step.wish).map_or(LocateBy::Focused, exactly);
-            if let LocatedElement::Them(found, origin) = self.look(sought).await? {
+        if step.shown.is_empty() && !is_independent_of_page(&step.wish) {
+            let query = step_target(&step.wish).map_or(LocateBy::Focused, exactly);
+            if let LocatedElement::Them(found, origin) = self.look(query).await? {
                 show(step, &found[..found.len().min(1)], &origin);
                 if found.is_empty() {
                     let text = String::new;
@@ -221,15 +221,15 @@ impl RunningTurn<'_> {
             Command::ClosePage { page } => return self.find_page(step, page.as_ref(), approved).await,
             _ => {}
         }
-        if approved && !is_its_own_word(&step.wish) {
+        if approved && !is_independent_of_page(&step.wish) {
             return self.find_again(step).await;
         }
         let (mut them, mut origin) = (Vec::new(), String::new());
-        for sought in sought_before(step) {
-            match self.find_one(sought).await? {
+        for query in preconditions(step) {
+            match self.find_one(query).await? {
                 // The order distinguishes the elements of a drag.
                 LocatedElement::Them(found, _) if found.is_empty() && matches!(step.wish, Command::Drag { .. }) => {
-                    return Ok(unclear(format!("nothing on the page is {}.", sought.description())));
+                    return Ok(unclear(format!("nothing on the page is {}.", query.description())));
                 }
                 LocatedElement::Them(found, of) => {
                     them.extend(found);
@@ -259,11 +259,11 @@ impl RunningTurn<'_> {
         }
         let (mut them, mut origin) = (Vec::new(), String::new());
         for shown in &step.shown {
-            let sought = match step.wish {
+            let query = match step.wish {
                 Command::Press { .. } => LocateBy::Focused,
                 _ => LocateBy::Target(Target::Selector(shown.selector.clone())),
             };
-            match self.look(sought).await? {
+            match self.look(query).await? {
                 LocatedElement::Them(found, of)
                     if of == shown.origin
                         && found.first().is_some_and(|found| found.fingerprint == shown.fingerprint) =>
@@ -278,26 +278,26 @@ impl RunningTurn<'_> {
         Ok(LocatedElement::Them(them, origin))
     }
 
-    async fn find_one(&self, sought: StepPrecondition<'_>) -> sqlx::Result<LocatedElement> {
-        let by = match sought {
-            StepPrecondition::Element(sought) => exactly(sought),
+    async fn find_one(&self, query: StepPrecondition<'_>) -> sqlx::Result<LocatedElement> {
+        let by = match query {
+            StepPrecondition::Element(query) => exactly(query),
             StepPrecondition::Focused => LocateBy::Focused,
         };
         let found = self.look(by).await?;
         let LocatedElement::Them(mut found, origin) = found else { return Ok(found) };
-        Ok(match (sought, found.len()) {
+        Ok(match (query, found.len()) {
             (StepPrecondition::Element(ElementQuery::Described { .. }), 1) => LocatedElement::Them(found, origin),
-            (StepPrecondition::Element(sought @ ElementQuery::Described { .. }), 0) => {
-                unclear(format!("nothing on the page is {}.", describe(sought)))
+            (StepPrecondition::Element(query @ ElementQuery::Described { .. }), 0) => {
+                unclear(format!("nothing on the page is {}.", describe(query)))
             }
-            (StepPrecondition::Element(sought @ ElementQuery::Described { .. }), _) => {
+            (StepPrecondition::Element(query @ ElementQuery::Described { .. }), _) => {
                 let one = |found: Match| Candidate { description: found.description, selector: found.selector };
                 let candidates = found.into_iter().take(MOST_CANDIDATES).map(one).collect();
-                let reply = format!("several elements of the page are {}; say which.", describe(sought));
+                let reply = format!("several elements of the page are {}; say which.", describe(query));
                 LocatedElement::Not(StepOutcome::Unclear { reply, candidates })
             }
-            (StepPrecondition::Element(sought @ ElementQuery::Ref(_)), 0) => {
-                unclear(format!("the page no longer has the element {}.", describe(sought)))
+            (StepPrecondition::Element(query @ ElementQuery::Ref(_)), 0) => {
+                unclear(format!("the page no longer has the element {}.", describe(query)))
             }
             // Its first match, which the operation waits for.
             _ => {
@@ -326,12 +326,7 @@ impl RunningTurn<'_> {
         }
     }
 
-    async fn carry_out_one(
-        &self,
-        step: &mut Step,
-        operation: Operation,
-        room: &mut usize,
-    ) -> sqlx::Result<StepOutcome> {
+    async fn perform_step(&self, step: &mut Step, operation: Operation, room: &mut usize) -> sqlx::Result<StepOutcome> {
         let result = match self.drive(step.operation, operation).await? {
             Ok(IntentEnding { outcome: Outcome::Done, result: Some(result), .. }) => result,
             Ok(IntentEnding { outcome, .. }) => {
@@ -344,8 +339,8 @@ impl RunningTurn<'_> {
             }
         };
         self.note_dialogs(&result);
-        let mut happened = happened(step, &result);
-        if let StepEffect::Held { is_request } = happened {
+        let mut effect_of = effect_of(step, &result);
+        if let StepEffect::Held { is_request } = effect_of {
             step.needs_approval = true;
             step.status = StepStatus::NeedsApproval;
             // A held reload or "back" has not been done; every other step has, except for the submission.
@@ -369,8 +364,8 @@ impl RunningTurn<'_> {
             step.end.result = Some(result.json);
             return Ok(StepOutcome::Asks { why: String::new() });
         }
-        if was_done(step)
-            && let StepEffect::Not(error) = &mut happened
+        if is_done(step)
+            && let StepEffect::Not(error) = &mut effect_of
         {
             "it was done, but the form that it would have submitted no longer exists".clone_into(error);
         }
@@ -381,7 +376,7 @@ impl RunningTurn<'_> {
         }
         *room -= bytes;
         step.end.result = Some(result.json);
-        if let StepEffect::Not(error) = happened {
+        if let StepEffect::Not(error) = effect_of {
             step.fail(error);
             return Ok(StepOutcome::Wrong);
         }
@@ -461,7 +456,7 @@ impl RunningTurn<'_> {
             let mut interact = Interact::parse(action, None, OnTimeout::Return, limits)?;
             interact.hold_submissions = true;
             interact.approved = approved && may_submit(&step.wish);
-            interact.release_submission = was_done(step);
+            interact.release_submission = is_done(step);
             return Ok(Operation::Interact(interact));
         }
         let session = self.waiting.driver;
@@ -480,8 +475,8 @@ impl RunningTurn<'_> {
             }
             Command::Wait { condition } => {
                 let condition = match condition {
-                    WaitCondition::Visible(sought) => Condition::Selector { element: element_of(sought, None) },
-                    WaitCondition::Hidden(sought) => Condition::SelectorHidden { element: element_of(sought, None) },
+                    WaitCondition::Visible(query) => Condition::Selector { element: element_of(query, None) },
+                    WaitCondition::Hidden(query) => Condition::SelectorHidden { element: element_of(query, None) },
                     WaitCondition::Url(pattern) => Condition::UrlMatches { pattern: pattern.clone() },
                     WaitCondition::Time { ms } => Condition::Time { ms: *ms },
                     WaitCondition::Download => Condition::Download,
@@ -494,7 +489,11 @@ impl RunningTurn<'_> {
                 let mut shown = step.shown.iter();
                 let mut extraction = |item: &ExtractItem| Extraction {
                     name: item.name.clone(),
-                    element: meant(&item.target, if item.is_one_in_words() { shown.next() } else { None }, approved),
+                    element: approved_element(
+                        &item.target,
+                        if item.is_one_in_words() { shown.next() } else { None },
+                        approved,
+                    ),
                     take: match (&item.attribute, item.list) {
                         (_, true) => Take::List,
                         (Some(_), false) => Take::Attribute,
@@ -545,10 +544,10 @@ enum StepEffect {
     },
 }
 
-fn happened(step: &Step, result: &StoredResult) -> StepEffect {
+fn effect_of(step: &Step, result: &StoredResult) -> StepEffect {
     if let Some(dialog) = dialog_of(result) {
         let leaves = matches!(step.wish, Command::Navigate { .. } | Command::Back | Command::Forward | Command::Reload);
-        if only_looks(&step.wish) || leaves && dialog.kind == DialogType::BeforeUnload {
+        if is_read_only(&step.wish) || leaves && dialog.kind == DialogType::BeforeUnload {
             return StepEffect::Not(waits_for_answer(&dialog));
         }
         // A part of the text may be missing.
@@ -596,14 +595,14 @@ fn dialog_of(result: &StoredResult) -> Option<OpenDialog> {
 }
 
 /// Done except for the form, which waits for approval (contract: agents 35).
-pub(super) fn was_done(step: &Step) -> bool {
+pub(super) fn is_done(step: &Step) -> bool {
     step.needs_approval && step.end.result.is_some()
 }
 
 impl RunningTurn<'_> {
     /// Adds the held form (contract: agents 34) and the open dialog.
-    pub(super) fn with_what_was_held(&self, mut reply: String, steps: &[Step]) -> String {
-        if self.page_held.load(Ordering::Relaxed) || steps.iter().any(met_a_form) {
+    pub(super) fn with_held_changes(&self, mut reply: String, steps: &[Step]) -> String {
+        if self.page_held.load(Ordering::Relaxed) || steps.iter().any(held_a_form) {
             reply.push_str(" The page would have submitted a form by itself, which was held back.");
         }
         if let Some(dialog) = &self.dialogs().open {
@@ -618,13 +617,13 @@ impl RunningTurn<'_> {
     }
 }
 
-fn met_a_form(step: &Step) -> bool {
+fn held_a_form(step: &Step) -> bool {
     #[derive(Default, Deserialize)]
     struct Met {
         #[serde(default)]
         page_submission_held: bool,
     }
-    let result = step.end.result.as_ref().filter(|_| !only_looks(&step.wish));
+    let result = step.end.result.as_ref().filter(|_| !is_read_only(&step.wish));
     result.and_then(|result| serde_json::from_str::<Met>(result.get()).ok()).unwrap_or_default().page_submission_held
 }
 
@@ -644,7 +643,7 @@ fn what_befell(outcome: &Outcome) -> String {
 }
 
 /// The approval is of the step's text, independent of the page.
-fn is_its_own_word(wish: &Command) -> bool {
+fn is_independent_of_page(wish: &Command) -> bool {
     matches!(
         wish,
         Command::Navigate { .. }
@@ -656,13 +655,13 @@ fn is_its_own_word(wish: &Command) -> bool {
 }
 
 /// True when a step does not change the page.
-fn only_looks(wish: &Command) -> bool {
+fn is_read_only(wish: &Command) -> bool {
     matches!(wish, Command::Wait { .. } | Command::Capture { .. } | Command::Extract { .. })
 }
 
 /// For an element named by a ref, the model may have requested the approval.
-fn why_it_asks(step: &Step) -> String {
-    if was_done(step) {
+fn approval_reason(step: &Step) -> String {
+    if is_done(step) {
         let about = step.shown.first().map(|shown| shown.description.as_str()).unwrap_or_default();
         return format!("this was done, but it would submit a form ({about}), which was held back");
     }
@@ -694,14 +693,14 @@ enum StepPrecondition<'a> {
 impl StepPrecondition<'_> {
     fn description(self) -> String {
         match self {
-            Self::Element(sought) => describe(sought),
+            Self::Element(query) => describe(query),
             Self::Focused => "focused".to_owned(),
         }
     }
 }
 
 /// Those that are only described, and those that determine whether the step submits data.
-fn sought_before(step: &Step) -> Vec<StepPrecondition<'_>> {
+fn preconditions(step: &Step) -> Vec<StepPrecondition<'_>> {
     match &step.wish {
         Command::Tap { target }
         | Command::DoubleTap { target }
@@ -758,18 +757,18 @@ fn step_target(wish: &Command) -> Option<&ElementQuery> {
 }
 
 /// The element is already in that state (contract: agent-grammar 7).
-fn stands_as_wished(wish: &Command, found: &[Match]) -> bool {
+fn is_already_in_state(wish: &Command, found: &[Match]) -> bool {
     matches!((wish, found), (Command::Check { checked, .. }, [found]) if found.checked == Some(*checked))
 }
 
 /// Records the located elements, as they are shown for approval.
 fn show(step: &mut Step, found: &[Match], origin: &str) {
     let css = |number: usize| {
-        let sought = match (&step.wish, number) {
+        let query = match (&step.wish, number) {
             (Command::Drag { to: DragEnd::Element(end), .. }, 1) => Some(end),
             (wish, _) => step_target(wish),
         };
-        match sought {
+        match query {
             Some(ElementQuery::Css(selector)) => Some(selector.clone()),
             _ => None,
         }
@@ -784,8 +783,8 @@ fn show(step: &mut Step, found: &[Match], origin: &str) {
     step.shown = found.iter().enumerate().map(shown).collect();
 }
 
-fn exactly(sought: &ElementQuery) -> LocateBy {
-    match sought {
+fn exactly(query: &ElementQuery) -> LocateBy {
+    match query {
         ElementQuery::Css(selector) => LocateBy::Target(Target::Selector(selector.clone())),
         ElementQuery::Ref(reference) => LocateBy::Target(Target::Ref(reference.clone())),
         ElementQuery::Described { role, words } => LocateBy::Described { role: role.clone(), words: words.clone() },

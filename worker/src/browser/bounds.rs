@@ -69,7 +69,7 @@ impl WatchedBrowser {
             let of = if cause == Cause::Memory { "memory" } else { "the disk" };
             let words = format!("the browser took more than {} MiB of {of}", limit / MIB);
             tracing::warn!(detail = words, path = %self.folder.display(), "browser exceeded its memory or disk limit");
-            verdict.speak(cause, words);
+            verdict.condemn(cause, words);
         }
     }
 }
@@ -77,19 +77,19 @@ impl WatchedBrowser {
 #[derive(Default)]
 pub struct Verdict {
     words: OnceLock<(Cause, String)>,
-    spoken: CancellationToken,
+    condemned: CancellationToken,
 }
 
 impl Verdict {
-    pub async fn spoken(&self) -> (Cause, &str) {
-        self.spoken.cancelled().await;
+    pub async fn condemned(&self) -> (Cause, &str) {
+        self.condemned.cancelled().await;
         self.words.get().map_or((Cause::Memory, ""), |(cause, words)| (*cause, words))
     }
 
-    fn speak(&self, cause: Cause, words: String) {
+    fn condemn(&self, cause: Cause, words: String) {
         // Only the first verdict counts.
         let _ = self.words.set((cause, words));
-        self.spoken.cancel();
+        self.condemned.cancel();
     }
 }
 
@@ -121,15 +121,15 @@ impl Watchdog {
             watched.retain(|browser| browser.verdict.strong_count() > 0);
             watched.iter().filter_map(|browser| Some((browser.clone(), browser.verdict.upgrade()?))).collect()
         });
-        self.look_at_memory(&browsers);
+        self.check_memory(&browsers);
         // All folders are on the same disk.
         let is_full = browsers.first().is_some_and(|(browser, _)| self.bounds.is_full(&browser.folder));
         if at_folders || is_full {
-            self.look_at_folders(&browsers, is_full);
+            self.check_folders(&browsers, is_full);
         }
     }
 
-    fn look_at_memory(&self, browsers: &[(WatchedBrowser, Arc<Verdict>)]) {
+    fn check_memory(&self, browsers: &[(WatchedBrowser, Arc<Verdict>)]) {
         static FAILED: LogThrottle = LogThrottle::new();
         let processes = match Processes::now() {
             Ok(processes) => processes,
@@ -162,7 +162,7 @@ impl Watchdog {
     }
 
     /// If the disk is nearly full, also condemns the browser with the largest folder, one at a time.
-    fn look_at_folders(&self, browsers: &[(WatchedBrowser, Arc<Verdict>)], is_full: bool) {
+    fn check_folders(&self, browsers: &[(WatchedBrowser, Arc<Verdict>)], is_full: bool) {
         let weighed = browsers.iter().map(|(browser, verdict)| {
             let bytes = size(&browser.folder, self.bounds.disk);
             browser.judge(verdict, bytes, self.bounds.disk, Cause::Disk);
@@ -170,14 +170,14 @@ impl Watchdog {
         });
         let most = weighed.max_by_key(|(bytes, ..)| *bytes);
         // The space of a condemned browser is released soon.
-        let is_dying = browsers.iter().any(|(_, verdict)| verdict.spoken.is_cancelled());
+        let is_dying = browsers.iter().any(|(_, verdict)| verdict.condemned.is_cancelled());
         if let Some((bytes, browser, verdict)) = most
             && is_full
             && !is_dying
             && bytes >= WORTH_BLAMING
         {
             tracing::warn!(path = %browser.folder.display(), disk_bytes = bytes, "the disk is nearly full: killing the browser that wrote most");
-            verdict.speak(Cause::Disk, "the disk is nearly full, and this browser wrote most".to_owned());
+            verdict.condemn(Cause::Disk, "the disk is nearly full, and this browser wrote most".to_owned());
         }
     }
 

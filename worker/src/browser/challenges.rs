@@ -13,7 +13,7 @@ pub static SYSTEMS: LazyLock<Vec<System>> =
     LazyLock::new(|| serde_json::from_str(include_str!("challenges.json")).expect("a test reads it"));
 
 const MOST_HOST_CHARS: usize = 100;
-const MOST_TOLD: usize = 4;
+const MAX_LISTED_SIGNS: usize = 4;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -88,11 +88,12 @@ impl ScanResult {
             let met = self.met.iter().filter(|met| met.0 == place);
             let met: Vec<_> = met.filter_map(|(_, sign, host)| Some((system.signs.get(*sign)?, host))).collect();
             let doubt: f64 = met.iter().map(|(sign, _)| 1.0 - sign.confidence).product();
-            let told: Vec<_> = met.iter().take(MOST_TOLD).map(|(sign, host)| sign.what.told(host)).collect();
+            let found_signs: Vec<_> =
+                met.iter().take(MAX_LISTED_SIGNS).map(|(sign, host)| sign.what.describe(host)).collect();
             (!met.is_empty()).then(|| Finding {
                 kind: system.kind,
                 confidence: ((1.0 - doubt) * 100.0).round() / 100.0,
-                detail: format!("The page has {}.", told.join(", ")),
+                detail: format!("The page has {}.", found_signs.join(", ")),
             })
         };
         ChallengeScan { document: self.document, found: SYSTEMS.iter().enumerate().filter_map(judge).collect() }
@@ -101,7 +102,7 @@ impl ScanResult {
 
 impl ProviderPart {
     /// The host name is the only part from the page.
-    fn told(&self, host: &str) -> String {
+    fn describe(&self, host: &str) -> String {
         match self {
             Self::Script(_) => format!("a script of {}", named(host)),
             Self::Frame(_) => format!("a frame of {}", named(host)),

@@ -43,7 +43,7 @@ impl DemandHistory {
     }
 
     /// Size of the largest recent burst, at least 1 for the next request.
-    pub fn most(&mut self, now: Instant) -> usize {
+    pub fn largest_burst(&mut self, now: Instant) -> usize {
         drop_while(&mut self.largest, |(then, _)| now.duration_since(*then) >= REMEMBERED);
         self.largest.front().map_or(1, |(_, size)| *size)
     }
@@ -65,17 +65,17 @@ pub struct WorkerLoad {
 }
 
 impl WorkerLoad {
-    /// `most` is the size of the largest burst.
-    pub fn goal(&self, pool: WarmPool, most: usize) -> usize {
+    /// `largest_burst` is the size of the largest burst.
+    pub fn target_size(&self, pool: WarmPool, most: usize) -> usize {
         match pool {
             WarmPool::Exactly(count) => usize::try_from(count).unwrap_or(usize::MAX),
-            WarmPool::Auto => most.min(self.sessions_left).min(self.bearable()),
+            WarmPool::Auto => most.min(self.sessions_left).min(self.count_for_memory()),
         }
     }
 
     /// That fit into memory. Existing ones stay until less than half of the reserve is free, so that browsers are not started
     /// and ended alternately.
-    fn bearable(&self) -> usize {
+    fn count_for_memory(&self) -> usize {
         let Some(Memory { left, all }) = self.memory else { return 1 };
         let reserved = (all / RESERVED_SHARE).min(RESERVED_AT_MOST);
         let count = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -113,7 +113,7 @@ mod tests {
             let burst_until = |end: Instant| all.iter().filter(|asked| is_of_burst(**asked, end)).count();
             let remembered = all.iter().filter(|asked| now.duration_since(**asked) < REMEMBERED);
             let expected = remembered.map(|end| burst_until(*end)).max().unwrap_or(1);
-            prop_assert_eq!(demand.most(now), expected);
+            prop_assert_eq!(demand.largest_burst(now), expected);
             prop_assert!(demand.largest.len() <= expected, "one for each size");
         }
 
@@ -123,7 +123,7 @@ mod tests {
             hot in 0_usize..40, sessions_left in 0_usize..40, most in 1_usize..40, left in 0_u64..32_768, all in 256_u64..32_768,
         ) {
             let memory = Some(Memory { left: left.min(all) * MIB, all: all * MIB });
-            let goal = WorkerLoad { hot, sessions_left, memory }.goal(WarmPool::Auto, most);
+            let goal = WorkerLoad { hot, sessions_left, memory }.target_size(WarmPool::Auto, most);
             prop_assert!(goal <= most && goal <= sessions_left);
             let reserved = (all * MIB / RESERVED_SHARE).min(RESERVED_AT_MOST);
             let taken = goal.saturating_sub(hot) as u64 * HOT;
@@ -134,14 +134,14 @@ mod tests {
     #[test]
     fn bursts_expire_in_order() {
         let (mut demand, start) = (DemandHistory::default(), Instant::now());
-        assert_eq!(demand.most(start), 1, "the next request counts as one");
+        assert_eq!(demand.largest_burst(start), 1, "the next request counts as one");
         let burst = |demand: &mut DemandHistory, after: u64, size| {
             (0..size).for_each(|_| demand.note(start + Duration::from_secs(after)));
         };
         burst(&mut demand, 0, 8);
         burst(&mut demand, 60, 3);
         burst(&mut demand, 120, 5);
-        let most = [119, 299, 300, 419, 420].map(|after| demand.most(start + Duration::from_secs(after)));
+        let most = [119, 299, 300, 419, 420].map(|after| demand.largest_burst(start + Duration::from_secs(after)));
         assert_eq!(most, [8, 8, 5, 5, 1]);
     }
 
@@ -149,13 +149,13 @@ mod tests {
     fn fixed_number_ignores_memory_and_unknown_memory_allows_one() {
         let situation = |hot, memory| WorkerLoad { hot, sessions_left: 9, memory };
         let memory = |left| Some(Memory { left: left * MIB, all: 4096 * MIB });
-        assert_eq!(situation(0, memory(0)).goal(WarmPool::Exactly(3), 8), 3);
-        assert_eq!(situation(0, None).goal(WarmPool::Auto, 8), 1);
+        assert_eq!(situation(0, memory(0)).target_size(WarmPool::Exactly(3), 8), 3);
+        assert_eq!(situation(0, None).target_size(WarmPool::Auto, 8), 1);
         // 512 MiB are reserved.
-        assert_eq!(situation(2, memory(512 + 3 * 128)).goal(WarmPool::Auto, 8), 5);
-        assert_eq!(situation(4, memory(300)).goal(WarmPool::Auto, 8), 4, "no browser is started or ended");
-        assert_eq!(situation(4, memory(255)).goal(WarmPool::Auto, 8), 3);
-        assert_eq!(situation(4, memory(0)).goal(WarmPool::Auto, 8), 2);
-        assert_eq!(WorkerLoad { hot: 4, sessions_left: 0, memory: memory(4096) }.goal(WarmPool::Auto, 8), 0);
+        assert_eq!(situation(2, memory(512 + 3 * 128)).target_size(WarmPool::Auto, 8), 5);
+        assert_eq!(situation(4, memory(300)).target_size(WarmPool::Auto, 8), 4, "no browser is started or ended");
+        assert_eq!(situation(4, memory(255)).target_size(WarmPool::Auto, 8), 3);
+        assert_eq!(situation(4, memory(0)).target_size(WarmPool::Auto, 8), 2);
+        assert_eq!(WorkerLoad { hot: 4, sessions_left: 0, memory: memory(4096) }.target_size(WarmPool::Auto, 8), 0);
     }
 }

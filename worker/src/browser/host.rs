@@ -62,10 +62,10 @@ pub struct Host {
     requests: mpsc::UnboundedSender<String>,
     line: HostHandle,
     directory: BrowserDirectory,
-    told: LoadedScripts,
+    loaded_scripts: LoadedScripts,
     /// The host counts as in use as long as this sender exists.
     in_use: oneshot::Sender<ExitRequest>,
-    burial: JoinHandle<()>,
+    reaper: JoinHandle<()>,
     _tasks: [AbortOnDropHandle<()>; 3],
 }
 
@@ -158,11 +158,11 @@ impl Host {
         let reader = read(stdout, leader, ready, announced, (Arc::clone(&verdict), died));
         let pipes = [tokio::spawn(write(stdin, queue)), tokio::spawn(reader), tokio::spawn(log_lines("host", stderr))];
         let (in_use, released) = oneshot::channel();
-        let burial = tasks.spawn(bury(family, directory.clone(), verdict, released, stopping.clone()));
+        let reaper = tasks.spawn(reap(family, directory.clone(), verdict, released, stopping.clone()));
         let line =
             HostHandle { requests: requests.downgrade(), replies, next_id: Arc::new(AtomicU64::new(1)), death, events };
-        let (told, tasks) = (LoadedScripts::default(), pipes.map(AbortOnDropHandle::new));
-        let host = Self { requests, line, directory, told, in_use, burial, _tasks: tasks };
+        let (loaded_scripts, tasks) = (LoadedScripts::default(), pipes.map(AbortOnDropHandle::new));
+        let host = Self { requests, line, directory, loaded_scripts, in_use, reaper, _tasks: tasks };
         match is_ready.await {
             Ok(()) => Ok(host),
             Err(_) => Err(host.died().await),
@@ -173,8 +173,8 @@ impl Host {
         &self.directory
     }
 
-    pub fn told(&self) -> &LoadedScripts {
-        &self.told
+    pub fn loaded_scripts(&self) -> &LoadedScripts {
+        &self.loaded_scripts
     }
 
     /// Dropping the future discards the reply, but does not undo the command.
@@ -206,10 +206,10 @@ impl Host {
 
     /// Kills the whole family, waits until it is gone, and removes its folder.
     pub async fn end(self) {
-        let Self { in_use, burial, .. } = self;
+        let Self { in_use, reaper, .. } = self;
         drop(in_use);
         // A panic of the task has already been logged.
-        let _ = burial.await;
+        let _ = reaper.await;
     }
 
     /// The network process writes site data that is still in memory. No process changes the folder after that.
@@ -297,7 +297,7 @@ pub fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
 
 /// The host is no longer in use, is condemned, or the pool stops. A separate task, so that it runs even if the owner's task is
 /// cancelled.
-async fn bury(
+async fn reap(
     family: Family,
     directory: BrowserDirectory,
     verdict: Arc<Verdict>,
@@ -307,7 +307,7 @@ async fn bury(
     let farewell = tokio::select! {
         farewell = released => farewell.ok(),
         () = stopping.cancelled() => None,
-        _ = verdict.spoken() => None,
+        _ = verdict.condemned() => None,
     };
     if let Some(ExitRequest { ended, kept }) = farewell {
         family.end_in_order(ENDS_WITHIN).await;
@@ -405,7 +405,7 @@ async fn read(
         let line = tokio::select! {
             // A condemned browser is also killed, so the verdict has priority over the end of output.
             biased;
-            (cause, words) = verdict.spoken() => break (cause, words.to_owned()),
+            (cause, words) = verdict.condemned() => break (cause, words.to_owned()),
             line = lines.next() => line,
             () = &mut network_ended => break (Cause::NetworkProcess, "the browser's network process ended".to_owned()),
         };

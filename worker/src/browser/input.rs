@@ -286,7 +286,7 @@ impl Webkit {
             if let Some(TargetState::Ready(place)) = self.reach(target, search).await? {
                 self.touched = (place.x, place.y);
                 if place.disabled {
-                    self.hindered(Obstacle::Disabled, "the element is disabled");
+                    self.record_obstacle(Obstacle::Disabled, "the element is disabled");
                 } else if self.touch(self.touched, true, hold_ms).await? {
                     break;
                 }
@@ -413,7 +413,7 @@ impl Webkit {
         let (first, last) = (points[0], points[points.len() - 1]);
         let step = |phase, (x, y), after_ms| TouchStep { phase, x, y, after_ms };
         let mut steps = vec![step(TouchPhase::Begin, first, 0)];
-        let moves = course_of(points, duration_ms).into_iter();
+        let moves = drag_positions(points, duration_ms).into_iter();
         steps.extend(moves.map(|(at, after_ms)| step(TouchPhase::Update, at, after_ms)));
         steps.push(step(TouchPhase::End, last, MOVE_MS));
         self.host.call::<TouchOutcome>(HostCommand::Touch { steps, aimed: false }).await?;
@@ -431,7 +431,7 @@ impl Webkit {
         self.delivered = true;
         let point = |(x, y), after_ms| DragPoint { x, y, after_ms };
         let mut course = vec![point(points[0], 0)];
-        course.extend(course_of(points, duration_ms).into_iter().map(|(at, after_ms)| point(at, after_ms)));
+        course.extend(drag_positions(points, duration_ms).into_iter().map(|(at, after_ms)| point(at, after_ms)));
         let has_finger = pointer == PointerKind::Touch;
         let outcome: DragOutcome = self.host.call(HostCommand::Drag { has_finger, points: course }).await?;
         self.touched_at = Some(TokioInstant::now());
@@ -449,8 +449,8 @@ impl Webkit {
         loop {
             match page::ask(&self.host, page::CHECKED.about(target), &input).await? {
                 None => self.obstacle = "the page does not answer",
-                Some(CheckState::Absent) => self.hindered(Obstacle::NotFound, "no element matches"),
-                Some(CheckState::Hidden) => self.hindered(Obstacle::NotVisible, "the element is not visible"),
+                Some(CheckState::Absent) => self.record_obstacle(Obstacle::NotFound, "no element matches"),
+                Some(CheckState::Hidden) => self.record_obstacle(Obstacle::NotVisible, "the element is not visible"),
                 Some(CheckState::Known { checked }) if checked == Some(wanted) => return Ok(()),
                 Some(CheckState::Known { .. }) if is_tapped => {
                     self.obstacle = "the control does not change its state";
@@ -507,7 +507,7 @@ impl Webkit {
         }
         if place.locked {
             let obstacle = if place.disabled { Obstacle::Disabled } else { Obstacle::NotEditable };
-            self.hindered(obstacle, "the field is disabled or read-only");
+            self.record_obstacle(obstacle, "the field is disabled or read-only");
             return Ok(false);
         }
         // A tap would open a menu or a picker. Keys also choose an option of a menu that is closed. A caret that is in
@@ -516,7 +516,7 @@ impl Webkit {
         if !covered && !has_caret && place.takes == InputKind::Text && !self.tap_field(place).await? {
             return Ok(false);
         }
-        self.hindered(Obstacle::NotEditable, "the field does not take the focus");
+        self.record_obstacle(Obstacle::NotEditable, "the field does not take the focus");
         let replace = existing == ExistingText::Replace;
         let input = self.input(json!({ "target": target, "replace": replace, "sensitive": self.is_sensitive }));
         Ok(page::ask(&self.host, page::FOCUS.about(target), &input).await?.unwrap_or(false))
@@ -537,20 +537,20 @@ impl Webkit {
         let reached = page::ask(&self.host, page::REACH.about(target), &input).await?;
         match reached {
             None => self.obstacle = "the page does not answer",
-            Some(TargetState::Absent) => self.hindered(Obstacle::NotFound, "no element matches"),
-            Some(TargetState::Hidden) => self.hindered(Obstacle::NotVisible, "the element is not visible"),
-            Some(TargetState::Moving) => self.hindered(Obstacle::Moving, "the element is still moving"),
+            Some(TargetState::Absent) => self.record_obstacle(Obstacle::NotFound, "no element matches"),
+            Some(TargetState::Hidden) => self.record_obstacle(Obstacle::NotVisible, "the element is not visible"),
+            Some(TargetState::Moving) => self.record_obstacle(Obstacle::Moving, "the element is still moving"),
             Some(TargetState::Outside(_)) => {
-                self.hindered(Obstacle::Outside, "the element cannot be scrolled into view");
+                self.record_obstacle(Obstacle::Outside, "the element cannot be scrolled into view");
             }
-            Some(TargetState::Covered(_)) => self.hindered(Obstacle::Covered, "another element covers it"),
+            Some(TargetState::Covered(_)) => self.record_obstacle(Obstacle::Covered, "another element covers it"),
             Some(TargetState::Ready(_)) => (self.obstacle, self.reason) = ("", None),
         }
         Ok(reached)
     }
 
     /// Records why an action cannot be performed now.
-    fn hindered(&mut self, reason: Obstacle, words: &'static str) {
+    fn record_obstacle(&mut self, reason: Obstacle, words: &'static str) {
         (self.obstacle, self.reason) = (words, Some(reason));
     }
 
@@ -564,7 +564,7 @@ impl Webkit {
         let outcome: TouchOutcome = self.host.call(HostCommand::Touch { steps: vec![land, lift], aimed }).await?;
         self.touched_at = Some(TokioInstant::now());
         if outcome == TouchOutcome::Missed {
-            self.hindered(Obstacle::Moving, "the element has moved away from the tap");
+            self.record_obstacle(Obstacle::Moving, "the element has moved away from the tap");
         }
         Ok(outcome == TouchOutcome::Done)
     }
@@ -615,9 +615,11 @@ impl Webkit {
         loop {
             match page::ask(&self.host, page::FILL.about(target), &input).await? {
                 None => self.obstacle = "the page does not answer",
-                Some(FieldState::Absent) => self.hindered(Obstacle::NotFound, "no element matches"),
-                Some(FieldState::Hidden) => self.hindered(Obstacle::NotVisible, "the element is not visible"),
-                Some(FieldState::Locked) => self.hindered(Obstacle::Disabled, "the field is disabled or read-only"),
+                Some(FieldState::Absent) => self.record_obstacle(Obstacle::NotFound, "no element matches"),
+                Some(FieldState::Hidden) => self.record_obstacle(Obstacle::NotVisible, "the element is not visible"),
+                Some(FieldState::Locked) => {
+                    self.record_obstacle(Obstacle::Disabled, "the field is disabled or read-only")
+                }
                 Some(FieldState::Missing { .. } | FieldState::Done) => {
                     self.delivered = true;
                     return Ok(());
@@ -654,11 +656,13 @@ impl Webkit {
         loop {
             match page::ask(&self.host, page::CHOOSE.about(target), &input).await? {
                 None => self.obstacle = "the page does not answer",
-                Some(FieldState::Absent) => self.hindered(Obstacle::NotFound, "no element matches"),
-                Some(FieldState::Hidden) => self.hindered(Obstacle::NotVisible, "the element is not visible"),
-                Some(FieldState::Locked) => self.hindered(Obstacle::Disabled, "the menu or its option is disabled"),
+                Some(FieldState::Absent) => self.record_obstacle(Obstacle::NotFound, "no element matches"),
+                Some(FieldState::Hidden) => self.record_obstacle(Obstacle::NotVisible, "the element is not visible"),
+                Some(FieldState::Locked) => {
+                    self.record_obstacle(Obstacle::Disabled, "the menu or its option is disabled")
+                }
                 Some(FieldState::Missing { options }) => {
-                    self.hindered(Obstacle::NoOption, "the menu has no such option");
+                    self.record_obstacle(Obstacle::NoOption, "the menu has no such option");
                     self.options = Some(options);
                 }
                 Some(FieldState::Done) => {
@@ -720,8 +724,8 @@ impl Webkit {
             let input = self.input(json!({ "target": target, "opens": false }));
             match page::ask(&self.host, page::UPLOAD.about(target), &input).await? {
                 None => self.obstacle = "the page does not answer",
-                Some(UploadTarget::Absent) => self.hindered(Obstacle::NotFound, "no element matches"),
-                Some(UploadTarget::Disabled) => self.hindered(Obstacle::Disabled, "the file input is disabled"),
+                Some(UploadTarget::Absent) => self.record_obstacle(Obstacle::NotFound, "no element matches"),
+                Some(UploadTarget::Disabled) => self.record_obstacle(Obstacle::Disabled, "the file input is disabled"),
                 Some(UploadTarget::Input { multiple: false }) if files > 1 => return Err(too_many_files()),
                 Some(UploadTarget::Input { .. }) => {
                     if self.activate_input(target, attempt).await? {
@@ -835,7 +839,7 @@ impl ElementPosition {
 
 /// Each leg takes the same time.
 #[allow(clippy::cast_precision_loss, reason = "a drag has at most some hundred points")]
-fn course_of(points: &[(f64, f64)], duration_ms: u64) -> Vec<((f64, f64), u64)> {
+fn drag_positions(points: &[(f64, f64)], duration_ms: u64) -> Vec<((f64, f64), u64)> {
     let legs = points.len().saturating_sub(1).max(1) as u64;
     let steps = (duration_ms / MOVE_MS / legs).max(1);
     let mut course = Vec::new();
@@ -893,11 +897,11 @@ mod tests {
 
     #[test]
     fn drag_moves_evenly_along_its_points() {
-        let course = course_of(&[(0.0, 0.0), (100.0, 0.0), (100.0, 50.0)], 320);
+        let course = drag_positions(&[(0.0, 0.0), (100.0, 0.0), (100.0, 50.0)], 320);
         assert_eq!(course.len(), 20);
         assert_eq!((course[9].0, course[19].0), ((100.0, 0.0), (100.0, 50.0)));
         assert_eq!(course.iter().map(|(_, pause)| pause).sum::<u64>(), 320);
-        assert_eq!(course_of(&[(0.0, 0.0), (1.0, 1.0)], 5), [((1.0, 1.0), 5)]);
+        assert_eq!(drag_positions(&[(0.0, 0.0), (1.0, 1.0)], 5), [((1.0, 1.0), 5)]);
     }
 
     #[test]

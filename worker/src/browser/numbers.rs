@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_of_any_script_and_place_are_parsed() {
+    fn minus_signs_of_any_script_are_parsed() {
         let cases = [
             ("–5 °C", json!(-5)),
             ("‑5", json!(-5)),

@@ -111,13 +111,13 @@ impl Pool {
     }
 
     /// Sessions that are being opened are still served.
-    pub fn wind_down(&self) {
+    pub fn stop_refilling(&self) {
         if let Kind::Webkit(slots) = &self.kind {
             slots.hosts.shelf.close();
         }
     }
 
-    /// Undoes [`Pool::wind_down`].
+    /// Undoes [`Pool::stop_refilling`].
     pub fn resume(&self) {
         if let Kind::Webkit(slots) = &self.kind {
             slots.hosts.shelf.reopen();
@@ -145,7 +145,12 @@ impl Pool {
     /// `disk` or `memory`. Simulated browsers use neither and save nothing, so they also run on a full machine
     /// (contract: workers 17).
     #[must_use]
-    pub fn lacks(&self, bounds: Bounds, disk: Option<DiskSpace>, memory: Option<Memory>) -> Option<&'static str> {
+    pub fn missing_resource(
+        &self,
+        bounds: Bounds,
+        disk: Option<DiskSpace>,
+        memory: Option<Memory>,
+    ) -> Option<&'static str> {
         let Kind::Webkit(_) = &self.kind else { return None };
         if disk.is_some_and(|room| room.is_below(bounds.free_disk)) {
             return Some("disk");
@@ -238,7 +243,7 @@ impl Hosts {
             let timezone = emulation.timezone.as_deref();
             let turn = match self.find(archetype, timezone).await? {
                 PooledBrowser::Hot(host) => {
-                    match self.dress(host, archetype, profile, way, (emulation, dialogs, is_recorded)).await {
+                    match self.prepare(host, archetype, profile, way, (emulation, dialogs, is_recorded)).await {
                         Ok(browser) => return Ok((browser, place)),
                         Err(failure) => {
                             tracing::warn!(detail = failure.detail, "warm browser failed: starting a cold one");
@@ -249,7 +254,7 @@ impl Hosts {
                 PooledBrowser::Turn(turn) => turn,
             };
             let host = self.start_host(archetype, timezone, turn).await?;
-            Ok((self.dress(host, archetype, profile, way, (emulation, dialogs, is_recorded)).await?, place))
+            Ok((self.prepare(host, archetype, profile, way, (emulation, dialogs, is_recorded)).await?, place))
         };
         let opened = self.stopping.run_until_cancelled(opening).await;
         opened.unwrap_or_else(|| Err(driver_failure("The worker is shutting down.")))
@@ -270,7 +275,7 @@ impl Hosts {
         }
     }
 
-    async fn dress(
+    async fn prepare(
         &self,
         host: Host,
         archetype: &Archetype,
@@ -278,7 +283,7 @@ impl Hosts {
         way: &Arc<EgressRoute>,
         (emulation, dialogs, is_recorded): (&Emulation, DialogPolicy, bool),
     ) -> Result<Webkit, Failure> {
-        let _dressing = self.shelf.dressing();
+        let _dressing = self.shelf.begin_preparation();
         let (limits, confinement) = (self.config.limits.clone(), self.confinement.clone());
         Webkit::open(
             host,

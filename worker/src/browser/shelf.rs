@@ -51,7 +51,7 @@ impl WarmShelf {
     }
 
     /// No warm browser is started meanwhile, because the preparation needs the processors.
-    pub fn dressing(self: &Arc<Self>) -> CountedBrowser {
+    pub fn begin_preparation(self: &Arc<Self>) -> CountedBrowser {
         self.count(|stock| &mut stock.dressing)
     }
 
@@ -115,8 +115,8 @@ impl WarmShelf {
             stock.hot.retain(Host::is_alive);
             let sessions_left = self.most_sessions.saturating_sub(stock.sessions);
             let situation = WorkerLoad { hot: stock.hot.len(), sessions_left, memory };
-            let most = stock.demand.most(now);
-            let goal = if stock.closed { 0 } else { situation.goal(self.pool, most) };
+            let most = stock.demand.largest_burst(now);
+            let goal = if stock.closed { 0 } else { situation.target_size(self.pool, most) };
             let gone = stock.hot.split_off(goal.min(stock.hot.len()));
             (goal - stock.hot.len(), gone)
         });

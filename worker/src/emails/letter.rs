@@ -50,7 +50,7 @@ impl<'a> Letter<'a> {
         let (subject, heading) = (subject.into(), heading.into());
         let mut notes = Vec::new();
         let link = link(attempt.template).zip(token).map(|((label, path), token)| {
-            notes.push(format!("The link is valid for {} and works once.", left(attempt)));
+            notes.push(format!("The link is valid for {} and works once.", time_left(attempt)));
             let unexpected = match attempt.template {
                 Template::TeamInvite => "If you do not expect an invitation",
                 _ => "If you did not request this",
@@ -67,16 +67,16 @@ impl<'a> Letter<'a> {
         Self { subject, heading, paragraphs: paragraphs(attempt, base_url), link, notes, unsubscribe: None, base_url }
     }
 
-    pub(super) fn of_incident(template: Template, told: &IncidentMail, base_url: &'a str) -> Self {
+    pub(super) fn of_incident(template: Template, incident_mail: &IncidentMail, base_url: &'a str) -> Self {
         let kind = match template {
             Template::IncidentPosted => Kind::Posted,
             Template::IncidentUpdated => Kind::Updated,
             _ => Kind::Resolved,
         };
         Self {
-            subject: told.subject(kind).into(),
-            heading: told.title.clone().into(),
-            paragraphs: told.paragraphs(base_url),
+            subject: incident_mail.subject(kind).into(),
+            heading: incident_mail.title.clone().into(),
+            paragraphs: incident_mail.paragraphs(base_url),
             link: None,
             notes: vec!["You receive this mail because this address is subscribed to Kitfleet incidents.".to_owned()],
             unsubscribe: None,
@@ -206,13 +206,13 @@ fn paragraphs(attempt: &Attempt, base_url: &str) -> Vec<String> {
         ],
         Template::WebhookSecretGraceExpiring => vec![
             format!("The signing secret of your webhook endpoint{} was rotated. The old secret keeps signing for another {}.",
-                endpoint(attempt), left(attempt)),
+                endpoint(attempt), time_left(attempt)),
             "Configure the new secret in your receiver before then. If you and your team did not rotate it, rotate it again and \
              review your API keys."
                 .to_owned(),
         ],
         Template::ByokKeyReminder => vec![
-            format!("Your key{} that Kitfleet uses is {}.", at_provider(attempt), age(attempt)),
+            format!("Your key{} that Kitfleet uses is {}.", provider_phrase(attempt), age(attempt)),
             "Keys should be replaced regularly. Create a new key at the provider, replace the key in your Kitfleet account, and \
              then revoke the old key at the provider. If you no longer need the key, remove it from your account."
                 .to_owned(),
@@ -247,19 +247,19 @@ fn endpoint(attempt: &Attempt) -> String {
     id.map(|id| format!(", {id},")).unwrap_or_default()
 }
 
-fn at_provider(attempt: &Attempt) -> String {
+fn provider_phrase(attempt: &Attempt) -> String {
     let named = |provider: &&Provider| attempt.details["provider"] == provider.name();
     Provider::ALL.iter().find(named).map(|provider| format!(" at {}", provider.title())).unwrap_or_default()
 }
 
 fn age(attempt: &Attempt) -> String {
     let seconds = attempt.details["age_seconds"].as_u64();
-    seconds.map_or_else(|| "old".to_owned(), |seconds| format!("{} old", in_words(Duration::from_secs(seconds))))
+    seconds.map_or_else(|| "old".to_owned(), |seconds| format!("{} old", format_duration(Duration::from_secs(seconds))))
 }
 
 /// Until the mail and its link expire.
-fn left(attempt: &Attempt) -> String {
-    in_words((attempt.expires_at.0 - attempt.started_at.0).to_std().unwrap_or_default())
+fn time_left(attempt: &Attempt) -> String {
+    format_duration((attempt.expires_at.0 - attempt.started_at.0).to_std().unwrap_or_default())
 }
 
 fn tiers(attempt: &Attempt) -> Option<String> {
@@ -267,7 +267,7 @@ fn tiers(attempt: &Attempt) -> Option<String> {
     Some(format!(" from the {} tier to the {} tier", tier("from")?, tier("to")?))
 }
 
-fn in_words(time: Duration) -> String {
+fn format_duration(time: Duration) -> String {
     // Rounds to the nearest unit, because an attempt begins a moment after the mail was requested.
     let seconds = (time.as_millis() + 500) / 1000;
     let (count, unit) = match seconds {
@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_told_as_people_tell_them() {
+    fn durations_are_formatted_for_people() {
         for (millis, words) in [
             (0, "1 second"),
             (1_999, "2 seconds"),
@@ -295,12 +295,12 @@ mod tests {
             (86_399_000, "24 hours"),
             (604_800_000, "7 days"),
         ] {
-            assert_eq!(in_words(Duration::from_millis(millis)), words);
+            assert_eq!(format_duration(Duration::from_millis(millis)), words);
         }
     }
 
     #[test]
-    fn only_plain_names_stand_in_a_mail() {
+    fn mail_contains_only_plain_names() {
         assert!(is_plain("acme-sso_2") && is_plain("Acme Login"));
         for bad in ["", "<b>", "a\r\nBcc: x", "caf\u{e9}", &"x".repeat(41)] {
             assert!(!is_plain(bad), "{bad:?}");

@@ -27,7 +27,7 @@ pub struct SenderError;
 impl Sender {
     /// At the host of this URL. A URL with an IP address becomes `localhost`, because mail needs a host name.
     #[must_use]
-    pub fn nobody_at(base_url: &str) -> Self {
+    pub fn noreply_at(base_url: &str) -> Self {
         let url = Url::parse(base_url).ok();
         let domain = url.as_ref().and_then(|url| match url.host()? {
             Host::Domain(name) => Address::new("no-reply", name).ok(),
@@ -119,8 +119,8 @@ impl Mail {
             .message_id(Some(message_id))
             .multipart(
                 MultiPart::alternative()
-                    .singlepart(as_it_stands(ContentType::TEXT_PLAIN, &self.text))
-                    .singlepart(as_it_stands(ContentType::TEXT_HTML, &self.html)),
+                    .singlepart(unencoded_part(ContentType::TEXT_PLAIN, &self.text))
+                    .singlepart(unencoded_part(ContentType::TEXT_HTML, &self.html)),
             )
             .map_err(|error| refused(&error))
     }
@@ -131,7 +131,7 @@ const LINE_OCTETS: usize = 998;
 
 /// Unencoded if possible, because lettre would otherwise break links longer than 76 characters. Staff texts that are not ASCII
 /// or have longer lines are encoded.
-fn as_it_stands(kind: ContentType, content: &str) -> SinglePart {
+fn unencoded_part(kind: ContentType, content: &str) -> SinglePart {
     let lines: Vec<_> = content.lines().collect();
     if !content.is_ascii() || lines.iter().any(|line| line.len() > LINE_OCTETS) {
         let text = lines.join("\r\n");

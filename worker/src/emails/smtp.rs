@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mail_server_is_known_by_its_url() {
+    fn mail_server_is_parsed_from_its_url() {
         for good in [
             "smtp://localhost",
             "smtp://127.0.0.1:2525",

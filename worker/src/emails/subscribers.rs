@@ -18,9 +18,9 @@ pub(super) async fn compose(
     subscriber: SubscriberId,
 ) -> sqlx::Result<Option<Mail>> {
     let in_time = attempt.expires_at > attempt.started_at;
-    let is_news = attempt.template == Template::IncidentUpdated;
-    let rest = if in_time && is_news {
-        emails::let_rest(&mut *conn, attempt, mailer.update_interval).await?
+    let is_new = attempt.template == Template::IncidentUpdated;
+    let rest = if in_time && is_new {
+        emails::check_repeat(&mut *conn, attempt, mailer.update_interval).await?
     } else {
         RepeatPolicy::None
     };
@@ -62,12 +62,12 @@ async fn tell(
     let mut letter = match attempt.details["update_id"].as_str().and_then(|id| id.parse().ok()) {
         None => Letter::write(attempt, &mailer.base_url, None),
         Some(update) => {
-            let Some(told) = incidents::told(&mut *conn, update).await? else { return Ok(None) };
+            let Some(incident_mail) = incidents::incident_mail(&mut *conn, update).await? else { return Ok(None) };
             // An update that was delayed could arrive after the resolution.
-            if attempt.template == Template::IncidentUpdated && told.over {
+            if attempt.template == Template::IncidentUpdated && incident_mail.over {
                 return Ok(None);
             }
-            Letter::of_incident(attempt.template, &told, &mailer.base_url)
+            Letter::of_incident(attempt.template, &incident_mail, &mailer.base_url)
         }
     };
     let fetch = async || Unsubscriber::fetch(&mut *conn).await;

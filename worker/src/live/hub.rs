@@ -22,17 +22,17 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// While a viewer sends input.
 const LOOK_WHILE_ACTING: Duration = Duration::from_secs(1);
 /// A driver's connection gives its lane heartbeats.
-const HEAR_EVERY: Duration = Duration::from_secs(5);
+const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 
 /// Inputs that wait for the browser.
-const DEEDS: usize = 32;
+const PENDING_INPUTS: usize = 32;
 
 pub struct Hub {
     pub session: SessionId,
     pub seats: Viewers,
     pub pictures: Pictures,
     /// Input of the viewers who may act.
-    pub deeds: mpsc::Sender<ViewerInput>,
+    pub inputs: mpsc::Sender<ViewerInput>,
     /// Cancelled when the browser has ended.
     pub ended: CancellationToken,
     view: View,
@@ -43,24 +43,24 @@ pub struct Hub {
 
 pub struct Parts {
     stage: LiveHandle,
-    deeds: mpsc::Receiver<ViewerInput>,
+    inputs: mpsc::Receiver<ViewerInput>,
 }
 
 impl Hub {
     pub fn new(session: SessionId, stage: &LiveHandle) -> (Arc<Self>, Parts) {
         let stage = LiveHandle { view: stage.view.for_another(), ..stage.clone() };
-        let (deeds, waiting) = mpsc::channel(DEEDS);
+        let (inputs, waiting) = mpsc::channel(PENDING_INPUTS);
         let hub = Self {
             session,
             seats: Viewers::default(),
             pictures: Pictures::default(),
-            deeds,
+            inputs,
             ended: CancellationToken::new(),
             view: stage.view.clone(),
             look: Notify::new(),
             looked: Notify::new(),
         };
-        (Arc::new(hub), Parts { stage, deeds: waiting })
+        (Arc::new(hub), Parts { stage, inputs: waiting })
     }
 
     /// In CSS pixels.
@@ -68,28 +68,28 @@ impl Hub {
         self.view.size()
     }
 
-    pub fn look_again(&self) {
+    pub fn recheck(&self) {
         self.look.notify_one();
     }
 
     /// Until the last viewer has left or the browser ends.
     pub async fn run(self: Arc<Self>, parts: Parts, context: Arc<Context>) {
-        let Parts { stage, deeds } = parts;
+        let Parts { stage, inputs } = parts;
         let stop = CancellationToken::new();
         let acting = InputSession::new(&self, &stage, &context);
         let watching = async {
             tokio::select! {
                 _ = self.pictures.follow(&stage.view) => self.ended.cancel(),
                 _ = stage.view.ended() => self.ended.cancel(),
-                () = self.look_at_viewers(&stage, &context) => {}
-                () = self.until_forgotten(&context) => {}
+                () = self.watch_viewers(&stage, &context) => {}
+                () = self.run_until_removed(&context) => {}
             }
             stop.cancel();
         };
-        tokio::join!(watching, Box::pin(acting.run(deeds, &stop)));
+        tokio::join!(watching, Box::pin(acting.run(inputs, &stop)));
         if self.ended.is_cancelled() {
             // The remaining viewers are disconnected and leave.
-            while !context.live.forget_if_empty(&self) {
+            while !context.live.remove_if_empty(&self) {
                 self.seats.somebody_left().await;
             }
         }
@@ -100,8 +100,8 @@ impl Hub {
         stage.view.unwatch().await;
     }
 
-    async fn until_forgotten(self: &Arc<Self>, context: &Context) {
-        while !context.live.forget_if_empty(self) {
+    async fn run_until_removed(self: &Arc<Self>, context: &Context) {
+        while !context.live.remove_if_empty(self) {
             self.seats.somebody_left().await;
             // The viewer who left may have been sending input.
             self.looked.notify_one();
@@ -109,12 +109,12 @@ impl Hub {
     }
 
     /// Also sends heartbeats for the driver (contract: live 6, 11, 12).
-    async fn look_at_viewers(&self, stage: &LiveHandle, context: &Context) {
-        let (failed, mut heard_at) = (LogThrottle::new(), None);
+    async fn watch_viewers(&self, stage: &LiveHandle, context: &Context) {
+        let (failed, mut heartbeat_at) = (LogThrottle::new(), None);
         loop {
-            let hear = heard_at.is_none_or(|at: Instant| at.elapsed() >= HEAR_EVERY);
-            match self.look_once(stage, context, hear).await {
-                Ok(()) if hear => heard_at = Some(Instant::now()),
+            let send_heartbeat = heartbeat_at.is_none_or(|at: Instant| at.elapsed() >= HEARTBEAT_EVERY);
+            match self.check_viewers(stage, context, send_heartbeat).await {
+                Ok(()) if send_heartbeat => heartbeat_at = Some(Instant::now()),
                 Ok(()) => {}
                 Err(error) => failed.say(|held_back| {
                     tracing::warn!(%error, held_back, session = %self.session, "cannot check the viewers of a session");
@@ -130,14 +130,14 @@ impl Hub {
         }
     }
 
-    async fn look_once(&self, stage: &LiveHandle, context: &Context, hear: bool) -> sqlx::Result<()> {
+    async fn check_viewers(&self, stage: &LiveHandle, context: &Context, send_heartbeat: bool) -> sqlx::Result<()> {
         let admissions = self.seats.admissions();
         let ids: Vec<_> = admissions.iter().map(|admission| admission.id).collect();
         let patience = context.config.agents.heartbeat_timeout;
         let mut conn = context.async_commit_pool.acquire().await?;
         self.seats.withdraw(&tickets::withdrawn(&mut conn, &ids).await?);
         let standing = lanes::standing(&mut conn, self.session, patience).await?;
-        self.seats.tell_control(standing.as_ref());
+        self.seats.publish_control(standing.as_ref());
         let driver = standing.as_ref().and_then(|standing| standing.driver.as_deref());
         if let Some(recording) = &stage.recording {
             recording.set_driver(driver);
@@ -146,7 +146,7 @@ impl Hub {
         // gives.
         let is_here =
             admissions.iter().any(|admission| admission.takes_over && Control::drives(admission, standing.as_ref()));
-        if let Some(driver) = driver.filter(|_| hear && is_here) {
+        if let Some(driver) = driver.filter(|_| send_heartbeat && is_here) {
             lanes::hear_of(&mut conn, self.session, driver, patience).await?;
         }
         Ok(())

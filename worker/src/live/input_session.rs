@@ -51,7 +51,7 @@ pub struct InputSession<'a> {
     hub: &'a Hub,
     stage: &'a LiveHandle,
     context: &'a Context,
-    fingers: TouchState,
+    touch: TouchState,
     now: Option<Now>,
 }
 
@@ -64,62 +64,62 @@ struct Now {
 
 impl<'a> InputSession<'a> {
     pub fn new(hub: &'a Hub, stage: &'a LiveHandle, context: &'a Context) -> Self {
-        Self { hub, stage, context, fingers: TouchState::default(), now: None }
+        Self { hub, stage, context, touch: TouchState::default(), now: None }
     }
 
     /// Input is never cancelled midway, so that a claim is always released.
-    pub async fn run(mut self, mut deeds: mpsc::Receiver<ViewerInput>, stop: &CancellationToken) {
+    pub async fn run(mut self, mut inputs: mpsc::Receiver<ViewerInput>, stop: &CancellationToken) {
         loop {
             let due = self.due();
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                () = self.hub.looked.notified() => self.stop_who_may_not().await,
-                () = sleep_until(due) => self.tidy_up().await,
-                Some(deed) = deeds.recv() => self.take(deed).await,
+                () = self.hub.looked.notified() => self.stop_unauthorized().await,
+                () = sleep_until(due) => self.close_idle().await,
+                Some(deed) = inputs.recv() => self.take(deed).await,
             }
         }
-        self.rest().await;
+        self.end_input().await;
     }
 
     fn due(&self) -> Instant {
-        let rests_at = self.rests_at();
-        let lifts_at = self.fingers.next_due();
-        rests_at.into_iter().chain(lifts_at).min().unwrap_or_else(|| Instant::now() + LONG)
+        let idle_at = self.idle_at();
+        let lifts_at = self.touch.next_due();
+        idle_at.into_iter().chain(lifts_at).min().unwrap_or_else(|| Instant::now() + LONG)
     }
 
-    fn rests_at(&self) -> Option<Instant> {
-        let waits = self.fingers.any() || self.hub.pictures.asks();
+    fn idle_at(&self) -> Option<Instant> {
+        let waits = self.touch.any() || self.hub.pictures.asks();
         self.now.map(|now| now.last_input + if waits { GIVES_UP_AFTER } else { RESTS_AFTER })
     }
 
-    async fn tidy_up(&mut self) {
-        let lifted = self.fingers.lift_due(Instant::now());
+    async fn close_idle(&mut self) {
+        let lifted = self.touch.lift_due(Instant::now());
         self.send(lifted).await;
-        if self.rests_at().is_some_and(|at| at <= Instant::now()) {
-            self.rest_from_what_was_done().await;
+        if self.idle_at().is_some_and(|at| at <= Instant::now()) {
+            self.end_after_idle().await;
         }
     }
 
     /// Unless the page opens a dialog as it handles the last input. A slow page may open it late.
-    async fn rest_from_what_was_done(&mut self) {
+    async fn end_after_idle(&mut self) {
         let Some(now) = self.now else { return };
-        let waited = self.fingers.any() || self.hub.pictures.asks();
-        let lifted = self.fingers.lift_all();
+        let waited = self.touch.any() || self.hub.pictures.asks();
+        let lifted = self.touch.lift_all();
         self.send(lifted).await;
         match timeout(TAKEN_WITHIN, self.stage.view.input_idle()).await.unwrap_or_else(|_| Err(silent())) {
-            Ok(asks_nothing) if asks_nothing || waited => self.rest().await,
+            Ok(asks_nothing) if asks_nothing || waited => self.end_input().await,
             Ok(_) => self.now = Some(Now { last_input: Instant::now(), ..now }),
             Err(failure) => self.fail(failure).await,
         }
     }
 
     /// Ends the input of a viewer who has left or no longer drives.
-    async fn stop_who_may_not(&mut self) {
+    async fn stop_unauthorized(&mut self) {
         if let Some(now) = self.now
             && !self.hub.seats.may_act(now.seat)
         {
-            self.rest().await;
+            self.end_input().await;
         }
     }
 
@@ -137,7 +137,7 @@ impl<'a> InputSession<'a> {
     /// Contract: live 36. A viewer's pending input is completed before the AI continues.
     async fn change_lane(&mut self, seat: SeatId, admission: Uuid, change: Change) {
         if change == Change::HandBack && self.now.is_some_and(|now| now.seat == seat) {
-            self.rest().await;
+            self.end_input().await;
         }
         if let Err(error) = self.try_to_change_lane(admission, change).await {
             let (reason, detail) = match error {
@@ -156,7 +156,7 @@ impl<'a> InputSession<'a> {
             };
             self.hub.seats.refuse(seat, reason, detail);
         }
-        self.hub.look_again();
+        self.hub.recheck();
     }
 
     async fn try_to_change_lane(&self, admission: Uuid, change: Change) -> Result<(), LaneError> {
@@ -183,7 +183,7 @@ impl<'a> InputSession<'a> {
                 }
                 Ok(Claim::Busy) => return refuse(Refusal::Busy, "an operation is running"),
                 Ok(Claim::NotDriving) => {
-                    self.hub.look_again();
+                    self.hub.recheck();
                     return refuse(Refusal::NotDriving, "another person drives");
                 }
                 Err(error) => {
@@ -195,8 +195,8 @@ impl<'a> InputSession<'a> {
         let begins = self.now.is_none();
         let now = Instant::now();
         self.now = Some(Now { seat, last_input: now });
-        let before = self.fingers.clone();
-        let acts = self.fingers.acts(events, self.hub.viewport(), now);
+        let before = self.touch.clone();
+        let acts = self.touch.acts(events, self.hub.viewport(), now);
         let lend = async { if begins { self.stage.view.grant_input(true).await } else { Ok(()) } };
         // The browser must receive the grant before the input.
         let done = timeout(TAKEN_WITHIN, async { tokio::try_join!(biased; lend, self.stage.view.act(acts)) }).await;
@@ -204,12 +204,12 @@ impl<'a> InputSession<'a> {
             Ok(((), InputOutcome::Done)) => {}
             Ok(((), InputOutcome::Unresponsive)) => {
                 refuse(Refusal::Unresponsive, "the page does not answer");
-                let lifted = self.fingers.lift_all();
+                let lifted = self.touch.lift_all();
                 self.send(lifted).await;
             }
             Ok(((), InputOutcome::NoSuchKey)) => {
                 refuse(Refusal::Invalid, "there is no such key");
-                self.fingers = before;
+                self.touch = before;
             }
             Err(failure) => self.fail(failure).await,
         }
@@ -236,8 +236,8 @@ impl<'a> InputSession<'a> {
     }
 
     /// Closes open dialogs, too.
-    async fn rest(&mut self) {
-        let lifted = self.fingers.lift_all();
+    async fn end_input(&mut self) {
+        let lifted = self.touch.lift_all();
         if self.now.take().is_none() {
             return;
         }

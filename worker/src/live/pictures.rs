@@ -20,7 +20,7 @@ pub struct Pictures {
     picture: watch::Sender<Option<LatestFrame>>,
     words: watch::Sender<PageTexts>,
     wanted: Notify,
-    hunger: Mutex<FrameDemand>,
+    demand: Mutex<FrameDemand>,
 }
 
 #[derive(Clone)]
@@ -55,7 +55,7 @@ impl Default for Pictures {
             picture: watch::Sender::new(None),
             words: watch::Sender::new(PageTexts::default()),
             wanted: Notify::new(),
-            hunger: Mutex::default(),
+            demand: Mutex::default(),
         }
     }
 }
@@ -64,7 +64,7 @@ impl Pictures {
     /// While a viewer has room for changes, until the browser ends.
     pub async fn follow(&self, view: &View) -> Failure {
         loop {
-            let whole = self.appetite().await;
+            let whole = self.wait_for_demand().await;
             let asked = view.watch(whole);
             tokio::pin!(asked);
             let seen = loop {
@@ -83,10 +83,10 @@ impl Pictures {
     }
 
     /// A viewer has room. Returns whether a complete picture is wanted.
-    async fn appetite(&self) -> bool {
+    async fn wait_for_demand(&self) -> bool {
         loop {
             let wanted = self.wanted.notified();
-            if let Some(whole) = self.with(|hunger| (hunger.viewers > 0).then(|| std::mem::take(&mut hunger.whole))) {
+            if let Some(whole) = self.with(|demand| (demand.viewers > 0).then(|| std::mem::take(&mut demand.whole))) {
                 return whole;
             }
             wanted.await;
@@ -94,7 +94,7 @@ impl Pictures {
     }
 
     fn wants_whole(&self) -> bool {
-        self.with(|hunger| hunger.viewers > 0 && hunger.whole)
+        self.with(|demand| demand.viewers > 0 && demand.whole)
     }
 
     fn show(&self, seen: host::LiveEvent) {
@@ -125,12 +125,12 @@ impl Pictures {
     }
 
     /// Registers a viewer, which has no room yet.
-    pub fn appetite_of_one(&self) -> FrameBudget<'_> {
+    pub fn register_viewer(&self) -> FrameBudget<'_> {
         FrameBudget { pictures: self, has_room: false }
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut FrameDemand) -> T) -> T {
-        change(&mut self.hunger.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.demand.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -143,16 +143,16 @@ pub struct FrameBudget<'a> {
 impl FrameBudget<'_> {
     /// For a `whole` picture if the viewer lacks the base of a partial one.
     pub fn has_room(&mut self, whole: bool) {
-        self.pictures.with(|hunger| {
-            hunger.viewers += u32::from(!self.has_room);
-            hunger.whole |= whole;
+        self.pictures.with(|demand| {
+            demand.viewers += u32::from(!self.has_room);
+            demand.whole |= whole;
         });
         self.has_room = true;
         self.pictures.wanted.notify_one();
     }
 
     pub fn is_full(&mut self) {
-        self.pictures.with(|hunger| hunger.viewers -= u32::from(self.has_room));
+        self.pictures.with(|demand| demand.viewers -= u32::from(self.has_room));
         self.has_room = false;
     }
 }

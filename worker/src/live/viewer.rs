@@ -59,7 +59,7 @@ pub async fn serve(stream: Box<dyn Stream>, hub: &Hub, seat: ViewerHandle, stopp
     };
     if let Some(closing) = closing {
         // A viewer that does not read misses the close frame.
-        let _ = timeout(GOODBYE, viewer.say_goodbye(closing)).await;
+        let _ = timeout(GOODBYE, viewer.close_gracefully(closing)).await;
     }
 }
 
@@ -106,57 +106,57 @@ impl<'a> Viewer<'a> {
     }
 
     async fn serve(&mut self) -> Option<Closing> {
-        match self.talk().await {
+        match self.run().await {
             ViewEnd::Gone => None,
             ViewEnd::Close(closing) => Some(closing),
         }
     }
 
-    async fn talk(&mut self) -> ViewEnd {
+    async fn run(&mut self) -> ViewEnd {
         let pictures: &Pictures = &self.hub.pictures;
         let (mut newest, mut words) = (pictures.newest(), pictures.words());
-        let mut appetite = pictures.appetite_of_one();
+        let mut budget = pictures.register_viewer();
         let mut pings = interval_at(Instant::now() + PING_EVERY, PING_EVERY);
         pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (session_id, role) = (self.hub.session, self.seat.admission.role);
-        if let Err(over) = self.tell(&ToViewer::Hello { session_id, role }).await {
+        if let Err(over) = self.send_message(&ToViewer::Hello { session_id, role }).await {
             return over;
         }
-        appetite.has_room(true);
+        budget.has_room(true);
         loop {
-            let (room_at, has_room) = (self.room_at(), self.has_room());
+            let (ready_at, has_room) = (self.ready_at(), self.has_room());
             let done = tokio::select! {
                 changed = newest.changed(), if has_room => match changed {
                     Ok(()) => {
                         let picture = newest.borrow_and_update().clone();
-                        appetite.is_full();
+                        budget.is_full();
                         let lacks = self.show(picture).await;
                         if let Ok(lacks) = lacks && self.has_room() {
-                            appetite.has_room(lacks);
+                            budget.has_room(lacks);
                         }
                         lacks.map(|_| ())
                     }
                     Err(_) => return ViewEnd::Close(Closing::Ended),
                 },
-                () = sleep_until(room_at.unwrap_or_else(Instant::now)), if room_at.is_some() && !has_room => {
-                    appetite.has_room(lacks_its_base(&newest, self.has));
+                () = sleep_until(ready_at.unwrap_or_else(Instant::now)), if ready_at.is_some() && !has_room => {
+                    budget.has_room(lacks_base_picture(&newest, self.has));
                     Ok(())
                 }
                 Ok(()) = words.changed() => {
                     let words = words.borrow_and_update().clone();
-                    self.tell_words(words).await
+                    self.send_texts(words).await
                 }
-                Ok(()) = self.seat.control.changed() => self.tell_control().await,
+                Ok(()) = self.seat.control.changed() => self.send_control().await,
                 Some((reason, detail)) = self.seat.refusals.recv() => self.refuse(reason, detail).await,
                 _ = pings.tick() => self.ping().await,
                 message = self.stream.next() => match message {
-                    Some(Ok(message)) => match self.hear(message).await {
+                    Some(Ok(message)) => match self.receive(message).await {
                         Ok(Some(FromViewer::Ack { .. })) => {
                             if let Some(sent_at) = self.on_their_way.pop_front() {
                                 self.pace = sent_at.elapsed() * 2 / 3;
                             }
                             if self.has_room() {
-                                appetite.has_room(lacks_its_base(&newest, self.has));
+                                budget.has_room(lacks_base_picture(&newest, self.has));
                             }
                             Ok(())
                         }
@@ -177,13 +177,13 @@ impl<'a> Viewer<'a> {
     }
 
     /// `None` until a picture is acknowledged.
-    fn room_at(&self) -> Option<Instant> {
+    fn ready_at(&self) -> Option<Instant> {
         let last = self.on_their_way.back().map_or_else(Instant::now, |sent_at| *sent_at + self.pace);
         (self.on_their_way.len() < ON_THEIR_WAY).then_some(last)
     }
 
     fn has_room(&self) -> bool {
-        self.room_at().is_some_and(|at| at <= Instant::now())
+        self.ready_at().is_some_and(|at| at <= Instant::now())
     }
 
     /// Only if the viewer has the picture's base. Returns whether the base is missing.
@@ -198,41 +198,41 @@ impl<'a> Viewer<'a> {
         Ok(false)
     }
 
-    async fn tell_words(&mut self, words: PageTexts) -> Result<(), ViewEnd> {
+    async fn send_texts(&mut self, words: PageTexts) -> Result<(), ViewEnd> {
         let before = std::mem::replace(&mut self.told, words.clone());
         let controls = self.seat.admission.role == Role::Controller;
         if words.page != before.page
             && let Some(page) = &words.page
         {
-            self.tell(page).await?;
+            self.send_message(page).await?;
         }
         if controls
             && words.menu != before.menu
             && let Some(menu) = &words.menu
         {
-            self.tell(menu).await?;
+            self.send_message(menu).await?;
         }
         if controls
             && words.dialog != before.dialog
             && let Some(dialog) = &words.dialog
         {
-            self.tell(dialog).await?;
+            self.send_message(dialog).await?;
         }
         Ok(())
     }
 
-    async fn tell_control(&mut self) -> Result<(), ViewEnd> {
+    async fn send_control(&mut self) -> Result<(), ViewEnd> {
         let control = *self.seat.control.borrow_and_update();
         match control {
             Some(Control { driver, may_act, offers }) => {
-                self.tell(&ToViewer::Control { driver, may_act, offers }).await
+                self.send_message(&ToViewer::Control { driver, may_act, offers }).await
             }
             None => Ok(()),
         }
     }
 
     async fn refuse(&mut self, reason: Refusal, detail: &str) -> Result<(), ViewEnd> {
-        self.tell(&ToViewer::Refused { reason, detail: detail.to_owned() }).await
+        self.send_message(&ToViewer::Refused { reason, detail: detail.to_owned() }).await
     }
 
     async fn ping(&mut self) -> Result<(), ViewEnd> {
@@ -242,7 +242,7 @@ impl<'a> Viewer<'a> {
         self.send(Message::Ping(Bytes::new())).await
     }
 
-    async fn hear(&mut self, message: Message) -> Result<Option<FromViewer>, ViewEnd> {
+    async fn receive(&mut self, message: Message) -> Result<Option<FromViewer>, ViewEnd> {
         self.heard_at = Instant::now();
         if self.messages.check().is_err() {
             return Err(ViewEnd::Close(Closing::Flooding));
@@ -264,13 +264,13 @@ impl<'a> Viewer<'a> {
 
     /// Forwards input, or tells the viewer why it is refused.
     async fn take(&mut self, what: InputRight) -> Result<(), ViewEnd> {
-        match self.hand_on(what) {
+        match self.forward_input(what) {
             Ok(()) => Ok(()),
             Err((reason, detail)) => self.refuse(reason, detail).await,
         }
     }
 
-    fn hand_on(&self, what: InputRight) -> Result<(), (Refusal, &'static str)> {
+    fn forward_input(&self, what: InputRight) -> Result<(), (Refusal, &'static str)> {
         let admission = Arc::clone(&self.seat.admission);
         if admission.role != Role::Controller {
             return Err((Refusal::Viewer, "a viewer may only watch"));
@@ -289,10 +289,10 @@ impl<'a> Viewer<'a> {
             Ok(Ok(())) => {}
             Ok(Err(_)) | Err(_) => return Err(too_fast),
         }
-        self.hub.deeds.try_send(ViewerInput { seat: self.seat.id, admission, what }).map_err(|_| too_fast)
+        self.hub.inputs.try_send(ViewerInput { seat: self.seat.id, admission, what }).map_err(|_| too_fast)
     }
 
-    async fn tell(&mut self, said: &ToViewer) -> Result<(), ViewEnd> {
+    async fn send_message(&mut self, said: &ToViewer) -> Result<(), ViewEnd> {
         let text = serde_json::to_string(said).expect("messages have string keys");
         self.send(Message::text(text)).await
     }
@@ -305,7 +305,7 @@ impl<'a> Viewer<'a> {
     }
 
     /// Waits until the viewer has closed the connection.
-    async fn say_goodbye(&mut self, closing: Closing) {
+    async fn close_gracefully(&mut self, closing: Closing) {
         let frame = CloseFrame { code: closing.code().into(), reason: closing.reason().into() };
         if self.sink.send(Message::Close(Some(frame))).await.is_ok() {
             while let Some(Ok(_)) = self.stream.next().await {}
@@ -314,6 +314,6 @@ impl<'a> Viewer<'a> {
 }
 
 /// Base of the newest picture, for a viewer that has picture `has`.
-fn lacks_its_base(newest: &watch::Receiver<Option<LatestFrame>>, has: u32) -> bool {
+fn lacks_base_picture(newest: &watch::Receiver<Option<LatestFrame>>, has: u32) -> bool {
     newest.borrow().as_ref().is_some_and(|newest| newest.seq != has && newest.base != 0 && newest.base != has)
 }

@@ -66,13 +66,13 @@ pub struct ViewerHandle {
 
 impl Drop for ViewerHandle {
     fn drop(&mut self) {
-        self.taken.everybody().seats.remove(&self.id);
+        self.taken.all_viewers().seats.remove(&self.id);
         self.taken.left.notify_one();
     }
 }
 
 impl OccupiedSlots {
-    fn everybody(&self) -> MutexGuard<'_, AllViewers> {
+    fn all_viewers(&self) -> MutexGuard<'_, AllViewers> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -80,33 +80,33 @@ impl OccupiedSlots {
 impl Viewers {
     /// `None` when all are taken.
     pub fn take(&self, admission: Admission) -> Option<ViewerHandle> {
-        let mut everybody = self.taken.everybody();
+        let mut all_viewers = self.taken.all_viewers();
         let kept = if admission.role == Role::Controller { KEPT_FOR_CONTROLLERS } else { 0 };
-        if everybody.seats.len() >= MOST_VIEWERS + kept {
+        if all_viewers.seats.len() >= MOST_VIEWERS + kept {
             return None;
         }
-        everybody.last += 1;
-        let (id, admission) = (everybody.last, Arc::new(admission));
+        all_viewers.last += 1;
+        let (id, admission) = (all_viewers.last, Arc::new(admission));
         let ((control, controlled), (refusals, refused)) = (watch::channel(None), mpsc::channel(REFUSALS));
         let withdrawn = CancellationToken::new();
-        let chair = ViewerSlot { admission: Arc::clone(&admission), control, refusals, withdrawn: withdrawn.clone() };
-        everybody.seats.insert(id, chair);
-        drop(everybody);
+        let slot = ViewerSlot { admission: Arc::clone(&admission), control, refusals, withdrawn: withdrawn.clone() };
+        all_viewers.seats.insert(id, slot);
+        drop(all_viewers);
         let taken = Arc::clone(&self.taken);
         Some(ViewerHandle { id, admission, control: controlled, refusals: refused, withdrawn, taken })
     }
 
     /// True when no slot is left, even for a controller.
     pub fn are_taken(&self) -> bool {
-        self.taken.everybody().seats.len() >= MOST_VIEWERS + KEPT_FOR_CONTROLLERS
+        self.taken.all_viewers().seats.len() >= MOST_VIEWERS + KEPT_FOR_CONTROLLERS
     }
 
     pub fn is_empty(&self) -> bool {
-        self.taken.everybody().seats.is_empty()
+        self.taken.all_viewers().seats.is_empty()
     }
 
     pub fn has(&self, id: SeatId) -> bool {
-        self.taken.everybody().seats.contains_key(&id)
+        self.taken.all_viewers().seats.contains_key(&id)
     }
 
     /// Waits until a viewer has left since the last call.
@@ -115,34 +115,34 @@ impl Viewers {
     }
 
     pub fn admissions(&self) -> Vec<Arc<Admission>> {
-        self.taken.everybody().seats.values().map(|chair| Arc::clone(&chair.admission)).collect()
+        self.taken.all_viewers().seats.values().map(|slot| Arc::clone(&slot.admission)).collect()
     }
 
     pub fn withdraw(&self, admissions: &[Uuid]) {
-        for chair in self.taken.everybody().seats.values() {
-            if admissions.contains(&chair.admission.id) {
-                chair.withdrawn.cancel();
+        for slot in self.taken.all_viewers().seats.values() {
+            if admissions.contains(&slot.admission.id) {
+                slot.withdrawn.cancel();
             }
         }
     }
 
-    pub fn tell_control(&self, standing: Option<&LaneState>) {
-        for chair in self.taken.everybody().seats.values() {
-            let control = Control::of(&chair.admission, standing);
-            chair.control.send_if_modified(|before| before.replace(control) != Some(control));
+    pub fn publish_control(&self, standing: Option<&LaneState>) {
+        for slot in self.taken.all_viewers().seats.values() {
+            let control = Control::of(&slot.admission, standing);
+            slot.control.send_if_modified(|before| before.replace(control) != Some(control));
         }
     }
 
     /// Connected, and may act as of the last check. Before the first check the claim itself decides.
     pub fn may_act(&self, id: SeatId) -> bool {
-        let everybody = self.taken.everybody();
-        everybody.seats.get(&id).is_some_and(|chair| chair.control.borrow().is_none_or(|control| control.may_act))
+        let all_viewers = self.taken.all_viewers();
+        all_viewers.seats.get(&id).is_some_and(|slot| slot.control.borrow().is_none_or(|control| control.may_act))
     }
 
     pub fn refuse(&self, id: SeatId, reason: Refusal, detail: &'static str) {
-        if let Some(chair) = self.taken.everybody().seats.get(&id) {
+        if let Some(slot) = self.taken.all_viewers().seats.get(&id) {
             // A viewer that does not read has enough refusals waiting.
-            let _ = chair.refusals.try_send((reason, detail));
+            let _ = slot.refusals.try_send((reason, detail));
         }
     }
 }

@@ -24,7 +24,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 /// Reported challenges of one session.
 const MOST: u32 = 100;
 
-static UNTOLD: LogThrottle = LogThrottle::new();
+static UNREPORTED: LogThrottle = LogThrottle::new();
 
 pub(super) struct Watch {
     session: SessionId,
@@ -82,7 +82,7 @@ impl Watch {
     /// After a database error the next check finds the changes again.
     pub(super) async fn note(&mut self, context: &Context, seen: ChallengeScan) {
         if let Err(error) = self.compare(context, seen).await {
-            UNTOLD.say(|held_back| {
+            UNREPORTED.say(|held_back| {
                 tracing::warn!(%error, session = %self.session, held_back, "cannot record a challenge: trying again after the next check");
             });
         }

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_kept_is_read_as_strictly() {
+    fn ignored_members_are_parsed_as_strictly() {
         let bad = [
             "",
             "{",

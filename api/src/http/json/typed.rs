@@ -281,10 +281,10 @@ impl<'a, 'r> Part<'a, 'r> {
             report.path.borrow_mut().pop();
             return Ok(None);
         }
-        Ok(Some(part.stand_in()))
+        Ok(Some(part.placeholder()))
     }
 
-    fn stand_in(self) -> Self {
+    fn placeholder(self) -> Self {
         Self { value: None, quiet: true, ..self }
     }
 
@@ -294,7 +294,7 @@ impl<'a, 'r> Part<'a, 'r> {
             (Some(object), self)
         } else {
             self.is_not("an object")?;
-            (None, self.stand_in())
+            (None, self.placeholder())
         };
         Ok(Members { object, rest: object.map(Map::iter), of, fields: of.1.iter(), whole, member: None })
     }
@@ -388,7 +388,7 @@ impl<'de> Deserializer<'de> for Part<'de, '_> {
             return visitor.visit_seq(Items { rest: items.iter().enumerate(), whole: self });
         }
         self.is_not("an array")?;
-        visitor.visit_seq(Items { rest: [].iter().enumerate(), whole: self.stand_in() })
+        visitor.visit_seq(Items { rest: [].iter().enumerate(), whole: self.placeholder() })
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, MemberError> {
@@ -573,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_read() {
+    fn valid_values_are_read() {
         assert_eq!(
             taken::<Shoe>(json!({"size": 45, "colour": "dark_blue"})),
             Shoe { size: 45, colour: Some(Colour::DarkBlue) }
@@ -586,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn another_type_is_told_from_what_was_asked_for() {
+    fn wrong_type_error_names_found_and_expected_type() {
         assert_says::<String>(json!(5), "at", "must be a string, not integer 5");
         assert_says::<String>(json!(null), "at", "must be a string, not null");
         assert_says::<Option<String>>(json!(true), "at", "must be a string, not boolean true");
@@ -604,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_does_not_fit_is_told_from_its_kind() {
+    fn out_of_range_number_names_the_expected_range() {
         assert_says::<u64>(json!(-1), "at", "must be a whole number that is not negative, not integer -1");
         assert_says::<u8>(json!(256), "at", "must be a whole number that is not negative, not integer 256");
         assert_says::<u32>(json!(1.0), "at", "must be a whole number that is not negative, not floating point 1.0");
@@ -614,7 +614,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_lists_its_names_whatever_stands_there() {
+    fn invalid_enum_value_error_lists_the_names() {
         for other in [json!("Red"), json!("red, expected"), json!(5), json!(null), json!({"red": null}), json!(["red"])]
         {
             assert_says::<Colour>(other, "at", "must be one of red, dark_blue, green");
@@ -624,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_named_by_its_path() {
+    fn error_has_the_path_of_its_field() {
         assert_says::<Shoe>(json!({}), "at.size", "is required");
         assert_says::<Vec<Shoe>>(json!([{"size": 1}, {"colour": "red"}]), "at.1.size", "is required");
         let lists = json!({"a": [], "b": [null, {"size": 1, "colour": "pink"}]});
@@ -636,7 +636,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_may_have_words_of_its_own() {
+    fn type_can_define_its_error_message() {
         #[derive(Debug)]
         struct Even;
 
@@ -652,7 +652,7 @@ mod tests {
     }
 
     #[test]
-    fn types_of_rust_are_reported_as_types_of_json() {
+    fn rust_types_are_reported_as_json_types() {
         for (expected, message) in [
             ("struct Shoe", "must be an object, not integer 5"),
             ("a map", "must be an object, not integer 5"),
@@ -664,7 +664,7 @@ mod tests {
     }
 
     #[test]
-    fn what_serde_buffers_is_refused_in_the_same_form() {
+    fn buffered_values_have_the_same_errors() {
         #[derive(Debug, Deserialize)]
         #[serde(tag = "kind")]
         enum Tagged {
@@ -708,7 +708,7 @@ mod tests {
 
     /// Contract: errors 4.
     #[test]
-    fn every_mistake_is_found_however_deep() {
+    fn errors_are_found_at_any_depth() {
         assert_eq!(fields::<Order>(&json!({})), ["shoe", "more", "note"]);
         // A missing or wrong object has no missing members.
         assert_eq!(
@@ -740,7 +740,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_with_mistakes_is_read_with_stand_ins() {
+    fn body_with_errors_is_read_with_placeholders() {
         let (order, errors) = mistakes::<Order>(&json!({"shoe": 1, "more": [{}], "until": 5, "gift": 1}));
         assert_eq!(errors.len(), 5);
         let order = order.expect("stand-ins");
@@ -749,7 +749,7 @@ mod tests {
 
     /// Nor is the search repeated for each rejected value.
     #[test]
-    fn mistakes_are_bounded_in_number_and_in_time() {
+    fn errors_are_bounded_in_number_and_time() {
         let times: Vec<_> = (0..100_000).map(|_| json!("never")).collect();
         let started = std::time::Instant::now();
         let found = all::<BTreeMap<String, Vec<Timestamp>>>(&json!({ "at": times }));

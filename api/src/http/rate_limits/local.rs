@@ -31,7 +31,7 @@ impl<C: Clock> Local<C> {
         }
     }
 
-    pub fn forget_the_full(&self) {
+    pub fn remove_idle(&self) {
         self.0.retain_recent();
         self.0.shrink_to_fit();
     }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_full_at_first_and_fills_up_evenly() {
+    fn bucket_starts_full_and_refills_evenly() {
         let (local, clock) = a_minute(3);
         for remaining in [2, 1, 0] {
             assert_eq!(local.visit(take("a")), Verdict::Within { remaining });
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_a_full_bucket_is_forgotten() {
+    fn full_buckets_are_removed() {
         let (local, clock) = a_minute(3);
         for key in ["a", "b", "b", "b"] {
             local.visit(take(key));
@@ -139,16 +139,16 @@ mod tests {
         local.visit(LimitedRequest { key: "c".into(), takes: false });
         assert_eq!(local.0.len(), 2, "looking leaves nothing behind");
         clock.advance(Duration::from_secs(41));
-        local.forget_the_full();
+        local.remove_idle();
         assert_eq!(local.0.len(), 1);
         assert_eq!(local.visit(take("b")), Verdict::Within { remaining: 1 });
         clock.advance(Duration::from_mins(2));
-        local.forget_the_full();
+        local.remove_idle();
         assert_eq!(local.0.len(), 0);
     }
 
     #[test]
-    fn a_flood_of_addresses_fills_no_memory_and_opens_no_limit() {
+    fn flood_of_addresses_is_bounded_in_memory_and_still_limited() {
         let (local, clock) = a_minute(1);
         local.visit(take("known"));
         for stranger in 0..MOST_KEYS + 50_000 {
@@ -158,7 +158,7 @@ mod tests {
         assert!(matches!(local.visit(take("known")), Verdict::Exceeded { .. }));
         assert!(matches!(local.visit(take("249999")), Verdict::Exceeded { .. }));
         clock.advance(Duration::from_mins(2));
-        local.forget_the_full();
+        local.remove_idle();
         assert_eq!(local.0.len(), 0);
     }
 }

@@ -43,7 +43,7 @@ impl Shared {
 
     /// `None` when Redis did not respond in time.
     pub async fn visit(&self, bucket: &str, quota: Quota, visit: LimitedRequest) -> Option<Verdict> {
-        if !self.breaker.lets_through() {
+        if !self.breaker.allows_attempt() {
             return None;
         }
         match timeout(self.patience, self.ask(bucket, quota, visit)).await {
@@ -87,7 +87,7 @@ struct Breaker(Mutex<Option<Instant>>);
 
 impl Breaker {
     /// Closed, or the first attempt after a pause.
-    fn lets_through(&self) -> bool {
+    fn allows_attempt(&self) -> bool {
         let mut open_until = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(until) = *open_until else { return true };
         let now = Instant::now();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     /// As often as the local limit allows. Redis delays no check.
-    async fn goes_on_alone(limiter: &mut RateLimiter, email: &str) {
+    async fn works_without_redis(limiter: &mut RateLimiter, email: &str) {
         be_patient(limiter, ANSWER_WITHIN);
         let before = fallbacks();
         for _ in 0..2 {
@@ -216,7 +216,7 @@ mod tests {
 
     /// Contract: rate-limits 8. A frozen or dead Redis neither fails nor delays requests, and fallbacks are counted.
     #[tokio::test]
-    async fn replicas_share_a_limit_and_lose_only_that_when_redis_is_away() {
+    async fn replicas_share_a_limit_until_redis_is_down() {
         let mut redis = Redis::start();
         let (mut one, other) = (redis.limiter(), redis.limiter());
         metrics::install(&[]).expect("the recorder is ours");
@@ -232,13 +232,13 @@ mod tests {
         assert_eq!(fallbacks(), 0);
 
         redis.signal(Signal::STOP);
-        goes_on_alone(&mut one, "frozen").await;
+        works_without_redis(&mut one, "frozen").await;
         redis.signal(Signal::CONT);
         connected(&one).await;
         one.look(Bucket::LoginFailures, "ada").await.expect_err("Redis knows both failures still");
 
         redis.kill();
-        goes_on_alone(&mut one, "dead").await;
+        works_without_redis(&mut one, "dead").await;
         redis.process = Redis::spawn(redis.port);
         connected(&one).await;
         connected(&other).await;
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_script_is_a_bucket_that_fills_up_evenly() {
+    async fn redis_script_refills_the_bucket_evenly() {
         let redis = Redis::start();
         let limiter = redis.limiter();
         connected(&limiter).await;

@@ -154,7 +154,7 @@ async fn make(
         return Ok(None);
     }
     let (created, waiter) = match sessions::take_place(app, caller, &mut tx, &driver).await {
-        Err(full @ CreateError::CapacityExhausted) => return Err(sessions::refused_for_room(full)),
+        Err(full @ CreateError::CapacityExhausted) => return Err(sessions::capacity_problem(full)),
         created => created?,
     };
     // `take_place` has locked the account.

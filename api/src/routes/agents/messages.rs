@@ -15,7 +15,7 @@ use kitfleet_domain::agents::{self as rows, MESSAGE_CHARS, Sealer};
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::database::is_transient;
 use kitfleet_grammar::hiding;
-use kitfleet_jobs::agents::{TurnJob, enqueue_untold, wake};
+use kitfleet_jobs::agents::{TurnJob, enqueue_without_wakeup, wake};
 use kitfleet_jobs::replies::Work;
 use kitfleet_types::ids::{AgentSessionId, TurnId};
 use kitfleet_types::operations::{AnsweredDialog, Candidate, OpenDialog};
@@ -126,7 +126,7 @@ async fn say(
     // The message is accepted at this point. An error response would make the client send it again.
     let deadline = Instant::now() + app.config.agents.turn_timeout + GRACE;
     loop {
-        let patient = waiter.told().await && Instant::now() < deadline;
+        let patient = waiter.changed().await && Instant::now() < deadline;
         match answered(&app, &caller, sealer, session, turn).await {
             Ok(Some(answer)) => return Ok(answer),
             Ok(None) => {}
@@ -198,7 +198,7 @@ async fn accept(
     let mut tx = app.db.begin().await?;
     let accepted = turns::accept(&mut tx, sealer, &new, &app.config.agents, &app.config.limits).await?;
     if let MessageOutcome::Turn(worker) = accepted {
-        enqueue_untold(&mut tx, &TurnJob { worker, turn: id }).await?;
+        enqueue_without_wakeup(&mut tx, &TurnJob { worker, turn: id }).await?;
     }
     tx.commit().await?;
     Ok(accepted)
@@ -330,8 +330,8 @@ impl ListItem for Entry {
 
 type Transcript = Page<Entry>;
 
-fn entries(told: TranscriptTurn) -> [Entry; 2] {
-    let turn_id = told.id;
+fn entries(entry: TranscriptTurn) -> [Entry; 2] {
+    let turn_id = entry.id;
     let blank = |role, created_at| Entry {
         turn_id,
         role,
@@ -347,18 +347,18 @@ fn entries(told: TranscriptTurn) -> [Entry; 2] {
         tokens_used: 0,
         created_at,
     };
-    let user = Entry { message: Some(told.said.message), ..blank("user", told.created_at) };
+    let user = Entry { message: Some(entry.said.message), ..blank("user", entry.created_at) };
     let agent = Entry {
-        kind: Some(told.kind),
-        reply: Some(told.said.reply),
-        intents: Some(told.intents),
-        candidates: (!told.said.candidates.is_empty()).then_some(told.said.candidates),
-        downloads: told.said.downloads,
-        dialogs: told.said.dialogs,
-        dialog: told.said.dialog,
-        decomposer: told.decomposer,
-        tokens_used: told.tokens_used,
-        ..blank("agent", told.done_at)
+        kind: Some(entry.kind),
+        reply: Some(entry.said.reply),
+        intents: Some(entry.intents),
+        candidates: (!entry.said.candidates.is_empty()).then_some(entry.said.candidates),
+        downloads: entry.said.downloads,
+        dialogs: entry.said.dialogs,
+        dialog: entry.said.dialog,
+        decomposer: entry.decomposer,
+        tokens_used: entry.tokens_used,
+        ..blank("agent", entry.done_at)
     };
     [user, agent]
 }
@@ -408,8 +408,8 @@ async fn transcript(
     let sealer = app.agents().await?.clone();
     let stored = turns::transcript(&mut *app.db.acquire().await?, session, &turns).await?;
     let weight = stored.weight();
-    let told = reading.run(weight, move || stored.open(&sealer)).await??;
-    let mut data: Vec<_> = told.into_iter().flat_map(entries).collect();
+    let entry = reading.run(weight, move || stored.open(&sealer)).await??;
+    let mut data: Vec<_> = entry.into_iter().flat_map(entries).collect();
     if with_it && !data.is_empty() {
         data.remove(0);
     }

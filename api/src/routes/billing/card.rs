@@ -110,7 +110,7 @@ async fn check_out(
     };
     // A repeated request gets the first answer again, even if the purchase was paid in the meantime.
     if !sent.as_ref().is_some_and(|sent| sent.is_remembered) {
-        refuse_what_one_pays_for(&mut conn, &account, wanted.tier).await?;
+        refuse_paid_tier(&mut conn, &account, wanted.tier).await?;
     }
     drop(conn);
     let payer = sent.as_ref().map_or(payer, |sent| &sent.payer);
@@ -136,17 +136,17 @@ fn wanted(app: &App, body: &NewCheckout) -> Result<PurchasableTier, Invalid> {
     let tier = body.tier.parse().ok().filter(|tier| *tier != Tier::Free);
     let wanted = tier.and_then(|tier| Some(PurchasableTier { tier, price: app.config.prices.of(tier)? }));
     let mut rules = Rules::default();
-    let told =
+    let message =
         if tier.is_none() { "must be a paid tier" } else { "cannot be bought on this deployment: it has no price" };
-    rules.require(wanted.is_some(), "tier", told);
+    rules.require(wanted.is_some(), "tier", message);
     for (field, url) in [("success_url", &body.success_url), ("cancel_url", &body.cancel_url)] {
         rules.note(web_address(field, url).err());
     }
     rules.check()?;
-    wanted.ok_or_else(|| Invalid::field("tier", told))
+    wanted.ok_or_else(|| Invalid::field("tier", message))
 }
 
-async fn refuse_what_one_pays_for(conn: &mut PgConnection, account: &Account, tier: Tier) -> Result<()> {
+async fn refuse_paid_tier(conn: &mut PgConnection, account: &Account, tier: Tier) -> Result<()> {
     if account.tier == tier && card::giver(conn, account.id).await?.is_some_and(|giver| giver.tier == tier) {
         return Err(Invalid::field("tier", "is the tier that the account already pays for").into());
     }

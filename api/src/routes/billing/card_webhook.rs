@@ -91,7 +91,7 @@ impl Refused {
     responses((status = 200, description = "The event is stored, or was already stored", body = WebhookReceipt), Telling),
 )]
 async fn receive(State(app): State<App>, request: Request) -> Result<Answer<WebhookReceipt>> {
-    let taken = judge(&app, request).await;
+    let taken = verify_event(&app, request).await;
     count_card_webhook(match &taken {
         Ok(EventOutcome::Handled) => CardWebhook::Handled,
         Ok(EventOutcome::Duplicate) => CardWebhook::Duplicate,
@@ -102,7 +102,7 @@ async fn receive(State(app): State<App>, request: Request) -> Result<Answer<Webh
 }
 
 /// Contract: billing 13.
-async fn judge(app: &App, request: Request) -> Result<EventOutcome, Refused> {
+async fn verify_event(app: &App, request: Request) -> Result<EventOutcome, Refused> {
     let (parts, body) = request.into_parts();
     let body =
         json::read(&parts, body, &app.config).await.map_err(|problem| Refused::of(CardWebhook::Malformed, problem))?;

@@ -192,7 +192,7 @@ async fn check_out(
     match begin(&app, account, key.as_deref(), &wanted).await? {
         Some(order) => place(&app, order).await,
         // A concurrent request with the same key was faster.
-        None => answered(&app, account, key.as_deref().unwrap_or_default()).await?.ok_or_else(in_the_making),
+        None => answered(&app, account, key.as_deref().unwrap_or_default()).await?.ok_or_else(still_being_created),
     }
 }
 
@@ -210,7 +210,7 @@ async fn answered(app: &App, account: AccountId, key: &str) -> Result<Option<Res
             None => return Ok(None),
             Some(OrderByKey::Answered { id, body }) => return Ok(Some(replayed(id, body))),
             Some(OrderByKey::TakenOver(order)) => return place(app, *order).await.map(Some),
-            Some(OrderByKey::Asked) if Instant::now() > given_up_at => return Err(in_the_making()),
+            Some(OrderByKey::Asked) if Instant::now() > given_up_at => return Err(still_being_created()),
             Some(OrderByKey::Asked) => {
                 account_share::release();
                 tokio::time::sleep(LOOK_EVERY).await;
@@ -219,7 +219,7 @@ async fn answered(app: &App, account: AccountId, key: &str) -> Result<Option<Res
     }
 }
 
-fn in_the_making() -> Problem {
+fn still_being_created() -> Problem {
     Problem::new(&kinds::CONFLICT, "an earlier request with this idempotency key is still in progress")
 }
 
@@ -301,14 +301,14 @@ fn wanted(app: &App, body: &NewOrder) -> Result<OrderRequest, Invalid> {
     let price_currency = body.price_currency.as_deref().unwrap_or(CURRENCY).to_ascii_lowercase();
     let pay_currency = body.pay_currency.as_deref().unwrap_or(PAY_CURRENCY).to_ascii_lowercase();
     let mut rules = Rules::default();
-    let told =
+    let message =
         if tier.is_none() { "must be a paid tier" } else { "cannot be bought on this deployment: it has no price" };
-    rules.require(bought.is_some(), "product", told);
+    rules.require(bought.is_some(), "product", message);
     rules.require(price_currency == CURRENCY, "price_currency", "must be usd");
     let is_currency = (1..=20).contains(&pay_currency.len()) && pay_currency.bytes().all(|b| b.is_ascii_alphanumeric());
     rules.require(is_currency, "pay_currency", "must be the code of a currency: 1 to 20 ASCII letters and digits");
     rules.check()?;
-    let (product, price_cents) = bought.ok_or_else(|| Invalid::field("product", told))?;
+    let (product, price_cents) = bought.ok_or_else(|| Invalid::field("product", message))?;
     Ok(OrderRequest { product, price_cents, price_currency, pay_currency })
 }
 

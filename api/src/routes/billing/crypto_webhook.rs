@@ -71,7 +71,7 @@ struct WebhookReceipt {
 async fn take(State(app): State<App>, request: Request) -> Result<Answer<WebhookReceipt>> {
     let (parts, body) = request.into_parts();
     let read = json::read(&parts, body, &app.config).await.map_err(|problem| (CryptoWebhook::Malformed, problem));
-    let judged = read.and_then(|body| run_blocking(body.len(), || judge(&app, &parts.headers, &body)));
+    let judged = read.and_then(|body| run_blocking(body.len(), || verify_notice(&app, &parts.headers, &body)));
     let notice = judged.map_err(|(outcome, problem)| {
         count_crypto_webhook(outcome);
         problem
@@ -83,7 +83,7 @@ async fn take(State(app): State<App>, request: Request) -> Result<Answer<Webhook
 }
 
 /// Contract: billing 35.
-fn judge(app: &App, headers: &HeaderMap, body: &Bytes) -> Result<PaymentNotice, (CryptoWebhook, Problem)> {
+fn verify_notice(app: &App, headers: &HeaderMap, body: &Bytes) -> Result<PaymentNotice, (CryptoWebhook, Problem)> {
     if body.is_empty() {
         return Err((CryptoWebhook::EmptyBody, Problem::bad_request("the request has no body")));
     }
@@ -92,8 +92,8 @@ fn judge(app: &App, headers: &HeaderMap, body: &Bytes) -> Result<PaymentNotice, 
     };
     let invalid = |problem| (CryptoWebhook::SignatureInvalid, problem);
     let Some(secret) = app.config.crypto.ipn_secret.as_deref() else {
-        let told = "this deployment has no webhook secret for the crypto processor";
-        return Err(invalid(Problem::new(&kinds::FEATURE_UNAVAILABLE, told)));
+        let message = "this deployment has no webhook secret for the crypto processor";
+        return Err(invalid(Problem::new(&kinds::FEATURE_UNAVAILABLE, message)));
     };
     // The keys are sorted before the signature is checked, so the work that an unsigned body can cause is limited first.
     json::require_few_values(body, app.config.limits.open_body_values)

@@ -5,7 +5,7 @@ use axum::extract::State;
 use kitfleet_domain::proxies;
 use kitfleet_domain::proxies::checks::{self, CheckStatus, HEARD_WITHIN};
 use kitfleet_domain::workers;
-use kitfleet_jobs::proxies::{CheckProxy, enqueue_untold, wake};
+use kitfleet_jobs::proxies::{CheckProxy, enqueue_without_wakeup, wake};
 use kitfleet_jobs::replies::{Work, WorkWaiter};
 use kitfleet_types::ids::{ProxyCheckId, ProxyId};
 use tokio::time::Instant;
@@ -58,7 +58,7 @@ async fn begin(app: &App, caller: &Caller, check: ProxyCheckId, proxy: ProxyId) 
     let account = caller.account_id;
     let mut tx = app.db.begin().await?;
     let proxy = proxies::hold(&mut tx, account, proxy).await?.ok_or_else(not_found::<ProxyId>)?;
-    if let Some(user) = proxies::would_rob(&mut tx, &proxy).await? {
+    if let Some(user) = proxies::session_with_same_key(&mut tx, &proxy).await? {
         return Err(proxy_in_use(&"a live session uses the proxy, and a check would divert its packets", user));
     }
     let secrets = proxy.open(app.vault()?).map_err(sealed_elsewhere)?;
@@ -68,7 +68,7 @@ async fn begin(app: &App, caller: &Caller, check: ProxyCheckId, proxy: ProxyId) 
     if !checks::begin(&mut tx, account, check, (&proxy, &secrets), &worker, reply.channel).await? {
         return Err(Problem::new(&kinds::CONFLICT, "another check of this account is in progress"));
     }
-    enqueue_untold(&mut tx, &CheckProxy { worker: worker.id, check }).await?;
+    enqueue_without_wakeup(&mut tx, &CheckProxy { worker: worker.id, check }).await?;
     tx.commit().await?;
     wake(&app.wakeups, worker.id);
     Ok(())
@@ -78,8 +78,8 @@ async fn begin(app: &App, caller: &Caller, check: ProxyCheckId, proxy: ProxyId) 
 async fn wait(app: &App, check: ProxyCheckId, waiter: WorkWaiter) -> Result<ProxyCheck> {
     let deadline = Instant::now() + HEARD_WITHIN;
     loop {
-        let patient = waiter.told().await && Instant::now() < deadline;
-        match checks::standing(&mut *app.db.acquire().await?, check).await? {
+        let patient = waiter.changed().await && Instant::now() < deadline;
+        match checks::check_status(&mut *app.db.acquire().await?, check).await? {
             CheckStatus::Done(checked) => return Ok(checked.into()),
             CheckStatus::UnderWay if patient => {}
             CheckStatus::UnderWay => return Err(Problem::unavailable_for_now("the check did not finish in time")),

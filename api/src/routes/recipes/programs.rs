@@ -201,14 +201,14 @@ impl<'a> Program<'a> {
         for (nth, step) in steps.iter().enumerate() {
             let number = nth + 1;
             let variable = |element: &Element| {
-                let name = unused(&variable_name(element), &mut names);
+                let name = unique_name(&variable_name(element), &mut names);
                 let secret = if element.is_for_secrets() { ", a secret" } else { "" };
                 let what = shown(&format!("text that step {number} types into {}{secret}", name_of(element)));
                 program.variables.push(Variable { name: name.clone(), what });
                 name
             };
             let request = request(step, variable);
-            let what = format!("{number}. {}", shown(&told(step)));
+            let what = format!("{number}. {}", shown(&describe_step(step)));
             program.calls.push(Call { what, request, answer: answer(step, number) });
         }
         program
@@ -224,7 +224,7 @@ impl<'a> Program<'a> {
 
     /// About twelve lines precede the first text of a customer or page, because some programs interpret the first lines of a
     /// file: Python looks there for an encoding.
-    fn preface(&self, mark: &str, needs: &str, run: &str) -> String {
+    fn file_header(&self, mark: &str, needs: &str, run: &str) -> String {
         let mut lines = vec![
             format!("A Kitfleet recipe as a program that calls the REST API. It needs {needs}."),
             String::new(),
@@ -261,7 +261,7 @@ fn variable_name(element: &Element) -> String {
 }
 
 /// Each entry stores the last number tried for that name, so that a thousand fields of one name take a thousand tries.
-fn unused(name: &str, names: &mut BTreeMap<String, u32>) -> String {
+fn unique_name(name: &str, names: &mut BTreeMap<String, u32>) -> String {
     let Some(mut tried) = names.get(name).copied() else {
         names.insert(name.to_owned(), 1);
         return name.to_owned();
@@ -378,8 +378,8 @@ fn waiting(condition: &Condition) -> Vec<(&'static str, Json<'_>)> {
     let (kind, more) = match condition {
         Condition::Download => return vec![("kind", Json::Text("download"))],
         Condition::Page => return vec![("kind", Json::Text("page"))],
-        Condition::Selector(sought) => ("selector", looked_for(sought)),
-        Condition::SelectorHidden(sought) => ("selector_hidden", looked_for(sought)),
+        Condition::Selector(sought) => ("selector", locator_member(sought)),
+        Condition::SelectorHidden(sought) => ("selector_hidden", locator_member(sought)),
         Condition::UrlMatches { pattern } => ("url_matches", ("pattern", Json::Text(pattern))),
         Condition::Time { ms } => ("time", ("ms", Json::Number(i64::try_from(*ms).unwrap_or(i64::MAX)))),
     };
@@ -387,7 +387,7 @@ fn waiting(condition: &Condition) -> Vec<(&'static str, Json<'_>)> {
 }
 
 /// Body member that locates an element.
-fn looked_for(sought: &RecipeLocator) -> (&'static str, Json<'_>) {
+fn locator_member(sought: &RecipeLocator) -> (&'static str, Json<'_>) {
     match sought.target() {
         Some(members) => {
             ("target", Json::Object(members.into_iter().map(|(name, text)| (name, Json::Text(text))).collect()))
@@ -397,7 +397,7 @@ fn looked_for(sought: &RecipeLocator) -> (&'static str, Json<'_>) {
 }
 
 fn extraction(item: &Item) -> Json<'_> {
-    let mut members = vec![("name", Json::Text(&item.name)), looked_for(&item.sought)];
+    let mut members = vec![("name", Json::Text(&item.name)), locator_member(&item.sought)];
     let kind = match &item.attribute {
         _ if item.list => "list",
         Some(_) => "attribute",
@@ -419,7 +419,7 @@ fn answer(step: &Step, number: usize) -> Answer {
     }
 }
 
-fn told(step: &Step) -> String {
+fn describe_step(step: &Step) -> String {
     match step {
         Step::Navigate { url } => format!("Open {url}"),
         Step::Tap(element) => format!("Tap {}", name_of(element)),

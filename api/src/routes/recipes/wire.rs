@@ -12,7 +12,7 @@ use serde::Serialize;
 use utoipa::openapi::{ArrayBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::http::openapi::{literally_true, named, one_of, tagged};
+use crate::http::openapi::{const_true, named, one_of, tagged};
 
 /// Recorded steps of an agent session
 #[derive(Serialize, ToSchema)]
@@ -248,7 +248,7 @@ struct Typed {
     selector: String,
     /// Human-readable description of the element
     description: String,
-    #[schema(schema_with = literally_true)]
+    #[schema(schema_with = const_true)]
     sensitive: bool,
 }
 

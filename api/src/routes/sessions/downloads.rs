@@ -200,7 +200,7 @@ mod tests {
 
     /// Contract: files 11.
     #[test]
-    fn any_name_has_a_valid_disposition() {
+    fn any_file_name_has_a_valid_content_disposition() {
         for (name, value) in [
             ("invoice 7.pdf", r#"attachment; filename="invoice 7.pdf"; filename*=UTF-8''invoice%207.pdf"#),
             ("a\"b\\c%.txt", r#"attachment; filename="c_.txt"; filename*=UTF-8''c%25.txt"#),

@@ -267,7 +267,7 @@ fn tokens(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
 async fn reach(app: &App, greeting: &Greeting) -> Result<Box<dyn Stream>> {
     let no_ticket = || Problem::unauthorized("the ticket is not valid for this session: it was used or has expired");
     let mut conn = app.db.acquire().await?;
-    let lives = live::look_at(&mut conn, greeting.session_id, &greeting.ticket).await?.ok_or_else(no_ticket)?;
+    let lives = live::ticket_state(&mut conn, greeting.session_id, &greeting.ticket).await?.ok_or_else(no_ticket)?;
     if !lives {
         return Err(not_ready(SessionStatus::Destroyed));
     }

@@ -183,7 +183,7 @@ async fn delete(
     path: IdPath<LiveLinkId>,
     _body: IgnoredBody,
 ) -> Result<StatusCode> {
-    let taken = links::take_back(&mut *app.db.acquire().await?, caller.account_id, path.id()?).await?;
+    let taken = links::revoke(&mut *app.db.acquire().await?, caller.account_id, path.id()?).await?;
     if taken { Ok(StatusCode::NO_CONTENT) } else { Err(not_found::<LiveLinkId>()) }
 }
 

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tagged_object_is_told_by_its_kind_and_then_by_its_fields() {
+    fn tagged_object_is_checked_by_kind_and_then_by_fields() {
         assert_eq!(fields_in_error(action, "{}"), ["action.kind"]);
         assert_eq!(fields_in_error(action, r#"{"kind": "swim"}"#), ["action.kind"]);
         assert_eq!(fields_in_error(action, r#"{"kind": 1}"#), ["action.kind"]);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_is_told_by_one_thing() {
+    fn element_is_located_by_exactly_one_member() {
         let tap = |target: &str| fields_in_error(action, &format!(r#"{{"kind": "tap", "target": {target}}}"#));
         for good in
             [r#"{"selector": "a"}"#, r#"{"role": "button"}"#, r#"{"role": "button", "name": "A"}"#, r#"{"ref": "e1"}"#]
@@ -226,7 +226,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_taken_is_within_its_bounds(body in anything()) {
+        fn accepted_operations_are_within_bounds(body in anything()) {
             let limits = Limits::default();
             let Value::Object(body) = body else { return Ok(()) };
             let times = limits.min_timeout..=limits.max_timeout;

@@ -9,7 +9,7 @@ use kitfleet_types::operations::FailureClass;
 use utoipa::ToSchema;
 use utoipa::openapi::{Ref, RefOr, Schema};
 
-use crate::http::openapi::{literally_true, named, one_of};
+use crate::http::openapi::{const_true, named, one_of};
 
 /// Known types of challenges.
 pub fn challenge_type() -> RefOr<Schema> {
@@ -64,7 +64,7 @@ struct SessionCompleted {
     /// Lifetime of the session in milliseconds
     duration_ms: u64,
     /// True when the service destroyed the session without a request; absent otherwise
-    #[schema(schema_with = literally_true)]
+    #[schema(schema_with = const_true)]
     auto_destroyed: Option<bool>,
     /// Reason the service destroyed the session
     #[schema(schema_with = destroyed_because)]

@@ -54,7 +54,7 @@ pub(super) struct Generation {
     ours: Source,
     has_said: bool,
     theirs: Option<Zeroizing<[[u8; 32]; 2]>>,
-    said: Zeroizing<Vec<u8>>,
+    received_text: Zeroizing<Vec<u8>>,
 }
 
 impl Generation {
@@ -71,7 +71,7 @@ impl Generation {
             ours: Source::new(),
             has_said: false,
             theirs: None,
-            said: Zeroizing::default(),
+            received_text: Zeroizing::default(),
         })
     }
 
@@ -93,7 +93,7 @@ impl Generation {
         }
     }
 
-    pub(super) fn say(&mut self, words: &str) -> Result<(), Failure> {
+    pub(super) fn send_control_message(&mut self, words: &str) -> Result<(), Failure> {
         self.write(&[words.as_bytes(), b"\0"].concat())
     }
 
@@ -178,7 +178,7 @@ impl Generation {
             // A reset is the first packet of a conversation, or a repetition of it.
             let is_reset = matches!(head.opcode, Opcode::HardResetServer | Opcode::SoftReset);
             if !is_reset || number == 0 {
-                self.reliable.came(number, bytes);
+                self.reliable.on_packet(number, bytes);
             }
         }
         while let Some((number, bytes)) = self.reliable.take() {
@@ -215,11 +215,11 @@ impl Generation {
         loop {
             match self.tls.reader().read(&mut buffer[..]) {
                 Ok(0) => return Err(Failure::Ended),
-                Ok(length) => self.said.extend_from_slice(&buffer[..length]),
+                Ok(length) => self.received_text.extend_from_slice(&buffer[..length]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(_) => return Err(Failure::Protocol("TLS ends without a close notification")),
             }
-            if self.said.len() > MOST {
+            if self.received_text.len() > MOST {
                 return Err(Failure::Protocol("it sends more than the client accepts"));
             }
         }
@@ -232,22 +232,22 @@ impl Generation {
         if self.theirs.is_some() {
             return;
         }
-        let Some(length) = self.said.get(OPTIONS..OPTIONS + 2) else { return };
+        let Some(length) = self.received_text.get(OPTIONS..OPTIONS + 2) else { return };
         let end = OPTIONS + 2 + usize::from(u16::from_be_bytes([length[0], length[1]]));
-        if self.said.len() < end {
+        if self.received_text.len() < end {
             return;
         }
         let mut theirs = Zeroizing::new([[0; 32]; 2]);
-        theirs.as_flattened_mut().copy_from_slice(&self.said[RANDOMS..OPTIONS]);
+        theirs.as_flattened_mut().copy_from_slice(&self.received_text[RANDOMS..OPTIONS]);
         self.theirs = Some(theirs);
-        self.said.drain(..end);
+        self.received_text.drain(..end);
     }
 
     /// Since the keys were agreed.
     pub(super) fn take_messages(&mut self) -> Vec<Zeroizing<String>> {
-        let end = self.said.iter().rposition(|byte| *byte == 0).filter(|_| self.is_agreed());
+        let end = self.received_text.iter().rposition(|byte| *byte == 0).filter(|_| self.is_agreed());
         let Some(end) = end else { return Vec::new() };
-        let whole = Zeroizing::new(self.said.drain(..=end).collect::<Vec<u8>>());
+        let whole = Zeroizing::new(self.received_text.drain(..=end).collect::<Vec<u8>>());
         // Depending on their version, servers end their key material with more or fewer empty strings.
         let messages = whole.split(|byte| *byte == 0).filter(|message| !message.is_empty());
         messages.map(|message| Zeroizing::new(String::from_utf8_lossy(message).trim().to_owned())).collect()

@@ -93,7 +93,7 @@ impl Reliable {
     }
 
     /// The packet is kept if it is new and within the window, and confirmed unless it is too far ahead.
-    pub(super) fn came(&mut self, number: u32, bytes: Vec<u8>) {
+    pub(super) fn on_packet(&mut self, number: u32, bytes: Vec<u8>) {
         if number >= self.next_to_take.saturating_add(EARLY) {
             return;
         }
@@ -165,9 +165,9 @@ mod tests {
     fn latest_confirmations_are_repeated() {
         let mut reliable = Reliable::beginning_with(Opcode::SoftReset);
         assert!(reliable.confirmations().is_empty());
-        reliable.came(0, Vec::new());
+        reliable.on_packet(0, Vec::new());
         assert_eq!([reliable.confirmations(), reliable.confirmations()], [[0], [0]]);
-        (1..7).for_each(|number| reliable.came(number, Vec::new()));
+        (1..7).for_each(|number| reliable.on_packet(number, Vec::new()));
         assert_eq!([reliable.confirmations(), reliable.confirmations()], [[1, 2, 3, 4], [5, 6, 1, 2]]);
         assert_eq!(reliable.confirmations(), [5, 6, 1, 2]);
         assert!(reliable.to_confirm.is_empty());
@@ -177,7 +177,7 @@ mod tests {
     fn packets_are_delivered_in_order_once() {
         let mut reliable = Reliable::beginning_with(Opcode::SoftReset);
         for number in [2, 0, 0, 1, EARLY + 9, u32::MAX, 1] {
-            reliable.came(number, vec![u8::try_from(number & 0xff).expect("small")]);
+            reliable.on_packet(number, vec![u8::try_from(number & 0xff).expect("small")]);
         }
         assert_eq!(
             std::iter::from_fn(|| reliable.take()).collect::<Vec<_>>(),
@@ -185,7 +185,7 @@ mod tests {
         );
         assert_eq!(reliable.to_confirm, [2, 0, 1]);
         reliable.to_confirm.clear();
-        reliable.came(1, Vec::new());
+        reliable.on_packet(1, Vec::new());
         assert_eq!(reliable.take(), None, "it is not taken once more");
         assert_eq!(reliable.to_confirm, [1], "but confirmed");
     }

@@ -63,7 +63,7 @@ impl Handshake {
     }
 
     pub(super) fn ask_for_options(&mut self) -> Result<(), Failure> {
-        self.generation.say("PUSH_REQUEST")
+        self.generation.send_control_message("PUSH_REQUEST")
     }
 
     /// Once all parts have arrived.
@@ -244,7 +244,7 @@ impl Session {
     }
 
     pub(super) fn exit(&mut self, out: &mut Vec<Vec<u8>>) {
-        if self.terms.exit_by_control && self.generation.say("EXIT").is_ok() {
+        if self.terms.exit_by_control && self.generation.send_control_message("EXIT").is_ok() {
             let _ = self.generation.drive(&mut self.peer, Instant::now(), out);
         } else {
             let mut sealed = Vec::new();

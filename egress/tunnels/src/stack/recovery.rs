@@ -79,14 +79,14 @@ impl Recovery {
     }
 
     /// Reduces the window of a received packet if necessary.
-    pub fn came(&mut self, packet: &mut [u8], now: Instant) {
+    pub fn on_packet(&mut self, packet: &mut [u8], now: Instant) {
         let Some(segment) = Segment::read(packet) else { return };
         if segment.flags & (ACK | RST) != ACK {
             return;
         }
         let Some(flow) = self.flows.get_mut(&segment.to.1).filter(|flow| flow.remote == segment.from) else { return };
         if segment.flags & SYN != 0 {
-            flow.greeted(packet, &segment, now);
+            flow.read_syn_options(packet, &segment, now);
         } else {
             flow.acknowledged(packet, &segment, now);
         }
@@ -231,7 +231,7 @@ impl Flow {
         !after(first, number) && !after(number, self.next)
     }
 
-    fn greeted(&mut self, packet: &mut [u8], segment: &Segment, now: Instant) {
+    fn read_syn_options(&mut self, packet: &mut [u8], segment: &Segment, now: Instant) {
         for (kind, place) in options(packet, segment) {
             match kind {
                 WINDOW_SCALE if place.len() == 1 => {
@@ -315,7 +315,7 @@ impl Flow {
 
     fn find_lost(&mut self, now: Instant) {
         let Some(newest) = self.newest else { return };
-        let late = self.path.late();
+        let late = self.path.reordering_timeout();
         let mut above = 0;
         for sent in self.sent.iter_mut().rev() {
             match sent.state {
@@ -376,7 +376,7 @@ impl Flow {
                 for sent in self.sent.iter_mut().filter(|sent| sent.state != State::Waiting) {
                     sent.state = State::Lost;
                 }
-                self.path.begin_again(self.longest);
+                self.path.reset_measurements(self.longest);
             }
         }
         let (mut way, _) = self.under_way();
@@ -404,7 +404,7 @@ impl Flow {
             sent.arrived_at = self.rounds.arrived_at;
         }
         if self.selective {
-            let late = self.path.late();
+            let late = self.path.reordering_timeout();
             let passed_by = |sent: &&SentSegment| {
                 sent.state == State::UnderWay && self.newest.is_some_and(|newest| sent.was_before(newest))
             };
@@ -478,7 +478,7 @@ impl Path {
     }
 
     /// A round trip plus a quarter for reordering.
-    fn late(&self) -> Duration {
+    fn reordering_timeout(&self) -> Duration {
         self.smooth
             .map_or(TIMEOUT, |smooth| smooth + (self.shortest / 4).max(self.variation).max(Duration::from_millis(1)))
     }
@@ -551,7 +551,7 @@ impl Path {
     }
 
     /// Resets the measurements after a long silence, because the path may have changed.
-    fn begin_again(&mut self, longest: usize) {
+    fn reset_measurements(&mut self, longest: usize) {
         self.window = LEAST * longest;
         (self.rate, self.rate_before, self.grew_to) = (0.0, 0.0, 0.0);
         (self.rounds_since, self.full) = (0, false);

@@ -76,8 +76,8 @@ async fn link_reports_silence_recovery_and_end() {
     let (stack, link) = stack();
     let waiting = connecting(&stack);
     first(&link).await;
-    link.fell_silent();
-    stack.silent().await;
+    link.mark_unresponsive();
+    stack.wait_until_unresponsive().await;
     assert_eq!(connecting(&stack).await.expect("no panic").err(), Some(ConnectError::TunnelDead));
     link.answered();
     assert!(!waiting.is_finished(), "it answers again");

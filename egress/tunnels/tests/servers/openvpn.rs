@@ -17,7 +17,7 @@ use url::Host;
 use zeroize::Zeroizing;
 
 use super::support::openvpn::{Authority, Guard, SERVER, Server, WITHOUT_NAMES, block, guarded};
-use super::support::{FAR, FAR_6, PORT, Relay, in_a_network_of_its_own};
+use super::support::{FAR, FAR_6, PORT, Relay, in_network_namespace};
 use super::traffic::{download, is_shared, outlives_a_pause, site, upload};
 
 const WITHIN: Duration = Duration::from_secs(10);
@@ -52,7 +52,7 @@ fn profile(text: &str) -> Profile {
 
 #[test]
 fn tunnel_reaches_the_far_side() {
-    in_a_network_of_its_own("openvpn::tunnel_reaches_the_far_side", async {
+    in_network_namespace("openvpn::tunnel_reaches_the_far_side", async {
         // These routes exceed one push message.
         let routes: String =
             (0..120).fold(String::new(), |text, net| text + &format!("push \"route 10.99.{net}.0 255.255.255.0\"\n"));
@@ -94,7 +94,7 @@ fn tunnel_reaches_the_far_side() {
 
 #[test]
 fn rejected_credentials_and_certificates_are_reported() {
-    in_a_network_of_its_own("openvpn::rejected_credentials_and_certificates_are_reported", async {
+    in_network_namespace("openvpn::rejected_credentials_and_certificates_are_reported", async {
         let server = Server::start("udp", Guard::Crypt, "data-ciphers AES-256-GCM").await;
         assert_eq!(server.refusal(&server.profile, Some(alice("wrong"))).await, OpenError::Refused);
         assert_eq!(server.refusal(&server.profile, None).await, OpenError::Refused);
@@ -137,7 +137,7 @@ fn rejected_credentials_and_certificates_are_reported() {
 
 #[test]
 fn client_certificate_of_the_same_authority_is_no_server() {
-    in_a_network_of_its_own("openvpn::client_certificate_of_the_same_authority_is_no_server", async {
+    in_network_namespace("openvpn::client_certificate_of_the_same_authority_is_no_server", async {
         let server = Server::start("udp", Guard::None, "").await;
         let (certificate, key) = server.authority.issue("vpn-1", ExtendedKeyUsagePurpose::ClientAuth);
         let folder = server.folder.path();
@@ -166,7 +166,7 @@ fn client_certificate_of_the_same_authority_is_no_server() {
 
 #[test]
 fn unsupported_options_of_the_server_end_the_tunnel() {
-    in_a_network_of_its_own("openvpn::unsupported_options_of_the_server_end_the_tunnel", async {
+    in_network_namespace("openvpn::unsupported_options_of_the_server_end_the_tunnel", async {
         for (lines, client, expected) in [
             (WITHOUT_NAMES, "", "it sets no name server, and the profile has none"),
             ("push \"comp-lzo yes\"", "", "it sets compression"),
@@ -261,7 +261,7 @@ async fn open_fails_in_time_without_a_real_server() {
 
 #[test]
 fn dead_server_is_detected_within_three_seconds() {
-    in_a_network_of_its_own("openvpn::dead_server_is_detected_within_three_seconds", async {
+    in_network_namespace("openvpn::dead_server_is_detected_within_three_seconds", async {
         for (proto, signal, why) in [
             ("udp", Signal::SIGKILL, Closed::Silent),
             ("udp", Signal::SIGSTOP, Closed::Silent),
@@ -291,7 +291,7 @@ fn dead_server_is_detected_within_three_seconds() {
 
 #[test]
 fn tunnel_survives_a_paused_server() {
-    in_a_network_of_its_own("openvpn::tunnel_survives_a_paused_server", async {
+    in_network_namespace("openvpn::tunnel_survives_a_paused_server", async {
         let server = Server::start("udp", Guard::None, "").await;
         let tunnel = server.tunnel().await;
         let stopping = async { server.signal(Signal::SIGSTOP) };
@@ -301,7 +301,7 @@ fn tunnel_survives_a_paused_server() {
 
 #[test]
 fn many_connections_share_a_tunnel() {
-    in_a_network_of_its_own("openvpn::many_connections_share_a_tunnel", async {
+    in_network_namespace("openvpn::many_connections_share_a_tunnel", async {
         for proto in ["udp", "tcp-server"] {
             let server = Server::start(proto, Guard::Crypt, "").await;
             is_shared(&server.tunnel().await).await;
@@ -311,7 +311,7 @@ fn many_connections_share_a_tunnel() {
 
 #[test]
 fn exit_notice_of_the_server_ends_the_tunnel() {
-    in_a_network_of_its_own("openvpn::exit_notice_of_the_server_ends_the_tunnel", async {
+    in_network_namespace("openvpn::exit_notice_of_the_server_ends_the_tunnel", async {
         let server = Server::start("udp", Guard::Crypt, "explicit-exit-notify 1").await;
         let tunnel = server.tunnel().await;
         server.signal(Signal::SIGTERM);
@@ -341,7 +341,7 @@ async fn renewed_under_load(server: &Server, lines: &str, lasting: Duration) -> 
 
 #[test]
 fn server_renews_keys_under_load() {
-    in_a_network_of_its_own("openvpn::server_renews_keys_under_load", async {
+    in_network_namespace("openvpn::server_renews_keys_under_load", async {
         // With each renewal the server sends a new token, which then replaces the password.
         let server = Server::start("udp", Guard::Crypt, "reneg-sec 5 5\nauth-gen-token 3600 200").await;
         let agreed = renewed_under_load(&server, "", Duration::from_secs(12)).await;
@@ -352,7 +352,7 @@ fn server_renews_keys_under_load() {
 
 #[test]
 fn client_renews_keys_under_load() {
-    in_a_network_of_its_own("openvpn::client_renews_keys_under_load", async {
+    in_network_namespace("openvpn::client_renews_keys_under_load", async {
         for (proto, lines) in [("udp", "reneg-bytes 300000\n"), ("tcp-server", "reneg-pkts 300\n")] {
             let server = Server::start(proto, Guard::Auth, "reneg-sec 0").await;
             let agreed = renewed_under_load(&server, lines, Duration::from_secs(5)).await;
@@ -364,7 +364,7 @@ fn client_renews_keys_under_load() {
 
 #[test]
 fn both_ends_renew_keys_at_once() {
-    in_a_network_of_its_own("openvpn::both_ends_renew_keys_at_once", async {
+    in_network_namespace("openvpn::both_ends_renew_keys_at_once", async {
         let server = Server::start("udp", Guard::None, "reneg-sec 5 5").await;
         let agreed = renewed_under_load(&server, "reneg-sec 5\n", Duration::from_secs(12)).await;
         assert!(agreed >= 3, "{agreed}: {}", server.log());
@@ -373,7 +373,7 @@ fn both_ends_renew_keys_at_once() {
 
 #[test]
 fn tunnel_opens_and_works_with_packet_loss() {
-    in_a_network_of_its_own("openvpn::tunnel_opens_and_works_with_packet_loss", async {
+    in_network_namespace("openvpn::tunnel_opens_and_works_with_packet_loss", async {
         let server = Server::start("udp", Guard::CryptV2, "").await;
         let relay = Relay::to(SERVER, Duration::from_millis(5), 100).await;
         for _ in 0..3 {
@@ -389,7 +389,7 @@ fn tunnel_opens_and_works_with_packet_loss() {
 
 #[test]
 fn closed_tunnel_leaves_no_tasks_or_sockets() {
-    in_a_network_of_its_own("openvpn::closed_tunnel_leaves_no_tasks_or_sockets", async {
+    in_network_namespace("openvpn::closed_tunnel_leaves_no_tasks_or_sockets", async {
         for proto in ["udp", "tcp-server"] {
             let server = Server::start(proto, Guard::CryptV2, "").await;
             let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
@@ -428,7 +428,7 @@ fn closed_tunnel_leaves_no_tasks_or_sockets() {
 #[ignore = "a measurement, which is meaningful only in a release build"]
 #[expect(clippy::print_stderr, clippy::cast_precision_loss, reason = "a measurement prints its results")]
 fn figures() {
-    in_a_network_of_its_own("openvpn::figures", async {
+    in_network_namespace("openvpn::figures", async {
         let memory = || {
             let status = procfs::process::Process::myself().and_then(|process| process.status()).expect("this process");
             status.vmrss.expect("memory")

@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 use url::Host;
 
 use super::support::wireguard::{SERVER, Server};
-use super::support::{FAR, FAR_6, PORT, Relay, in_a_network_of_its_own, run};
+use super::support::{FAR, FAR_6, PORT, Relay, in_network_namespace, run};
 use super::traffic::{download, is_shared, outlives_a_pause, site, upload};
 
 const WITHIN: Duration = Duration::from_secs(5);
@@ -33,7 +33,7 @@ impl Server {
 
 #[test]
 fn tunnel_reaches_the_far_side() {
-    in_a_network_of_its_own("wireguard::tunnel_reaches_the_far_side", async {
+    in_network_namespace("wireguard::tunnel_reaches_the_far_side", async {
         let server = Server::start().await;
         let tunnel = server.tunnel().await;
         for host in [Host::Domain("site.test"), Host::Domain("long.test"), Host::Ipv4(FAR)] {
@@ -65,7 +65,7 @@ fn tunnel_reaches_the_far_side() {
 
 #[test]
 fn failures_of_connect_are_distinguished() {
-    in_a_network_of_its_own("wireguard::failures_of_connect_are_distinguished", async {
+    in_network_namespace("wireguard::failures_of_connect_are_distinguished", async {
         let server = Server::start().await;
         let tunnel = server.tunnel().await;
         let failure = async |host: Host<&str>, port| tunnel.connect(host, port).await.expect_err("no connection");
@@ -98,7 +98,7 @@ fn failures_of_connect_are_distinguished() {
 
 #[test]
 fn open_failures_are_distinguished() {
-    in_a_network_of_its_own("wireguard::open_failures_are_distinguished", async {
+    in_network_namespace("wireguard::open_failures_are_distinguished", async {
         let server = Server::start().await;
         // A server does not answer unknown keys.
         let stranger = Config::parse(
@@ -140,7 +140,7 @@ fn open_failures_are_distinguished() {
 
 #[test]
 fn dead_server_is_detected_within_three_seconds() {
-    in_a_network_of_its_own("wireguard::dead_server_is_detected_within_three_seconds", async {
+    in_network_namespace("wireguard::dead_server_is_detected_within_three_seconds", async {
         let server = Server::start().await;
         let tunnel = server.tunnel().await;
         let mut open = site(&tunnel).await;
@@ -167,7 +167,7 @@ fn dead_server_is_detected_within_three_seconds() {
 
 #[test]
 fn tunnel_survives_a_paused_server() {
-    in_a_network_of_its_own("wireguard::tunnel_survives_a_paused_server", async {
+    in_network_namespace("wireguard::tunnel_survives_a_paused_server", async {
         let server = Server::start().await;
         let tunnel = server.tunnel().await;
         let stopping = async {
@@ -180,7 +180,7 @@ fn tunnel_survives_a_paused_server() {
 
 #[test]
 fn many_connections_share_a_tunnel() {
-    in_a_network_of_its_own("wireguard::many_connections_share_a_tunnel", async {
+    in_network_namespace("wireguard::many_connections_share_a_tunnel", async {
         let server = Server::start().await;
         is_shared(&server.tunnel().await).await;
     });
@@ -188,7 +188,7 @@ fn many_connections_share_a_tunnel() {
 
 #[test]
 fn upload_is_fast_despite_losses() {
-    in_a_network_of_its_own("wireguard::upload_is_fast_despite_losses", async {
+    in_network_namespace("wireguard::upload_is_fast_despite_losses", async {
         let server = Server::start().await;
         // A round trip of 50 ms, and a loss of one packet in 200 in each direction.
         let relay = Relay::to(SERVER, Duration::from_millis(25), 5).await;
@@ -203,7 +203,7 @@ fn upload_is_fast_despite_losses() {
 
 #[test]
 fn closed_tunnel_leaves_no_tasks_or_sockets() {
-    in_a_network_of_its_own("wireguard::closed_tunnel_leaves_no_tasks_or_sockets", async {
+    in_network_namespace("wireguard::closed_tunnel_leaves_no_tasks_or_sockets", async {
         let server = Server::start().await;
         let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
         let sockets = || {
@@ -241,7 +241,7 @@ fn closed_tunnel_leaves_no_tasks_or_sockets() {
 #[test]
 #[ignore = "takes 150 s, because keys last 120 s"]
 fn keys_are_renewed_under_load() {
-    in_a_network_of_its_own("wireguard::keys_are_renewed_under_load", async {
+    in_network_namespace("wireguard::keys_are_renewed_under_load", async {
         let server = Server::start().await;
         let tunnel = server.tunnel().await;
         let mut echo = site(&tunnel).await;
@@ -266,7 +266,7 @@ fn keys_are_renewed_under_load() {
 #[ignore = "a measurement, which is meaningful only in a release build"]
 #[expect(clippy::print_stderr, clippy::cast_precision_loss, reason = "a measurement prints its results")]
 fn figures() {
-    in_a_network_of_its_own("wireguard::figures", async {
+    in_network_namespace("wireguard::figures", async {
         let server = Server::start().await;
         let memory = || {
             let status = Process::myself().and_then(|process| process.status()).expect("this process");

@@ -70,7 +70,7 @@ impl ProviderApi for Anthropic {
         })
     }
 
-    fn least(&self, model: &str) -> Value {
+    fn smallest_request(&self, model: &str) -> Value {
         json!({"model": model, "max_tokens": 1, "messages": [{"role": "user", "content": "."}]})
     }
 

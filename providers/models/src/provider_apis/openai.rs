@@ -80,7 +80,7 @@ impl ProviderApi for Openai {
         })
     }
 
-    fn least(&self, model: &str) -> Value {
+    fn smallest_request(&self, model: &str) -> Value {
         json!({"model": model, "max_output_tokens": LEAST_OUTPUT, "store": false, "input": "."})
     }
 

@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-use crate::servant;
+use crate::command_with_death_signal;
 
 /// Each pixel costs memory.
 const SCREEN: &str = "16x16x24";
@@ -33,7 +33,7 @@ impl Display {
     pub fn start(directory: &Path) -> io::Result<(Self, PipeReader)> {
         let authority = directory.join(AUTHORITY);
         write_authority(&authority)?;
-        let mut command = servant(Path::new("Xvfb"));
+        let mut command = command_with_death_signal(Path::new("Xvfb"));
         let (number, writer) = io::pipe()?;
         command.stdin(Stdio::null()).stdout(writer);
         command.args(["-displayfd", "1", "-screen", "0", SCREEN, "-nolisten", "tcp", "-noreset", "-auth"]);

@@ -42,7 +42,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     keep(&Arguments::parse()).unwrap_or_else(|message| {
-        complain(&message);
+        log_to_stderr(&message);
         ExitCode::FAILURE
     })
 }
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
 fn keep(arguments: &Arguments) -> Result<ExitCode, String> {
     die_with_parent()?;
     adopt_orphans()?;
-    step_back();
+    lower_priority();
     if arguments.confined {
         way_out::open(&arguments.data_dir).map_err(|error| format!("no egress route: {error}"))?;
     }
@@ -59,25 +59,25 @@ fn keep(arguments: &Arguments) -> Result<ExitCode, String> {
     let host =
         start_host(&arguments.host, &display, number).map_err(|error| format!("the host did not start: {error}"))?;
     // The host holds the pipes. The worker detects its end by their end, so the keeper must not hold them too.
-    let_go_of_pipes().map_err(|error| format!("standard input and output: {error}"))?;
+    close_pipes().map_err(|error| format!("standard input and output: {error}"))?;
     Ok(wait(&host, &display))
 }
 
 /// Writes a message to standard error, which the worker copies to its log.
-fn complain(message: &str) {
+fn log_to_stderr(message: &str) {
     let _ = io::stderr().write_all(format!("kitfleet-keeper: {message}\n").as_bytes());
 }
 
 /// Makes the kernel kill this process when the thread that started it ends.
 fn die_with_parent() -> Result<(), String> {
     let parent = parent_id();
-    ask_to_die_with_parent().map_err(|error| format!("PR_SET_PDEATHSIG: {error}"))?;
+    set_parent_death_signal().map_err(|error| format!("PR_SET_PDEATHSIG: {error}"))?;
     // The parent may have ended before the call.
     if parent_id() == parent { Ok(()) } else { Err("the parent is gone".to_owned()) }
 }
 
 /// One system call, which allocates nothing.
-fn ask_to_die_with_parent() -> io::Result<()> {
+fn set_parent_death_signal() -> io::Result<()> {
     // SAFETY: this option takes one integer argument and touches no memory.
     let done = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -91,7 +91,7 @@ fn adopt_orphans() -> Result<(), String> {
 
 /// Lowers the priority of pages in the use of processors and memory, so that the worker can answer callers. If any of
 /// this is rejected, everything else works as before.
-fn step_back() {
+fn lower_priority() {
     const NICER_BY: libc::c_int = 5;
     // SAFETY: these calls change numbers that the kernel keeps for this process, and read one structure that is valid.
     unsafe {
@@ -105,7 +105,7 @@ fn step_back() {
 /// Starts the host. It loads its libraries while the display starts, and then reads the display's number.
 fn start_host(program: &[OsString], display: &Display, number: PipeReader) -> io::Result<Child> {
     let (program, arguments) = program.split_first().ok_or(io::ErrorKind::NotFound)?;
-    let mut command = servant(Path::new(program));
+    let mut command = command_with_death_signal(Path::new(program));
     command.args(arguments).arg("--display-from").arg(number.as_raw_fd().to_string());
     command.env("XAUTHORITY", display.authority());
     let inherit = move || {
@@ -118,7 +118,7 @@ fn start_host(program: &[OsString], display: &Display, number: PipeReader) -> io
     command.spawn()
 }
 
-fn let_go_of_pipes() -> io::Result<()> {
+fn close_pipes() -> io::Result<()> {
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     for pipe in [libc::STDIN_FILENO, libc::STDOUT_FILENO] {
         // SAFETY: both descriptors are open, and nothing here reads the one or writes the other.
@@ -145,7 +145,7 @@ fn wait(host: &Child, display: &Display) -> ExitCode {
             }
             // A browser without its display cannot work. It ends with this process.
             Ok(child) if child == display.id() && !display.is_stopped() => {
-                complain("Xvfb ended");
+                log_to_stderr("Xvfb ended");
                 return ExitCode::FAILURE;
             }
             Ok(_) => {}
@@ -156,9 +156,9 @@ fn wait(host: &Child, display: &Display) -> ExitCode {
 }
 
 /// Returns a command whose process the kernel kills when this process's only spawning thread ends.
-fn servant(program: &Path) -> Command {
+fn command_with_death_signal(program: &Path) -> Command {
     let mut command = Command::new(program);
     // SAFETY: the closure only makes this call between fork and exec.
-    unsafe { command.pre_exec(ask_to_die_with_parent) };
+    unsafe { command.pre_exec(set_parent_death_signal) };
     command
 }

@@ -21,7 +21,7 @@ pub fn open(directory: &Path) -> io::Result<()> {
     apart(move || {
         for connection in listener.incoming() {
             // The probable reason is too many open files. Other connections may close.
-            if connection.and_then(|browser| lead(browser, guard.clone())).is_err() {
+            if connection.and_then(|browser| relay_to_guard(browser, guard.clone())).is_err() {
                 thread::sleep(Duration::from_millis(10));
             }
         }
@@ -29,7 +29,7 @@ pub fn open(directory: &Path) -> io::Result<()> {
 }
 
 /// The guard limits the number of connections.
-fn lead(browser: TcpStream, guard: PathBuf) -> io::Result<()> {
+fn relay_to_guard(browser: TcpStream, guard: PathBuf) -> io::Result<()> {
     browser.set_nodelay(true)?;
     apart(move || {
         let Ok(guard) = UnixStream::connect(guard) else { return };

@@ -53,12 +53,12 @@ pub fn open_menu(browser: &Rc<Browser>, menu: OptionMenu) {
             let is_it = browser.live.open.menu.borrow().as_ref() == Some(closed);
             if is_it {
                 browser.live.open.menu.take();
-                browser.live.asks_anew();
+                browser.live.request_again();
             }
         }
     });
     open.menu.replace(Some(menu));
-    browser.live.asks_anew();
+    browser.live.request_again();
 }
 
 pub fn choose(browser: &Browser, index: Option<u32>) {
@@ -67,7 +67,7 @@ pub fn choose(browser: &Browser, index: Option<u32>) {
         menu.activate_item(index);
     }
     menu.close();
-    browser.live.asks_anew();
+    browser.live.request_again();
 }
 
 fn items(menu: &OptionMenu) -> Vec<MenuItem> {

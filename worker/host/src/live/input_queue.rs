@@ -114,7 +114,7 @@ pub fn act(browser: &Rc<Browser>, acts: Vec<ViewerAction>) -> Result<bool, HostE
             keys::check(key)?;
         }
     }
-    let waiting = &browser.live.hands.waiting;
+    let waiting = &browser.live.held_input.waiting;
     let mut answers = true;
     for act in acts {
         let next = match act {
@@ -139,20 +139,20 @@ pub fn act(browser: &Rc<Browser>, acts: Vec<ViewerAction>) -> Result<bool, HostE
         }
         waiting.borrow_mut().push_back(next);
     }
-    go_on(browser)?;
+    continue_input(browser)?;
     Ok(answers)
 }
 
 fn answers_soon(browser: &Browser) -> bool {
-    browser.live.hands.waiting.borrow().len() < MOST_WAITING
+    browser.live.held_input.waiting.borrow().len() < MOST_WAITING
         && (asked::is_open(browser) || browser.pages.active().view.is_web_process_responsive())
 }
 
 /// At the end all waiting input is sent to the page, before the input of an operation.
 pub async fn lend(browser: &Rc<Browser>, lend: bool) -> Result<(), HostError> {
     if !lend {
-        until_handled(browser, LAST_PATIENCE).await?;
-        browser.live.hands.waiting.take().into_iter().try_for_each(|next| send(browser, next))?;
+        wait_until_handled(browser, LAST_PATIENCE).await?;
+        browser.live.held_input.waiting.take().into_iter().try_for_each(|next| send(browser, next))?;
     }
     asked::lend(browser, lend);
     browser.recording.pause(lend);
@@ -164,15 +164,15 @@ pub async fn lend(browser: &Rc<Browser>, lend: bool) -> Result<(), HostError> {
 }
 
 /// Ends at a dialog, a menu or a limit too. Returns whether nothing is open.
-pub async fn rest(browser: &Rc<Browser>) -> Result<bool, HostError> {
-    until_handled(browser, PATIENCE).await?;
+pub async fn finish(browser: &Rc<Browser>) -> Result<bool, HostError> {
+    wait_until_handled(browser, PATIENCE).await?;
     Ok(!asked::is_open(browser))
 }
 
-async fn until_handled(browser: &Rc<Browser>, patience: Duration) -> Result<(), HostError> {
+async fn wait_until_handled(browser: &Rc<Browser>, patience: Duration) -> Result<(), HostError> {
     let (tell, mut handled) = oneshot::channel();
-    browser.live.hands.waiting.borrow_mut().push_back(NextInput::Tell(tell));
-    go_on(browser)?;
+    browser.live.held_input.waiting.borrow_mut().push_back(NextInput::Tell(tell));
+    continue_input(browser)?;
     let began = Instant::now();
     while !asked::is_open(browser) && began.elapsed() < patience {
         if let Either::Left(_) = select(&mut handled, glib::timeout_future(GLANCE)).await {
@@ -182,15 +182,15 @@ async fn until_handled(browser: &Rc<Browser>, patience: Duration) -> Result<(), 
     Ok(())
 }
 
-fn go_on(browser: &Rc<Browser>) -> Result<(), HostError> {
-    let hands = &browser.live.hands;
-    while !hands.is_awaited.get() {
-        let Some(next) = hands.waiting.borrow_mut().pop_front() else { break };
-        let page = hands.page_for(browser, &next);
+fn continue_input(browser: &Rc<Browser>) -> Result<(), HostError> {
+    let held_input = &browser.live.held_input;
+    while !held_input.is_awaited.get() {
+        let Some(next) = held_input.waiting.borrow_mut().pop_front() else { break };
+        let page = held_input.page_for(browser, &next);
         let overtakes = |sent: &SentInput| next.kind() != Some(sent.kind) || sent.page.id != page.id;
-        if hands.sent.borrow().as_ref().is_some_and(overtakes) {
-            hands.waiting.borrow_mut().push_front(next);
-            hands.is_awaited.set(true);
+        if held_input.sent.borrow().as_ref().is_some_and(overtakes) {
+            held_input.waiting.borrow_mut().push_front(next);
+            held_input.is_awaited.set(true);
             glib::MainContext::default().spawn_local(settle(browser.clone()));
         } else {
             send(browser, next)?;
@@ -201,35 +201,35 @@ fn go_on(browser: &Rc<Browser>) -> Result<(), HostError> {
 
 /// The page has handled the last sent input, or sends no reports.
 async fn settle(browser: Rc<Browser>) {
-    let hands = &browser.live.hands;
-    let sent = hands.sent.take();
+    let held_input = &browser.live.held_input;
+    let sent = held_input.sent.take();
     if let Some(SentInput { page, kind, reports }) = sent {
         acknowledgement::wait(&page, |come| kind.reports(come), reports).await;
         if kind == Kind::Touch {
             acknowledgement::await_click(&page).await;
         }
     }
-    hands.is_awaited.set(false);
+    held_input.is_awaited.set(false);
     // An error means that the browser has ended, which its worker detects.
-    let _ = go_on(&browser);
+    let _ = continue_input(&browser);
 }
 
 fn send(browser: &Rc<Browser>, next: NextInput) -> Result<(), HostError> {
-    let hands = &browser.live.hands;
-    let (kind, page) = (next.kind(), hands.page_for(browser, &next));
+    let held_input = &browser.live.held_input;
+    let (kind, page) = (next.kind(), held_input.page_for(browser, &next));
     if page.is_closed() {
         // The page has closed itself during the touch.
         if let NextInput::Touch { finger, .. } = next {
-            hands.touched.borrow_mut().remove(&finger);
+            held_input.touched.borrow_mut().remove(&finger);
         }
         return Ok(());
     }
     let reports = match next {
         NextInput::Touch { finger, phase, place } => {
             match phase {
-                TouchPhase::Begin => hands.touched.borrow_mut().insert(finger, page.clone()),
+                TouchPhase::Begin => held_input.touched.borrow_mut().insert(finger, page.clone()),
                 TouchPhase::Update => None,
-                TouchPhase::End | TouchPhase::Cancel => hands.touched.borrow_mut().remove(&finger),
+                TouchPhase::End | TouchPhase::Cancel => held_input.touched.borrow_mut().remove(&finger),
             };
             touch::send(&page, finger, phase, place)?;
             // Two reports: the finger was lifted, and it clicked or the page prevented the click.
@@ -248,7 +248,7 @@ fn send(browser: &Rc<Browser>, next: NextInput) -> Result<(), HostError> {
     };
     if let Some(kind) = kind.filter(|_| reports > 0) {
         let come = kind.reports(&page.acknowledgements);
-        let mut sent = hands.sent.borrow_mut();
+        let mut sent = held_input.sent.borrow_mut();
         let is_same = |sent: &&SentInput| sent.kind == kind && sent.page.id == page.id;
         let before = sent.as_ref().filter(is_same).map_or(come, |sent| sent.reports.max(come));
         *sent = Some(SentInput { page, kind, reports: before + reports });

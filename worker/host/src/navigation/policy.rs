@@ -47,9 +47,9 @@ fn weigh_request(
     let attempt = Attempt { action: &mut action, request: &request, is_for_new_window, is_own_repeat };
     if submissions::stops(page, attempt) {
         if is_own_repeat {
-            stay(page);
-        } else if let Some(departure) = &mut *page.navigation.departure.borrow_mut() {
-            departure.hindered = true;
+            cancel_load(page);
+        } else if let Some(pending_load) = &mut *page.navigation.pending_load.borrow_mut() {
+            pending_load.hindered = true;
         }
         return Some(HELD);
     }
@@ -60,15 +60,15 @@ fn weigh_request(
     let scheme = uri.split(':').next().unwrap_or_default().to_ascii_lowercase();
     let allowed = matches!(scheme.as_str(), "http" | "https" | "about" | "data" | "blob");
     if !allowed {
-        page.navigation.judge_refused();
+        page.navigation.note_rejected();
     }
     (!allowed).then_some("the page leads to an address that is neither http nor https")
 }
 
 /// Ends a command's load without leaving the current page.
-fn stay(page: &Rc<Page>) {
+fn cancel_load(page: &Rc<Page>) {
     let navigation = &page.navigation;
-    if navigation.departure.take().is_some() {
+    if navigation.pending_load.take().is_some() {
         navigation.keep_document();
         navigation.reply(Ok(arrived(page)));
     }
@@ -76,17 +76,17 @@ fn stay(page: &Rc<Page>) {
 
 /// Or this load belongs to the pending load of a command.
 fn is_on_the_way(navigation: &Navigation, uri: &str, is_redirect: bool, is_revisit: bool) -> bool {
-    let mut departure = navigation.departure.borrow_mut();
-    let Some(departure) = &mut *departure else { return true };
-    let is_own = same(&departure.uri, uri);
+    let mut pending_load = navigation.pending_load.borrow_mut();
+    let Some(pending_load) = &mut *pending_load else { return true };
+    let is_own = same(&pending_load.uri, uri);
     match navigation.stage.get() {
         LoadStage::Requested if is_own => navigation.stage.set(LoadStage::Allowed),
-        LoadStage::Allowed | LoadStage::Started if is_redirect => uri.clone_into(&mut departure.uri),
+        LoadStage::Allowed | LoadStage::Started if is_redirect => uri.clone_into(&mut pending_load.uri),
         _ => {}
     }
     // A move in the history may load only a frame.
-    let belongs = is_own || is_redirect || (is_revisit && matches!(departure.by, LoadTrigger::History(_)));
-    departure.hindered |= !belongs;
+    let belongs = is_own || is_redirect || (is_revisit && matches!(pending_load.by, LoadTrigger::History(_)));
+    pending_load.hindered |= !belongs;
     belongs
 }
 
@@ -113,13 +113,13 @@ fn weigh_response(page: &Rc<Page>, decision: &ResponsePolicyDecision) -> Option<
         navigation.status.set(status);
         if let Some(uri) = decision.request().and_then(|request| request.uri()) {
             let is_page = is_supported && !is_empty;
-            navigation.judge_answered(&uri, if is_page { LoadTarget::Page } else { LoadTarget::NoPage });
+            navigation.note_answered(&uri, if is_page { LoadTarget::Page } else { LoadTarget::NoPage });
         }
         // WebKit would show an empty page. The answer to a request that it has validated itself has the status of the page.
         if status == 304 {
             return Some(Refusal::Ignored(NO_DOCUMENT));
         }
-        if !is_supported && !is_empty && navigation.departure.borrow().is_some() {
+        if !is_supported && !is_empty && navigation.pending_load.borrow().is_some() {
             navigation.download.set(Some(LoadDownload::Expected));
         }
     }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use kitfleet_host_protocol::{Lifecycle, LoadProgress, PageErrorKind};
 
-use super::{LoadStage, give_a_moment};
+use super::{LoadStage, wait_for_decision};
 use crate::pages::Page;
 
 /// A page that has loaded gets a short time to begin another load, because its last input or a timer may have caused one.
@@ -14,7 +14,7 @@ pub async fn read(page: &Rc<Page>) -> LoadProgress {
     if !progress.loaded {
         return progress;
     }
-    give_a_moment(page).await;
+    wait_for_decision(page).await;
     current(page)
 }
 
@@ -26,8 +26,10 @@ fn current(page: &Page) -> LoadProgress {
         _ => false,
     };
     let stage = navigation.stage.get();
-    let loaded =
-        stage == LoadStage::Done && !navigation.is_departing() && lifecycle != Some(Lifecycle::Loading) && !has_failed;
+    let loaded = stage == LoadStage::Done
+        && !navigation.has_pending_load()
+        && lifecycle != Some(Lifecycle::Loading)
+        && !has_failed;
     LoadProgress {
         dom_content_loaded: loaded || (stage == LoadStage::Committed && navigation.content_loaded.get()),
         loaded,

@@ -10,8 +10,9 @@ const WORDS: LanguageSyntax =
 pub(super) fn write(program: &Program) -> String {
     let needed: Vec<_> = program.needed().map(|name| format!("\"${{{name}?is not set}}\"")).collect();
     let mut out = format!(
-        "#!/usr/bin/env bash\n{preface}set -euo pipefail\n\n: {needed}\nurl=${{{URL}:-{default}}}\n{HELPERS}{begin}",
-        preface = program.preface("#", "Bash and curl, 7.76 or newer", &format!("{API_KEY}=... bash recipe.sh")),
+        "#!/usr/bin/env bash\n{file_header}set -euo pipefail\n\n: {needed}\nurl=${{{URL}:-{default}}}\n{HELPERS}{begin}",
+        file_header =
+            program.file_header("#", "Bash and curl, 7.76 or newer", &format!("{API_KEY}=... bash recipe.sh")),
         needed = needed.join(" "),
         default = in_apostrophes(program.base_url),
         begin = BEGIN.replace("BODY", &program.creates().written(&WORDS)),

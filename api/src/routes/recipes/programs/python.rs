@@ -10,9 +10,9 @@ const WORDS: LanguageSyntax =
 pub(super) fn write(program: &Program) -> String {
     let needed: Vec<_> = program.needed().map(|name| format!("\"{name}\"")).collect();
     let mut out = format!(
-        "#!/usr/bin/env python3\n{preface}{IMPORTS}\nURL = os.environ.get(\"{URL}\", {default}).rstrip(\"/\")\n\
+        "#!/usr/bin/env python3\n{file_header}{IMPORTS}\nURL = os.environ.get(\"{URL}\", {default}).rstrip(\"/\")\n\
          NEEDED = [{needed}]\n{HELPERS}{begin}",
-        preface = program.preface("#", "Python 3.8 or newer", &format!("{API_KEY}=... python3 recipe.py")),
+        file_header = program.file_header("#", "Python 3.8 or newer", &format!("{API_KEY}=... python3 recipe.py")),
         default = quoted(program.base_url),
         needed = needed.join(", "),
         begin = BEGIN.replace("BODY", &program.creates().written(&WORDS)),

@@ -213,21 +213,21 @@ fn assert_data_only(grammar: &Grammar, label: &str, steps: &[Step]) {
 
 proptest! {
     #[test]
-    fn whatever_somebody_wrote_is_data(label in text(), steps in proptest::collection::vec(step(), 0..6)) {
+    fn customer_text_is_never_code(label in text(), steps in proptest::collection::vec(step(), 0..6)) {
         for grammar in &GRAMMARS {
             assert_data_only(grammar, &label, &steps);
         }
     }
 
     #[test]
-    fn a_comment_is_one_line_that_shows(text in text()) {
+    fn comment_is_one_line_without_control_characters(text in text()) {
         let shown = shown(&text);
         prop_assert!(shown.chars().all(|c| c.is_alphanumeric() || matches!(c, ' '..='~')));
         prop_assert!(shown.chars().count() <= SHOWN + 3);
     }
 
     #[test]
-    fn a_variable_is_ours_and_no_others(description in text(), selector in text()) {
+    fn variable_names_are_prefixed_and_uppercase(description in text(), selector in text()) {
         let name = variable_name(&Element { selector, description });
         prop_assert!(name.starts_with("RECIPE_") && name.len() > "RECIPE_".len() && name.len() <= 120);
         prop_assert!(name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_'));
@@ -284,7 +284,7 @@ fn programs_have_steps_of_pages_dialogs_and_downloads() {
 
 /// Contract: limits 5. Ten times the allowed number of steps take about ten times as long.
 #[test]
-fn writing_a_program_takes_time_that_is_linear_in_the_steps() {
+fn program_generation_is_linear_in_the_steps() {
     let time = |steps: usize| {
         let element = Element { selector: "#a".to_owned(), description: "textbox \"Name\"".to_owned() };
         let steps = vec![Step::Type { element, value: String::new() }; steps];

@@ -10,9 +10,9 @@ const WORDS: LanguageSyntax = LanguageSyntax { truths: ["false", "true"], typed:
 pub(super) fn write(program: &Program) -> String {
     let needed: Vec<_> = program.needed().map(|name| format!("\"{name}\"")).collect();
     let mut out = format!(
-        "{preface}{IMPORTS}\nconst url = (process.env.{URL} ?? {default}).replace(/\\/+$/, \"\");\n\
+        "{file_header}{IMPORTS}\nconst url = (process.env.{URL} ?? {default}).replace(/\\/+$/, \"\");\n\
          const needed = [{needed}];\n{HELPERS}{begin}",
-        preface = program.preface(
+        file_header = program.file_header(
             "//",
             "Node 22.18 or newer, or an older one as recipe.mjs",
             &format!("{API_KEY}=... node recipe.mts")

@@ -118,7 +118,7 @@ pub fn target() -> RefOr<Schema> {
 /// # Errors
 /// If neither is given, or more than one locator.
 pub fn element(selector: Option<String>, target: Option<TargetBody>, of: &str) -> Result<Element, Invalid> {
-    Element::required(selector, told_by(target, of)?, of)
+    Element::required(selector, element_from_body(target, of)?, of)
 }
 
 /// Like [`element`], but both members may be absent.
@@ -130,17 +130,17 @@ pub fn element_if_any(
     target: Option<TargetBody>,
     of: &str,
 ) -> Result<Option<Element>, Invalid> {
-    Element::chosen(selector, told_by(target, of)?, of)
+    Element::chosen(selector, element_from_body(target, of)?, of)
 }
 
-fn told_by(target: Option<TargetBody>, of: &str) -> Result<Option<Element>, Invalid> {
+fn element_from_body(target: Option<TargetBody>, of: &str) -> Result<Option<Element>, Invalid> {
     let Some(TargetBody { selector, role, name, label, text, placeholder, reference, exact }) = target else {
         return Ok(None);
     };
     if name.is_some() && role.is_none() {
         return Err(Invalid::field(member_of(of, "target.name"), "requires role"));
     }
-    let told = [
+    let given = [
         selector.map(Target::Selector),
         role.map(|role| Target::Role { role, name }),
         label.map(Target::Label),
@@ -148,8 +148,8 @@ fn told_by(target: Option<TargetBody>, of: &str) -> Result<Option<Element>, Inva
         placeholder.map(Target::Placeholder),
         reference.map(Target::Ref),
     ];
-    let mut told = told.into_iter().flatten();
-    if let (Some(only), None) = (told.next(), told.next()) {
+    let mut given = given.into_iter().flatten();
+    if let (Some(only), None) = (given.next(), given.next()) {
         let is_exact = exact.unwrap_or_default();
         return Ok(Some(if is_exact { Element::Exact(only) } else { Element::Target(only) }));
     }

@@ -84,7 +84,7 @@ impl Far {
         let body = Body::read(head.opcode, &bytes).expect("a body");
         body.confirmed.iter().for_each(|number| self.reliable.confirmed(*number));
         if let Some((number, bytes)) = body.message {
-            self.reliable.came(number, bytes);
+            self.reliable.on_packet(number, bytes);
         }
         while let Some((number, bytes)) = self.reliable.take() {
             let mut bytes = if number == 0 { &[][..] } else { &bytes };
@@ -105,7 +105,7 @@ impl Far {
 
     fn agree(&mut self) {
         let hello = [&[0, 0, 0, 0, 2][..], self.randoms.as_flattened(), &[0, 3, b'V', b'4', 0, 0, 0, 0, 0]].concat();
-        self.say(&hello);
+        self.send_control_message(&hello);
     }
 
     fn data(&self, key: u8) -> DataChannel {
@@ -162,7 +162,7 @@ fn after_messages(words: &[u8]) -> Result<(Far, Handshake), Failure> {
     talk(&mut far, &mut entering)?;
     far.agree();
     for part in words.chunks(8 << 10) {
-        far.say(part);
+        far.send_control_message(part);
         talk(&mut far, &mut entering)?;
     }
     talk(&mut far, &mut entering)?;

@@ -67,7 +67,7 @@ fn play(line: Line, lasts: Duration) -> Outcome {
     recovery.leaving(packet(first.wrapping_sub(1), 0, SYN, 0, &[2, 4, 5, 100], 0), zero);
     let mut now = zero + line.round_trip;
     let mut greeting = packet(0, first, SYN | ACK, u16::MAX, &[2, 4, 5, 100, 4, 2, 3, 3, 7, 0, 0, 0], 0);
-    recovery.came(&mut greeting, now);
+    recovery.on_packet(&mut greeting, now);
     assert_eq!(greeting[48], SCALE);
 
     let (mut next, mut acknowledged, mut window) = (first, first, FIRST * SEGMENT as usize);
@@ -109,7 +109,7 @@ fn play(line: Line, lasts: Duration) -> Outcome {
         }
         while back.front().is_some_and(|(when, _)| *when <= now) {
             let (_, mut packet) = back.pop_front().expect("a packet");
-            recovery.came(&mut packet, now);
+            recovery.on_packet(&mut packet, now);
             let segment = Segment::read(&packet).expect("a segment");
             if after(segment.acknowledged, acknowledged) {
                 acknowledged = segment.acknowledged;
@@ -196,7 +196,7 @@ fn retransmissions_of_smoltcp_are_dropped() {
         outgoing.len()
     };
     assert_eq!(sent(&mut recovery, packet(9, 0, SYN, 0, &[], 0)), 1);
-    recovery.came(&mut packet(0, 10, SYN | ACK, 1000, &[4, 2, 0, 0], 0), now);
+    recovery.on_packet(&mut packet(0, 10, SYN | ACK, 1000, &[4, 2, 0, 0], 0), now);
     assert_eq!(sent(&mut recovery, data(10)), 1);
     assert_eq!(sent(&mut recovery, data(110)), 1);
     assert_eq!(sent(&mut recovery, data(10)), 0, "it is in flight");
@@ -206,11 +206,11 @@ fn retransmissions_of_smoltcp_are_dropped() {
     assert_eq!(sent(&mut recovery, packet(260, 1, ACK, 1000, &[], 0)), 1, "an acknowledgement");
     // Without window scaling, the window is unscaled.
     let mut reply = packet(1, 10, ACK, 700, &[], 0);
-    recovery.came(&mut reply, now);
+    recovery.on_packet(&mut reply, now);
     assert_eq!(Segment::read(&reply).expect("a segment").window, 700);
     // For a peer without selective acknowledgements, smoltcp retransmits.
     assert_eq!(sent(&mut recovery, packet(9, 0, SYN, 0, &[], 0)), 1);
-    recovery.came(&mut packet(0, 10, SYN | ACK, 1000, &[], 0), now);
+    recovery.on_packet(&mut packet(0, 10, SYN | ACK, 1000, &[], 0), now);
     assert_eq!(sent(&mut recovery, data(10)), 1);
     assert_eq!(sent(&mut recovery, data(10)), 1);
     let mut outgoing = Vec::new();
@@ -226,7 +226,7 @@ proptest! {
         let mut recovery = Recovery::default();
         let mut now = Instant::now();
         recovery.leaving(packet(u32::MAX - 500, 0, SYN, 0, &[2, 4, 5, 100], 0), now);
-        recovery.came(&mut packet(0, u32::MAX - 499, SYN | ACK, 1000, &[4, 2, 3, 3, 255, 0, 0, 0], 0), now);
+        recovery.on_packet(&mut packet(0, u32::MAX - 499, SYN | ACK, 1000, &[4, 2, 3, 3, 255, 0, 0, 0], 0), now);
         let mut outgoing = Vec::new();
         let mut number = u32::MAX - 499;
         for (acknowledged, window, mut options, later) in replies {
@@ -234,8 +234,8 @@ proptest! {
             number = number.wrapping_add(100);
             now += Duration::from_millis(later);
             options.resize(options.len().next_multiple_of(4), 1);
-            let said = acknowledged.wrapping_add(u32::MAX - 1000);
-            recovery.came(&mut packet(1, said, ACK, window, &options, 0), now);
+            let message = acknowledged.wrapping_add(u32::MAX - 1000);
+            recovery.on_packet(&mut packet(1, message, ACK, window, &options, 0), now);
             let due = recovery.send(now, &mut outgoing);
             prop_assert!(due.is_none_or(|due| due <= now + Duration::from_secs(11)));
             prop_assert!(outgoing.len() <= 50);

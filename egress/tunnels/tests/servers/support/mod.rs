@@ -35,7 +35,7 @@ const WITHOUT_NAMESPACES: &str = "KITFLEET_TEST_WITHOUT_NAMESPACES";
 ///
 /// Panics when the test fails, or when this machine forbids namespaces and [`WITHOUT_NAMESPACES`] is not set.
 #[expect(clippy::disallowed_methods, reason = "tests are configured through the environment")]
-pub fn in_a_network_of_its_own(test: &str, body: impl Future<Output = ()>) {
+pub fn in_network_namespace(test: &str, body: impl Future<Output = ()>) {
     if std::env::var_os(INSIDE).is_some() {
         run("ip link set lo up; mount -t tmpfs tmpfs /run; mkdir /run/wireguard");
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();

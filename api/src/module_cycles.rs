@@ -1,40 +1,39 @@
-//! Modules of this crate that may use each other.
+//! Tests of the dependencies between the modules of this crate.
 //!
-//! A room is a file directly in `http` or in `routes`, with the folder of its name, or a file beside those two. Inside a room
-//! all modules may use each other; between two rooms, uses go in one direction. Tests are no part of a room: they may use all
-//! of it.
+//! A module here is a file directly in `http` or in `routes`, with the folder of its name, or a file beside those two. Parts of
+//! one module may use each other; dependencies between two modules go in one direction. Tests of a module may use all of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-type Rooms = BTreeMap<String, BTreeSet<String>>;
+type ModuleUses = BTreeMap<String, BTreeSet<String>>;
 
-fn rooms() -> Rooms {
-    let mut rooms = Rooms::new();
-    look(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &[], &mut rooms);
-    rooms
+fn module_uses() -> ModuleUses {
+    let mut module_uses = ModuleUses::new();
+    look(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &[], &mut module_uses);
+    module_uses
 }
 
-fn look(folder: &Path, module: &[&str], rooms: &mut Rooms) {
+fn look(folder: &Path, module: &[&str], module_uses: &mut ModuleUses) {
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
         let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
         let module = [module, &[name.as_str()]].concat();
         if path.is_dir() {
-            look(&path, &module, rooms);
+            look(&path, &module, module_uses);
         } else if path.extension().is_some_and(|kind| kind == "rs")
-            && !matches!(name.as_str(), "lib" | "rooms" | "tests")
+            && !matches!(name.as_str(), "lib" | "module_cycles" | "tests")
         {
             let source = fs::read_to_string(&path).expect("a source");
-            let (room, used) = (room_of(&module), used_by(&source, &module));
-            let others = used.iter().map(|path| room_of(path)).filter(|other| *other != room);
-            rooms.entry(room.clone()).or_default().extend(others);
+            let (this_module, used) = (module_of(&module), used_by(&source, &module));
+            let others = used.iter().map(|path| module_of(path)).filter(|other| *other != this_module);
+            module_uses.entry(this_module.clone()).or_default().extend(others);
         }
     }
 }
 
-fn room_of<S: AsRef<str>>(module: &[S]) -> String {
+fn module_of<S: AsRef<str>>(module: &[S]) -> String {
     let depth = if matches!(module[0].as_ref(), "http" | "routes") { 2 } else { 1 };
     module.iter().take(depth).map(AsRef::as_ref).collect::<Vec<_>>().join("::")
 }
@@ -90,41 +89,41 @@ fn follow<'a>(text: &'a str, mut path: Vec<String>, used: &mut Vec<Vec<String>>)
     rest
 }
 
-/// Rooms that use each other, or stand between such.
-fn in_circles(mut rooms: Rooms) -> Rooms {
+/// Modules in a cycle, and modules between two cycles.
+fn find_cycles(mut module_uses: ModuleUses) -> ModuleUses {
     loop {
-        let all = rooms.clone();
-        rooms.retain(|room, uses| {
-            let is_used = all.iter().any(|(other, uses)| other != room && uses.contains(room));
+        let all = module_uses.clone();
+        module_uses.retain(|this_module, uses| {
+            let is_used = all.iter().any(|(other, uses)| other != this_module && uses.contains(this_module));
             is_used && uses.iter().any(|other| all.contains_key(other))
         });
-        if rooms.len() == all.len() {
-            return rooms;
+        if module_uses.len() == all.len() {
+            return module_uses;
         }
     }
 }
 
 #[test]
-fn no_two_rooms_use_each_other() {
-    let circles = in_circles(rooms());
-    assert!(circles.is_empty(), "{circles:#?}");
+fn modules_do_not_depend_on_each_other_in_a_cycle() {
+    let cycles = find_cycles(module_uses());
+    assert!(cycles.is_empty(), "{cycles:#?}");
 }
 
 #[test]
-fn what_every_route_uses_knows_no_route() {
-    for (room, uses) in rooms() {
-        let above: &[_] = match room.split("::").next() {
+fn shared_modules_do_not_import_routes() {
+    for (this_module, uses) in module_uses() {
+        let above: &[_] = match this_module.split("::").next() {
             Some("http") => &["routes", "document", "permissions", "router"],
             Some("routes") => &["document", "permissions", "router"],
             _ => &[],
         };
         let wrong = uses.iter().find(|other| other.split("::").next().is_some_and(|wing| above.contains(&wing)));
-        assert_eq!(wrong, None, "{room} uses what is above it");
+        assert_eq!(wrong, None, "{this_module} uses what is above it");
     }
 }
 
 #[test]
-fn a_source_says_what_it_uses() {
+fn paths_in_a_source_are_found() {
     let source = "
         use crate::http::{auth::{self, Caller}, error};
         // crate::comments::do_not_count
@@ -133,23 +132,24 @@ fn a_source_says_what_it_uses() {
         fn f() -> Option<crate::document::X> { mycrate::nothing() }
         #[cfg(test)]
 mod tests { use crate::router; }";
-    let used: BTreeSet<_> = used_by(source, &["routes", "sessions", "wire"]).iter().map(|path| room_of(path)).collect();
+    let used: BTreeSet<_> =
+        used_by(source, &["routes", "sessions", "wire"]).iter().map(|path| module_of(path)).collect();
     let expected = ["document", "http::auth", "http::error", "routes::sessions", "routes::webhooks"];
     assert_eq!(used.into_iter().collect::<Vec<_>>(), expected);
-    assert!(rooms()["routes::sessions"].contains("http::auth"), "sources are found");
+    assert!(module_uses()["routes::sessions"].contains("http::auth"), "sources are found");
 }
 
 #[test]
-fn a_circle_is_found() {
-    let rooms = |edges: &[(&str, &str)]| {
-        let mut rooms = Rooms::new();
+fn cycle_of_modules_is_found() {
+    let module_uses = |edges: &[(&str, &str)]| {
+        let mut module_uses = ModuleUses::new();
         for (from, to) in edges {
-            rooms.entry((*from).to_owned()).or_default().insert((*to).to_owned());
-            rooms.entry((*to).to_owned()).or_default();
+            module_uses.entry((*from).to_owned()).or_default().insert((*to).to_owned());
+            module_uses.entry((*to).to_owned()).or_default();
         }
-        rooms
+        module_uses
     };
-    assert!(in_circles(rooms(&[("a", "b"), ("b", "c"), ("a", "c")])).is_empty());
-    let circle = in_circles(rooms(&[("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")]));
-    assert_eq!(circle.into_keys().collect::<Vec<_>>(), ["b", "c"]);
+    assert!(find_cycles(module_uses(&[("a", "b"), ("b", "c"), ("a", "c")])).is_empty());
+    let cycle = find_cycles(module_uses(&[("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")]));
+    assert_eq!(cycle.into_keys().collect::<Vec<_>>(), ["b", "c"]);
 }
