@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::databases::Database;
-use super::names::{Kind, meaning};
+use super::names::{Kind, parse_path};
 
 /// Merges the journals of databases. Removes databases that are invalid or name files outside their folder: no browser
 /// of this service has written them, and none receives them.

@@ -99,7 +99,7 @@ impl Far {
         }
     }
 
-    fn say(&mut self, bytes: &[u8]) {
+    fn send_control_message(&mut self, bytes: &[u8]) {
         self.tls.writer().write_all(bytes).expect("TLS");
     }
 
