@@ -190,7 +190,7 @@ impl RunningTurn<'_> {
 
     /// True when a challenge pauses the driver session (contract: challenges 10).
     async fn is_paused(&self, step: &mut Step) -> sqlx::Result<bool> {
-        let look = || async { pauses::turn_context(&mut *self.context.db.acquire().await?, self.waiting.driver).await };
+        let look = || async { pauses::standing(&mut *self.context.db.acquire().await?, self.waiting.driver).await };
         let Some(challenge) = persist("check for a challenge", look).await? else { return Ok(false) };
         step.fail(paused(&challenge));
         Ok(true)

@@ -62,7 +62,7 @@ pub struct Host {
     requests: mpsc::UnboundedSender<String>,
     line: HostHandle,
     directory: BrowserDirectory,
-    loaded_scripts: LoadedScripts,
+    told: LoadedScripts,
     /// The host counts as in use as long as this sender exists.
     in_use: oneshot::Sender<ExitRequest>,
     reaper: JoinHandle<()>,
@@ -161,8 +161,8 @@ impl Host {
         let reaper = tasks.spawn(reap(family, directory.clone(), verdict, released, stopping.clone()));
         let line =
             HostHandle { requests: requests.downgrade(), replies, next_id: Arc::new(AtomicU64::new(1)), death, events };
-        let (loaded_scripts, tasks) = (LoadedScripts::default(), pipes.map(AbortOnDropHandle::new));
-        let host = Self { requests, line, directory, loaded_scripts, in_use, reaper, _tasks: tasks };
+        let (told, tasks) = (LoadedScripts::default(), pipes.map(AbortOnDropHandle::new));
+        let host = Self { requests, line, directory, told, in_use, reaper, _tasks: tasks };
         match is_ready.await {
             Ok(()) => Ok(host),
             Err(_) => Err(host.died().await),
@@ -173,8 +173,8 @@ impl Host {
         &self.directory
     }
 
-    pub fn loaded_scripts(&self) -> &LoadedScripts {
-        &self.loaded_scripts
+    pub fn told(&self) -> &LoadedScripts {
+        &self.told
     }
 
     /// Dropping the future discards the reply, but does not undo the command.

@@ -62,7 +62,7 @@ async fn tell(
     let mut letter = match attempt.details["update_id"].as_str().and_then(|id| id.parse().ok()) {
         None => Letter::write(attempt, &mailer.base_url, None),
         Some(update) => {
-            let Some(incident_mail) = incidents::incident_mail(&mut *conn, update).await? else { return Ok(None) };
+            let Some(incident_mail) = incidents::told(&mut *conn, update).await? else { return Ok(None) };
             // An update that was delayed could arrive after the resolution.
             if attempt.template == Template::IncidentUpdated && incident_mail.over {
                 return Ok(None);
