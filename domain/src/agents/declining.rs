@@ -61,8 +61,8 @@ pub async fn decline_step(
         return Err(DeclineError::NotWaiting);
     }
     let steps = steps::of_turns(&mut *conn, &[row.turn_id], false).await?;
-    let sealed = steps.into_iter().find(|sealed| sealed.id == step).ok_or(DeclineError::NoStep)?;
-    let (mut declined, _) = sealed.open(sealer)?;
+    let found = steps.into_iter().find(|found| found.id == step).ok_or(DeclineError::NoStep)?;
+    let (mut declined, _) = found.open(sealer)?;
     declined.end.error = Some(DECLINED.to_owned());
     let mut said: TurnTexts = sealer.open(&row.turn_id.to_string(), &row.sealed_said)?;
     said.reply.push_str(PLAN_ENDED);

@@ -359,11 +359,12 @@ impl Person {
     }
 
     async fn act(&self, action: Value) {
-        self.client.operate(&self.session, "interact", json!({"action": action})).await.expect(200);
+        // Other tests use the processors, too.
+        self.client.operate(&self.session, "interact", json!({"action": action, "timeout_ms": 60_000})).await.expect(200);
     }
 
     async fn fill(&self, selector: &str, text: &str) {
-        self.act(json!({"kind": "type", "selector": selector, "text": text})).await;
+        self.act(json!({"kind": "type", "selector": selector, "text": text, "delay_ms": 0})).await;
     }
 
     async fn press(&self, selector: &str) {
