@@ -168,15 +168,15 @@ impl SessionRecorder {
     /// next call begins again.
     pub(crate) async fn take_look(&mut self, browser: &Browser) {
         let Some(due) = self.due else { return std::future::pending().await };
-        if !due.is_pictured {
+        if due.is_pictured {
+            sleep_until(due.text_at).await;
+            self.look(browser, Wanted { picture: false, text: true }, due.operation).await;
+            self.due = None;
+        } else {
             sleep(PICTURE_AFTER).await;
             let wanted = Wanted { picture: self.log.recorder.wants_pictures(), text: due.text_at <= Instant::now() };
             self.look(browser, wanted, due.operation).await;
             self.due = (!wanted.text).then_some(DueLook { is_pictured: true, ..due });
-        } else {
-            sleep_until(due.text_at).await;
-            self.look(browser, Wanted { picture: false, text: true }, due.operation).await;
-            self.due = None;
         }
         self.report();
     }

@@ -360,7 +360,10 @@ impl Person {
 
     async fn act(&self, action: Value) {
         // Other tests use the processors, too.
-        self.client.operate(&self.session, "interact", json!({"action": action, "timeout_ms": 60_000})).await.expect(200);
+        self.client
+            .operate(&self.session, "interact", json!({"action": action, "timeout_ms": 60_000}))
+            .await
+            .expect(200);
     }
 
     async fn fill(&self, selector: &str, text: &str) {

@@ -155,8 +155,8 @@ impl Host {
         let replies = Arc::new(Replies::default());
         let events = Arc::<WaitingEvents>::default();
         let announced = (Arc::clone(&replies), Arc::clone(&events));
-        let reader = read(stdout, leader, ready, announced, (Arc::clone(&verdict), died));
-        let pipes = [tokio::spawn(write(stdin, queue)), tokio::spawn(reader), tokio::spawn(log_lines("host", stderr))];
+        let reading = read(stdout, leader, ready, announced, (Arc::clone(&verdict), died));
+        let pipes = [tokio::spawn(write(stdin, queue)), tokio::spawn(reading), tokio::spawn(log_lines("host", stderr))];
         let (in_use, released) = oneshot::channel();
         let reaper = tasks.spawn(reap(family, directory.clone(), verdict, released, stopping.clone()));
         let line =

@@ -618,7 +618,7 @@ impl Webkit {
                 Some(FieldState::Absent) => self.record_obstacle(Obstacle::NotFound, "no element matches"),
                 Some(FieldState::Hidden) => self.record_obstacle(Obstacle::NotVisible, "the element is not visible"),
                 Some(FieldState::Locked) => {
-                    self.record_obstacle(Obstacle::Disabled, "the field is disabled or read-only")
+                    self.record_obstacle(Obstacle::Disabled, "the field is disabled or read-only");
                 }
                 Some(FieldState::Missing { .. } | FieldState::Done) => {
                     self.delivered = true;
@@ -659,7 +659,7 @@ impl Webkit {
                 Some(FieldState::Absent) => self.record_obstacle(Obstacle::NotFound, "no element matches"),
                 Some(FieldState::Hidden) => self.record_obstacle(Obstacle::NotVisible, "the element is not visible"),
                 Some(FieldState::Locked) => {
-                    self.record_obstacle(Obstacle::Disabled, "the menu or its option is disabled")
+                    self.record_obstacle(Obstacle::Disabled, "the menu or its option is disabled");
                 }
                 Some(FieldState::Missing { options }) => {
                     self.record_obstacle(Obstacle::NoOption, "the menu has no such option");
