@@ -367,7 +367,7 @@ impl Person {
     }
 
     async fn fill(&self, selector: &str, text: &str) {
-        self.act(json!({"kind": "type", "selector": selector, "text": text, "delay_ms": 0})).await;
+        self.act(json!({"kind": "type", "selector": selector, "text": text})).await;
     }
 
     async fn press(&self, selector: &str) {
