@@ -89,7 +89,7 @@ async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<(
         Order::Sessions(Sessions::Trace { session, out, format }) => {
             traces::write(config, &database.pool(config).await?, session, &out, format).await?;
         }
-        Order::Sessions(order) => sessions::run(&mut conn, order).await?,
+        Order::Sessions(order) => sessions::run(config, &mut conn, order).await?,
         Order::Workers(Workers::Drain(order)) => draining::drain(config, database, &mut conn, &order).await?,
         Order::Jobs(order) => job(&mut conn, order).await?,
         Order::Deliveries(order) => delivery(&mut conn, order).await?,
