@@ -1,4 +1,4 @@
-//! Run `cargo bench --profile dist --bench service`, or with a section's name after `--`.
+//! Run `cargo bench --profile dist --workspace --bench service`, or with a section's name after `--`.
 //!
 //! The browser sections run the same work on bare `WebDriver` (`WebKitWebDriver` and `MiniBrowser`, a fresh browser each) in
 //! the same run. Quote the ratio: it is independent of drifts in the machine's speed.

@@ -12,8 +12,8 @@ use kitfleet_domain::archetypes::{Archetype, Size};
 use kitfleet_domain::blocking::run_blocking;
 use kitfleet_host_protocol::{HostCommand, HostError, MOST_LINE_BYTES, Message, Outcome, PageEvents, Request};
 use kitfleet_types::operations::{Failure, FailureClass};
-use nix::sys::signal::kill;
 use nix::unistd::Pid;
+use procfs::process::Process;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
@@ -32,6 +32,8 @@ use super::page::LoadedScripts;
 use super::processes::{Family, Processes, Spawner};
 
 const LOOK_AFTER: Duration = Duration::from_millis(250);
+
+const HOST_ENDED: &str = "the browser ended";
 
 /// Normally 50 ms. A host whose main loop hangs ends itself after 2 s.
 const ENDS_WITHIN: Duration = Duration::from_millis(2_500);
@@ -400,17 +402,17 @@ async fn read(
     let mut lines = FramedRead::new(stdout, LinesCodec::new_with_max_length(MOST_LINE_BYTES));
     let mut ready = Some(ready);
     // The network process is watched once it runs.
-    let mut network_ended = futures_util::future::pending::<()>().boxed();
+    let mut network_ended = futures_util::future::pending().boxed();
     let (cause, words) = loop {
         let line = tokio::select! {
             // A condemned browser is also killed, so the verdict has priority over the end of output.
             biased;
             (cause, words) = verdict.condemned() => break (cause, words.to_owned()),
             line = lines.next() => line,
-            () = &mut network_ended => break (Cause::NetworkProcess, "the browser's network process ended".to_owned()),
+            (cause, words) = &mut network_ended => break (cause, words.to_owned()),
         };
         let message = match line {
-            None => break (Cause::Host, "the browser ended".to_owned()),
+            None => break (Cause::Host, HOST_ENDED.to_owned()),
             Some(Err(error)) => break (Cause::Host, format!("the browser sent an invalid message: {error}")),
             Some(Ok(line)) => run_blocking(line.len(), || serde_json::from_str::<Message>(&line)),
         };
@@ -440,21 +442,28 @@ async fn read(
 }
 
 /// WebKit would start a new network process and never answer the requests of the old one. It is not a child of this process, so
-/// it is polled.
-fn watch_network_process(leader: Pid) -> io::Result<impl Future<Output = ()>> {
-    let process = find_network_process(leader)?.ok_or(io::ErrorKind::NotFound)?;
+/// it is polled. It also ends when the host ends, while the host's keeper still has the output open.
+fn watch_network_process(leader: Pid) -> io::Result<impl Future<Output = (Cause, &'static str)>> {
+    let processes = Processes::now()?;
+    let family = processes.below(leader);
+    // The kernel truncates names to 15 characters.
+    let find = |name: &str| family.iter().find(|process| process.comm == name).map(|process| process.pid);
+    let network = find("WebKitNetworkPr").ok_or(io::ErrorKind::NotFound)?;
+    let host = find("kitfleet-host").unwrap_or(leader.as_raw());
     Ok(async move {
-        while kill(process, None).is_ok() {
+        while is_running(network) {
             sleep(LOOK_AFTER).await;
+        }
+        if is_running(host) {
+            (Cause::NetworkProcess, "the browser's network process ended")
+        } else {
+            (Cause::Host, HOST_ENDED)
         }
     })
 }
 
-fn find_network_process(leader: Pid) -> io::Result<Option<Pid>> {
-    let processes = Processes::now()?;
-    // The kernel truncates names to 15 characters.
-    let found = processes.below(leader).into_iter().find(|process| process.comm == "WebKitNetworkPr");
-    Ok(found.map(|process| Pid::from_raw(process.pid)))
+fn is_running(process: i32) -> bool {
+    Process::new(process).and_then(|process| process.stat()).is_ok_and(|stat| stat.state != 'Z')
 }
 
 /// For debugging. It contains no typed text.
