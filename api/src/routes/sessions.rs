@@ -7,6 +7,7 @@ pub mod file_links;
 pub mod live;
 mod live_links;
 pub mod operations;
+mod problems;
 mod recordings;
 mod trace_links;
 mod wire;
@@ -412,7 +413,7 @@ impl From<CreateError> for Problem {
             CreateError::AccountSuspended => Self::account_suspended(),
             CreateError::CapacityExhausted => Self::capacity_exhausted(error.to_string()),
             CreateError::NoWorker => Self::new(&kinds::DRIVER_NOT_INTEGRATED, "no worker is available"),
-            CreateError::WorkersSilent => dispatch::worker_silent(),
+            CreateError::WorkersSilent => problems::worker_silent(),
             CreateError::Database(error) => error.into(),
         }
     }

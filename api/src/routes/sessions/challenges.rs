@@ -11,7 +11,8 @@ use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::routes;
 
-use super::{WRITE_SESSIONS, dispatch};
+use super::WRITE_SESSIONS;
+use super::problems::not_ready;
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::json::IgnoredBody;
@@ -125,7 +126,7 @@ async fn resolve(
     let mut conn = app.db.acquire().await?;
     match pauses::resolve(&mut conn, caller.account_id, session, challenge).await? {
         ResolveOutcome::Ended(challenge) => Ok(Answer(challenge.into())),
-        ResolveOutcome::SessionEnded(status) => Err(dispatch::not_ready(status)),
+        ResolveOutcome::SessionEnded(status) => Err(not_ready(status)),
         ResolveOutcome::NoSession => Err(not_found::<SessionId>()),
         ResolveOutcome::NoChallenge => Err(not_found::<ChallengeId>()),
     }

@@ -15,6 +15,7 @@ use kitfleet_types::operations::{OpenDialog, Operation, Outcome, Refusal};
 use kitfleet_types::validation::Invalid;
 
 use super::challenges::paused;
+use super::problems::{not_ready, worker_silent};
 use crate::http::auth::Caller;
 use crate::http::body::CountedBody;
 use crate::http::error::{Problem, Result};
@@ -82,23 +83,6 @@ pub async fn require_ready(app: &App, caller: &Caller, session: SessionId) -> Re
         (SessionStatus::Ready, Some(challenge), _) => Err(paused(challenge.0)),
         (SessionStatus::Ready, None, Some(dialog)) => Err(dialog_open(Some(dialog.0))),
         (other, ..) => Err(not_ready(other)),
-    }
-}
-
-/// Nothing has changed, and the caller can retry.
-pub fn worker_silent() -> Problem {
-    Problem::unavailable_for_now("the worker has not reported recently, for example after a database outage; try again")
-}
-
-pub fn not_ready(status: SessionStatus) -> Problem {
-    match status {
-        SessionStatus::Creating => Problem::new(&kinds::CONFLICT, "the session is still creating"),
-        // The session is ready again, but another operation claimed it first.
-        SessionStatus::Busy | SessionStatus::Ready => {
-            Problem::new(&kinds::CONFLICT, "the session is busy with another operation, or a person is controlling it")
-        }
-        SessionStatus::Destroyed => Problem::new(&kinds::SESSION_DESTROYED, "the session is destroyed"),
-        SessionStatus::Errored => Problem::new(&kinds::SESSION_DESTROYED, "the session is errored; create a new one"),
     }
 }
 

@@ -21,9 +21,9 @@ use tokio::time::timeout;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
-use super::dispatch::worker_silent;
 use super::file_links::{self, not_open};
 use super::operations::READ_STATE;
+use super::problems::worker_silent;
 use crate::http::auth::Caller;
 use crate::http::body::counted_json;
 use crate::http::error::{Problem, Result};

@@ -12,7 +12,7 @@ use kitfleet_types::ids::{SessionId, UploadId};
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::timeout;
 
-use super::dispatch::{not_ready, worker_silent};
+use super::problems::{not_ready, worker_silent};
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
 use crate::http::kinds;

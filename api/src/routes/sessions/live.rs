@@ -36,8 +36,8 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::routes;
 
 use super::WRITE_SESSIONS;
-use super::dispatch::not_ready;
 use super::operations::READ_STATE;
+use super::problems::not_ready;
 use crate::http::auth::Caller;
 use crate::http::client::ClientInfo;
 use crate::http::connections::ConnectionSlot;

@@ -18,9 +18,9 @@ use utoipa::ToSchema;
 use utoipa_axum::routes;
 
 use super::WRITE_SESSIONS;
-use super::dispatch::not_ready;
 use super::live::{LiveTicket, live_ticket};
 use super::operations::READ_STATE;
+use super::problems::not_ready;
 use crate::http::auth::Caller;
 use crate::http::client::ClientInfo;
 use crate::http::error::{Problem, Result};
