@@ -11,6 +11,7 @@ pub mod decomposers;
 mod keeping;
 pub mod lanes;
 pub mod model_turns;
+pub mod queued_turn;
 pub mod receipts;
 pub mod steps;
 pub mod texts;

@@ -7,6 +7,7 @@
 pub mod capabilities;
 pub mod census;
 pub mod dialogs;
+pub mod failures;
 pub mod gui_input;
 pub mod inspection;
 pub mod intents;

@@ -14,8 +14,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
 
 use apalis::prelude::BoxDynError;
+use kitfleet_domain::agents::queued_turn::QueuedTurn;
 use kitfleet_domain::agents::steps::{Step, StepStatus};
-use kitfleet_domain::agents::turn_lifecycle::{self, QueuedTurn, TurnEnding};
+use kitfleet_domain::agents::turn_lifecycle::{self, TurnEnding};
 use kitfleet_domain::agents::turns::{Decomposer, TurnKind, TurnTexts};
 use kitfleet_domain::agents::{MESSAGE_CHARS, Sealer};
 use kitfleet_domain::database::{begin, persist};

@@ -19,7 +19,7 @@ use kitfleet_domain::sealing::NotSealedForUs;
 use kitfleet_domain::sessions::dialogs::{self, DialogChange};
 use kitfleet_domain::sessions::intents::{self, IntentEnding, OpenRequest, ReplyNotice, Request, StartedIntent};
 use kitfleet_domain::sessions::profile_lease::{self, HeldProfile, Reason};
-use kitfleet_domain::sessions::{EndReason, recovery};
+use kitfleet_domain::sessions::{EndReason, failures};
 use kitfleet_domain::trace_parent::TraceParent;
 use kitfleet_domain::{archetypes, sessions as rows};
 use kitfleet_egress::EgressRoute;
@@ -708,7 +708,7 @@ impl Actor {
         let fail = || async {
             let mut tx = begin(&self.context.db).await?;
             let errored =
-                recovery::fail_idle(&mut tx, self.context.id, self.session, "unknown", &failure, EndReason::Failed)
+                failures::fail_idle(&mut tx, self.context.id, self.session, "unknown", &failure, EndReason::Failed)
                     .await?;
             tx.commit().await?;
             Ok::<_, sqlx::Error>(errored)

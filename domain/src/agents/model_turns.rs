@@ -12,8 +12,8 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Sealer;
+use super::queued_turn::{QueuedTurn, StopReason};
 use super::steps::{self, Step};
-use super::turn_lifecycle::{QueuedTurn, StopReason};
 use super::turns::{TurnKind, TurnTexts};
 use crate::audit::Entry;
 use crate::blocking::run_blocking;

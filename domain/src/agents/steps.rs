@@ -16,8 +16,8 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::Sealer;
+use super::queued_turn::QueuedTurn;
 use super::texts::TextOrigins;
-use super::turn_lifecycle::QueuedTurn;
 use super::typed::{MOST_BYTES, Typed, TypedTexts};
 use crate::blocking::run_blocking;
 

@@ -6,18 +6,17 @@
 
 use std::time::Duration;
 
-use kitfleet_types::ids::{AccountId, AgentSessionId, SessionId, TurnId};
-use kitfleet_types::limits::Limits;
+use kitfleet_types::ids::{AccountId, AgentSessionId, TurnId};
 use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
 
+use super::queued_turn::{QueuedTurn, StopReason};
 use super::steps::{self, Step, StepColumns, StepStatus};
-use super::turns::{self, Decomposer, Request, TurnKind, TurnTexts};
+use super::turns::{self, Decomposer, TurnKind, TurnTexts};
 use super::{Sealer, model_turns, receipts};
 use crate::audit::{self, Actor, AuditRow, Entry};
 use crate::blocking::run_blocking;
 use crate::metrics::Counter;
-use crate::trace_parent::TraceParent;
 use crate::vault::Vault;
 
 pub(super) const INTERPRETED_MESSAGES: Counter<1> = Counter::new(
@@ -26,31 +25,6 @@ pub(super) const INTERPRETED_MESSAGES: Counter<1> = Counter::new(
     ["result_kind"],
 )
 .starting_with(|| TurnKind::NAMES.map(|kind| [kind]).into());
-
-#[derive(Debug)]
-pub struct QueuedTurn {
-    pub id: TurnId,
-    pub account: AccountId,
-    pub session: AgentSessionId,
-    pub driver: SessionId,
-    pub request: Request,
-    pub request_id: String,
-    pub trace_parent: Option<TraceParent>,
-    pub receipt: Option<String>,
-    /// Stored bytes of all the account's agent sessions.
-    pub stored_bytes: i64,
-}
-
-impl QueuedTurn {
-    /// Bytes of JSON for the results of the turn's steps: the rest of the account's quota, but at most `most`. With a
-    /// receipt, each result is stored twice, so half of the rest.
-    #[must_use]
-    pub fn room(&self, most: usize, limits: &Limits) -> usize {
-        let left = limits.agent_bytes_per_account.saturating_sub(u64::try_from(self.stored_bytes).unwrap_or_default());
-        let left = if self.receipt.is_some() { left / 2 } else { left };
-        usize::try_from(left).map_or(most, |left| left.min(most))
-    }
-}
 
 pub async fn waiting(conn: &mut PgConnection, sealer: &Sealer, id: TurnId) -> sqlx::Result<Option<QueuedTurn>> {
     let row = sqlx::query!(
@@ -117,28 +91,6 @@ pub async fn begin(
         steps::take_over(conn, turn, &said, steps).await
     } else {
         steps::plan(conn, sealer, turn, &said, steps).await
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopReason {
-    /// The agent session was closed, or its driver session has ended.
-    Closed,
-    /// A human drives or the mode does not allow messages, or this was so at any time during the turn.
-    Driven,
-    /// The credential of the message was revoked or has expired, or its account may no longer act here.
-    Revoked,
-}
-
-impl StopReason {
-    /// Returns a clause that follows "because".
-    #[must_use]
-    pub fn reason(self) -> &'static str {
-        match self {
-            Self::Closed => "the agent session was closed",
-            Self::Driven => "a human has taken over or cancelled it",
-            Self::Revoked => "the credential that sent the message is no longer valid",
-        }
     }
 }
 

@@ -15,6 +15,7 @@ use sqlx::PgConnection;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::queued_turn::Request;
 use super::receipts::{self, NewReceipt, Receipt};
 use super::steps::{self, Intent, SealedStep, SealedTexts, StepStatus};
 use super::typed::Typed;
@@ -22,15 +23,8 @@ use super::{CloseReason, Mode, Sealer, Settings, TooManyBytes, close_if_ended, l
 use crate::accounts;
 use crate::credentials::{Credential, CredentialColumns};
 use crate::sessions::intents::ReplyTo;
-use crate::sessions::{EndReason, SessionStatus, recovery};
+use crate::sessions::{EndReason, SessionStatus, failures};
 use crate::workers::LEASE;
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Request {
-    pub message: String,
-    /// They need not exist.
-    pub approvals: Vec<String>,
-}
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct TurnTexts {
@@ -246,7 +240,7 @@ pub async fn accept(
     }
     if !found.stands {
         // Fail with the same outcome as the next operation would.
-        if !recovery::fail_idle(&mut *conn, worker, driver, "unknown", &recovery::worker_gone(), EndReason::WorkerLost)
+        if !failures::fail_idle(&mut *conn, worker, driver, "unknown", &failures::worker_gone(), EndReason::WorkerLost)
             .await?
         {
             return Ok(MessageOutcome::DriverLost);

@@ -20,13 +20,12 @@ use sqlx::types::Json;
 use sqlx::{Connection as _, PgConnection};
 
 use super::dialogs::DialogChange;
-use super::recovery::{self, worker_gone};
+use super::failures::{self, SessionInfo, record_failure, worker_gone};
 use super::{BehavioralProfile, EndReason, SessionError, SessionStatus};
 use crate::actors::OperationActor;
 use crate::blocking::run_blocking;
 use crate::challenges::ChallengeState;
 use crate::emails::{self, Template};
-use crate::events::{self, EventType};
 use crate::recordings::RecordMode;
 use crate::sealing;
 use crate::trace_parent::TraceParent;
@@ -119,7 +118,7 @@ pub async fn claim(
         SessionRow { status, .. } => return Ok(Claim::Lost(status)),
     };
     let mut tx = conn.begin().await?;
-    if recovery::fail_idle(&mut tx, found.worker, session, claim.kind, &gone, EndReason::WorkerLost).await? {
+    if failures::fail_idle(&mut tx, found.worker, session, claim.kind, &gone, EndReason::WorkerLost).await? {
         tx.commit().await?;
         Ok(Claim::WorkerGone(gone))
     } else {
@@ -450,12 +449,6 @@ struct EndedIntent {
     notice: ReplyNotice,
 }
 
-pub(super) struct SessionInfo {
-    pub(super) session: SessionId,
-    pub(super) account: AccountId,
-    pub(super) duration_ms: i64,
-}
-
 /// The part of [`finish`] common to all endings.
 async fn end(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sqlx::Result<Option<EndedIntent>> {
     let IntentEnding { outcome, result, browser_time, usage, reads_state, dialog, url, .. } = ending;
@@ -532,32 +525,6 @@ async fn end(conn: &mut PgConnection, id: IntentId, ending: &IntentEnding) -> sq
         })
     });
     ended.transpose()
-}
-
-pub(super) async fn record_failure(
-    conn: &mut PgConnection,
-    of: &SessionInfo,
-    operation: &str,
-    failure: &Failure,
-) -> sqlx::Result<()> {
-    let data: Value = json!({
-        "session_id": of.session,
-        "duration_ms": of.duration_ms,
-        "operation": operation,
-        "error_name": failure.class.name(),
-        "error_message": failure.class.message(),
-    });
-    events::record(&mut *conn, of.account, EventType::SessionFailed, data).await?;
-    sqlx::query_scalar!(
-        "select write_mail_once($1, $2, $3, $4)",
-        Template::SessionFailedFirst.name(),
-        of.account as _,
-        json!({"session_id": of.session}),
-        emails::NOTICE_GOOD_FOR.as_secs_f64(),
-    )
-    .fetch_one(conn)
-    .await?;
-    Ok(())
 }
 
 /// PostgreSQL accepts 8,000 bytes.

@@ -10,15 +10,11 @@ use kitfleet_types::timestamp::Timestamp;
 use serde_json::json;
 use sqlx::{Connection as _, PgConnection, PgTransaction};
 
-use super::intents::{SessionInfo, finish, finish_and_notify, record_failure};
-use super::{EndReason, SessionError, profile_lease};
+use super::failures::{SessionInfo, record_failure, worker_gone};
+use super::intents::{finish, finish_and_notify};
+use super::{SessionError, profile_lease};
 use crate::database::is_transient;
 use crate::workers;
-
-#[must_use]
-pub fn worker_gone() -> Failure {
-    Failure { class: FailureClass::Driver, detail: "the worker that owned the session's browser is gone".to_owned() }
-}
 
 /// A `ready` session of a dead worker is left this long for its next operation, which then reports the failure. After
 /// that it is errored, because it occupies a slot and possibly a profile.
@@ -155,33 +151,6 @@ async fn fail_sessions(
         record_failure(&mut *conn, &of, "unknown", failure).await?;
     }
     Ok(live.len())
-}
-
-/// The browser died on `worker`, alone or with the worker, and `operation` found it dead. `false` if an operation or a
-/// destroy changed the session first; that one then reports the failure.
-pub async fn fail_idle(
-    conn: &mut PgConnection,
-    worker: WorkerId,
-    session: SessionId,
-    operation: &str,
-    failure: &Failure,
-    reason: EndReason,
-) -> sqlx::Result<bool> {
-    let idle = sqlx::query!(
-        r#"update sessions set status = 'errored', dialog = null, updated_at = now(), end_reason = $3::text, error = $4
-           where id = $1 and worker_id = $2 and status = 'ready'
-           returning account_id, (extract(epoch from clock_timestamp() - created_at) * 1000)::bigint as "duration_ms!""#,
-        session as _,
-        worker as _,
-        reason.name(),
-        json!(SessionError::of(failure)),
-    )
-    .fetch_optional(&mut *conn)
-    .await?;
-    let Some(idle) = idle else { return Ok(false) };
-    let of = SessionInfo { session, account: idle.account_id, duration_ms: idle.duration_ms };
-    record_failure(conn, &of, operation, failure).await?;
-    Ok(true)
 }
 
 #[derive(Debug)]

@@ -6,10 +6,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use kitfleet_domain::account_semaphore::AcquireTimeout;
+use kitfleet_domain::agents::queued_turn::Request;
 use kitfleet_domain::agents::receipts::{self, Fingerprint, NewReceipt, Receipt};
 use kitfleet_domain::agents::steps::Intent;
 use kitfleet_domain::agents::turns::{
-    self, Decomposer, Full, MessageOutcome, NewTurn, Request, TranscriptTurn, TurnAnswer, TurnDownload, TurnKind,
+    self, Decomposer, Full, MessageOutcome, NewTurn, TranscriptTurn, TurnAnswer, TurnDownload, TurnKind,
 };
 use kitfleet_domain::agents::{self as rows, MESSAGE_CHARS, Sealer};
 use kitfleet_domain::cursors::CursorScope;
