@@ -7,11 +7,12 @@
 mod actions;
 mod dialogs;
 mod models;
+mod step_outcomes;
 mod steps;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use apalis::prelude::BoxDynError;
 use kitfleet_domain::agents::queued_turn::QueuedTurn;
@@ -32,8 +33,11 @@ use tracing::Instrument as _;
 use tracing::field::Empty;
 
 use self::dialogs::TurnDialogs;
-use self::steps::{LocatedElement, StepOutcome};
+use self::step_outcomes::{LocatedElement, StepOutcome};
 use crate::Context;
+
+/// For a read of the session to get its claim.
+const CLAIMS_WITHIN: Duration = Duration::from_secs(5);
 
 pub(crate) async fn handle(job: TurnJob, context: Arc<Context>) -> Result<(), BoxDynError> {
     let id = job.turn;

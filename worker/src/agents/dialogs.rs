@@ -15,8 +15,8 @@ use kitfleet_types::operations::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::RunningTurn;
-use super::steps::{CLAIMS_WITHIN, LocatedElement, StepOutcome, changed, unclear};
+use super::step_outcomes::{LocatedElement, StepOutcome, changed, unclear};
+use super::{CLAIMS_WITHIN, RunningTurn};
 use crate::browser::OperationEnd;
 
 /// Dialogs, and downloads, that a turn lists.

@@ -26,50 +26,18 @@ use kitfleet_types::validation::Invalid;
 use serde::Deserialize;
 use tokio::time::sleep;
 
-use super::RunningTurn;
 use super::actions::{action_of, approved_element, element_of};
 use super::dialogs::{describe_dialog, quoted};
+use super::step_outcomes::{LocatedElement, StepOutcome, changed, unclear};
+use super::{CLAIMS_WITHIN, RunningTurn};
 use crate::browser::OperationEnd;
 
-pub(super) const CLAIMS_WITHIN: Duration = Duration::from_secs(5);
 const MOST_ALERTS: usize = 20;
 /// In meters.
 const ACCURACY: f64 = 10.0;
 const CLAIM_AGAIN: Duration = Duration::from_millis(20);
 /// First and longest pause between two searches for an element that does not exist yet.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(400));
-
-pub(super) enum StepOutcome {
-    Well,
-    /// The step's `error` has the reason.
-    Wrong,
-    /// The step waits for approval.
-    Asks {
-        why: String,
-    },
-    Unclear {
-        reply: String,
-        candidates: Vec<Candidate>,
-    },
-    /// The step was not begun.
-    Stopped(&'static str),
-}
-
-pub(super) enum LocatedElement {
-    /// Elements, and the origin of their page.
-    Them(Vec<Match>, String),
-    /// Outcome of a step that ends before it begins.
-    Not(StepOutcome),
-}
-
-pub(super) fn unclear(reply: impl Into<String>) -> LocatedElement {
-    LocatedElement::Not(StepOutcome::Unclear { reply: reply.into(), candidates: Vec::new() })
-}
-
-/// The element, page or dialog of an approved step is not the one that was shown.
-pub(super) fn changed() -> LocatedElement {
-    unclear("the page has changed since this step was shown, so the step was not done. Send the instruction again.")
-}
 
 impl RunningTurn<'_> {
     pub(super) async fn locate_first(
