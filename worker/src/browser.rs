@@ -10,10 +10,12 @@
 
 mod answering;
 mod bounds;
+mod cause;
 mod challenges;
 mod confinement;
 mod cookies;
 mod demand;
+mod device;
 mod dialogs;
 mod directories;
 mod emulation;
@@ -23,9 +25,12 @@ mod finding;
 mod forms;
 mod host;
 mod input;
+mod loaded_scripts;
+mod newest_pages;
 mod numbers;
 mod pace;
 mod page;
+mod page_errors;
 mod pages;
 mod pool;
 mod processes;
@@ -53,9 +58,9 @@ use kitfleet_types::validation::Invalid;
 use serde_json::{Map, Value};
 
 pub(crate) use self::bounds::BROWSER_MEMORY;
+pub use self::cause::Cause;
 pub use self::challenges::ChallengeScan;
 pub(crate) use self::files::{Files, NotOpened, OpenDownload, UploadGuard};
-pub use self::host::Cause;
 use self::host::driver_failure;
 pub use self::pool::Pool;
 pub(crate) use self::recording::{Look, PageEvents, Wanted};

@@ -19,7 +19,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::host::Cause;
+use super::cause::Cause;
 use super::processes::Processes;
 use crate::config::{Bounds, bytes};
 

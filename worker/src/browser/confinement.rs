@@ -11,6 +11,8 @@
 //! WebKit's own sandbox needs. Where only root can create namespaces, one call as root creates everything, and WebKit's own
 //! sandbox is disabled.
 
+use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::lchown;
@@ -25,9 +27,11 @@ use tokio::time::timeout;
 
 use super::StartError;
 use super::directories::BrowserDirectory;
-use super::host::inherited;
 use super::processes::Spawner;
 use crate::config::Sandbox;
+
+/// For an unconfined family. The other variables may hold secrets.
+const INHERITED: [&str; 6] = ["PATH", "HOME", "LD_LIBRARY_PATH", "FONTCONFIG_FILE", "FONTCONFIG_PATH", "TMPDIR"];
 
 const FOLDER: &str = "/session";
 
@@ -318,6 +322,11 @@ pub fn located(host: &Path) -> Result<PathBuf, PathBuf> {
     let host = searched(host);
     let missing = [host.clone(), keeper_of(&host), extension_of(&host)].into_iter().find(|program| !program.is_file());
     missing.map_or(Ok(host), Err)
+}
+
+#[allow(clippy::disallowed_methods, reason = "these are handed on as they are: no settings of ours are among them")]
+fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
+    INHERITED.into_iter().filter_map(|name| Some((name, env::var_os(name)?)))
 }
 
 fn searched(program: &Path) -> PathBuf {

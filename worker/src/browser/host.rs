@@ -1,11 +1,10 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::ffi::OsString;
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use std::{env, io};
 
 use futures_util::{FutureExt, StreamExt};
 use kitfleet_domain::archetypes::{Archetype, Size};
@@ -26,9 +25,10 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::Instrument as _;
 
 use super::bounds::{Verdict, Watchdog};
+use super::cause::Cause;
 use super::confinement::Confinement;
 use super::directories::BrowserDirectory;
-use super::page::LoadedScripts;
+use super::loaded_scripts::LoadedScripts;
 use super::processes::{Family, Processes, Spawner};
 
 const LOOK_AFTER: Duration = Duration::from_millis(250);
@@ -37,9 +37,6 @@ const HOST_ENDED: &str = "the browser ended";
 
 /// Normally 50 ms. A host whose main loop hangs ends itself after 2 s.
 const ENDS_WITHIN: Duration = Duration::from_millis(2_500);
-
-/// For an unconfined family. The other variables may hold secrets.
-const INHERITED: [&str; 6] = ["PATH", "HOME", "LD_LIBRARY_PATH", "FONTCONFIG_FILE", "FONTCONFIG_PATH", "TMPDIR"];
 
 pub struct HostLaunch<'a> {
     pub program: &'a Path,
@@ -100,27 +97,6 @@ struct ExitRequest {
 pub struct HostFolder {
     directory: BrowserDirectory,
     _keep: oneshot::Sender<Infallible>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
-#[strum(serialize_all = "snake_case")]
-pub enum Cause {
-    Memory,
-    /// Its limit, or the disk was nearly full and the browser had written the most.
-    Disk,
-    PageProcess,
-    NetworkProcess,
-    /// The host ended, or sent an invalid message.
-    Host,
-}
-
-impl Cause {
-    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
-
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
 }
 
 #[derive(Debug, Clone)]
@@ -290,11 +266,6 @@ impl HostFolder {
     pub fn directory(&self) -> &BrowserDirectory {
         &self.directory
     }
-}
-
-#[allow(clippy::disallowed_methods, reason = "these are handed on as they are: no settings of ours are among them")]
-pub fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
-    INHERITED.into_iter().filter_map(|name| Some((name, env::var_os(name)?)))
 }
 
 /// The host is no longer in use, is condemned, or the pool stops. A separate task, so that it runs even if the owner's task is

@@ -1,5 +1,3 @@
-use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kitfleet_host_protocol::{HostCommand, HostError};
@@ -12,6 +10,7 @@ use tokio::time::{sleep, timeout};
 
 use super::OperationEnd;
 use super::host::{CallError, Host, driver_failure};
+use super::loaded_scripts::Library;
 
 /// Between checks of a page for a condition.
 pub const POLL: Duration = Duration::from_millis(50);
@@ -27,23 +26,6 @@ pub struct Script {
     name: &'static str,
     own: &'static str,
     library: Library,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Library {
-    Nothing,
-    Words,
-    Looks,
-}
-
-impl Library {
-    const fn text(self) -> &'static str {
-        match self {
-            Self::Nothing => "",
-            Self::Words => concat!(include_str!("scripts/accessible.js"), include_str!("scripts/targets.js")),
-            Self::Looks => include_str!("scripts/looks.js"),
-        }
-    }
 }
 
 impl Script {
@@ -160,21 +142,6 @@ enum Answer<T> {
         message: String,
         members: Map<String, Value>,
     },
-}
-
-/// The current page has loaded these, so that they are not sent again.
-#[derive(Default)]
-pub struct LoadedScripts(Mutex<HashSet<(&'static str, Library)>>);
-
-impl LoadedScripts {
-    /// Clears the set before another page loads.
-    pub fn forget(&self) {
-        self.lock().clear();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashSet<(&'static str, Library)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// `None` when the page was replaced meanwhile.

@@ -8,8 +8,8 @@ use kitfleet_host_protocol::{self as protocol, HostCommand, HostError, Lifecycle
 use kitfleet_types::json_size::json_bytes;
 use kitfleet_types::operations::{
     Capture, CaptureKind, CaptureScale, Captured, Cookie, Element, Extract, Extracted, Extraction, ImageFormat,
-    Margins, OpenDialog, OperationResult, PageError, PageErrorKind, PageStanding, PageState, Paper, PdfLayout, Refusal,
-    SessionState, SubExtraction, Take, Transform,
+    Margins, OpenDialog, OperationResult, PageStanding, PageState, Paper, PdfLayout, Refusal, SessionState,
+    SubExtraction, Take, Transform,
 };
 use kitfleet_types::timestamp::Timestamp;
 use nix::fcntl::OFlag;
@@ -23,6 +23,7 @@ use super::OperationEnd;
 use super::host::{CallError, driver_failure};
 use super::numbers::{self, Separators};
 use super::page::{self, POLL, PageQuery};
+use super::page_errors::page_error;
 use super::webkit::{Webkit, milliseconds};
 
 const CAPTURE: &str = "capture";
@@ -408,17 +409,6 @@ fn page_state(lifecycle: Lifecycle) -> PageState {
         Lifecycle::Errored { error } => (PageStanding::Errored, Some(page_error(error))),
     };
     PageState { state, error }
-}
-
-pub(super) fn page_error(error: protocol::PageError) -> PageError {
-    let kind = match error.kind {
-        protocol::PageErrorKind::Http => PageErrorKind::Http,
-        protocol::PageErrorKind::Tls => PageErrorKind::Tls,
-        protocol::PageErrorKind::Dns => PageErrorKind::Dns,
-        protocol::PageErrorKind::Net => PageErrorKind::Net,
-        protocol::PageErrorKind::Timeout => PageErrorKind::Timeout,
-    };
-    PageError { kind, http_status: error.http_status, message: error.message }
 }
 
 pub(super) fn too_large(what: &str, bytes: u64, limit: u64) -> OperationEnd {

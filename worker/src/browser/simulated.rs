@@ -32,7 +32,7 @@ use url::Url;
 use super::OperationEnd;
 use super::challenges::ChallengeScan;
 use super::cookies::check_expiry;
-use super::emulation::DeviceSizes;
+use super::device::DeviceSizes;
 use super::files::Files;
 use super::recording::{self, Look, PageEvents, Picture, SimulatedEvent, SimulatedEvents, Wanted};
 use super::view::{SharedSize, View};

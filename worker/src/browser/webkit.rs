@@ -32,16 +32,17 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
+use super::cause::Cause;
 use super::challenges::{ChallengeScan, SYSTEMS, ScanResult};
 use super::confinement::Confinement;
+use super::device::{DeviceSizes, emulation_for_host};
 use super::dialogs::{HeldDialogs, answered_dialog, policy_for_host};
-use super::emulation::{self, DeviceSizes};
 use super::files::{self, Files, HandedUploads, LOOKS};
-use super::host::{CallError, Cause, Host, driver_failure};
+use super::host::{CallError, Host, driver_failure};
+use super::newest_pages::NewestPages;
 use super::pace::InputTiming;
 use super::page::{self, POLL, PageQuery};
-use super::pages::NewestPages;
-use super::reading::page_error;
+use super::page_errors::page_error;
 use super::sites;
 use super::view::{SharedSize, View};
 use super::{NotSaved, OperationEnd};
@@ -131,7 +132,7 @@ impl Webkit {
             max_touch_points: archetype.max_touch_points,
             languages: vec![emulation.locale().to_owned()],
             accept_language: emulation.accept_language(),
-            emulation: emulation::for_host(emulation, sizes),
+            emulation: emulation_for_host(emulation, sizes),
             dialogs: policy_for_host(dialogs),
             downloads: DownloadLimits::default(),
             proxy: format!("socks5://{}:{}", Ipv4Addr::LOCALHOST, guard.port().unwrap_or(EGRESS_PORT)),
