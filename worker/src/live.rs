@@ -5,10 +5,12 @@
 //! then only forwards bytes. Transfers of files (`file_transfers.rs`) use the same listener.
 
 mod hub;
+mod hub_task;
 mod input_session;
 mod pictures;
 mod touch_state;
 mod viewer;
+mod viewer_input;
 mod viewers;
 
 use std::collections::HashMap;

@@ -1,12 +1,10 @@
 //! Input of viewers, one viewer at a time (contract: live 7 to 16). The person who sends input holds the session's claim until
 //! 1 s after their last input, so that no operation runs meanwhile.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use kitfleet_domain::agents::lanes::LaneError;
 use kitfleet_domain::database::{begin, persist};
-use kitfleet_domain::live::Admission;
 use kitfleet_domain::live::driving::{self, Change};
 use kitfleet_domain::sessions::gui_input::{self, Claim, InputClaim};
 use kitfleet_host_protocol::ViewerAction;
@@ -20,6 +18,7 @@ use uuid::Uuid;
 
 use super::hub::Hub;
 use super::touch_state::TouchState;
+use super::viewer_input::{InputRight, ViewerInput};
 use super::viewers::SeatId;
 use crate::Context;
 use crate::browser::InputOutcome;
@@ -33,19 +32,6 @@ const GIVES_UP_AFTER: Duration = Duration::from_mins(1);
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 /// When nothing is due.
 const LONG: Duration = Duration::from_hours(1);
-
-pub struct ViewerInput {
-    pub seat: SeatId,
-    pub admission: Arc<Admission>,
-    pub what: InputRight,
-}
-
-pub enum InputRight {
-    /// Already checked against the limits.
-    Events(Vec<Event>),
-    /// Take over from the AI, or hand back.
-    Lane(Change),
-}
 
 pub struct InputSession<'a> {
     hub: &'a Hub,

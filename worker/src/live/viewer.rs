@@ -17,9 +17,9 @@ use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 use tokio_util::sync::CancellationToken;
 
 use super::hub::Hub;
-use super::input_session::{InputRight, ViewerInput};
 use super::pictures::{LatestFrame, ON_THEIR_WAY, PageTexts, Pictures};
 use super::touch_state;
+use super::viewer_input::{InputRight, ViewerInput};
 use super::viewers::{Control, ViewerHandle};
 
 const PING_EVERY: Duration = Duration::from_secs(10);
