@@ -1,7 +1,6 @@
 //! `email.*`
 
-use kitfleet_worker::config::{MailConfig, MailTransport};
-use kitfleet_worker::emails::{PostmarkAccount, Relay, Sender};
+use kitfleet_worker::emails::{MailConfig, MailTransport, PostmarkAccount, Relay, Sender};
 use serde::{Deserialize, Serialize};
 
 use super::ConfigError;

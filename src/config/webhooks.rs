@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use kitfleet_domain::webhooks::deliveries::Schedule;
 use kitfleet_jobs::webhooks::attempts_that_fit;
-use kitfleet_worker::config::WebhookConfig;
-use kitfleet_worker::webhooks::ExtraRoots;
+use kitfleet_worker::webhooks::{ExtraRoots, WebhookConfig};
 use serde::{Deserialize, Serialize};
 
 use super::values::{duration, durations};

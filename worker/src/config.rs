@@ -8,8 +8,6 @@ use kitfleet_domain::profiles::Retention;
 use kitfleet_domain::retention::Terms;
 use kitfleet_domain::sessions::SessionAgeLimits;
 use kitfleet_domain::status;
-use kitfleet_domain::vault::Vault;
-use kitfleet_domain::webhooks::deliveries::Schedule;
 use kitfleet_domain::workers::Driver;
 use kitfleet_egress::Probes;
 use kitfleet_profiles::StoresConfig;
@@ -19,8 +17,8 @@ use kitfleet_types::limits::Limits;
 use serde::{Deserialize, Serialize};
 
 pub use crate::clock::Clock;
-use crate::emails::{PostmarkAccount, Relay, Sender};
-use crate::webhooks::ExtraRoots;
+use crate::emails::MailConfig;
+use crate::webhooks::WebhookConfig;
 
 /// The `worker.*`, `sessions.*` and `email.*` keys of docs/configuration.md name their sources.
 #[derive(Debug, Clone)]
@@ -118,31 +116,4 @@ pub enum Sandbox {
     Required,
     /// Browsers run without confinement, and the worker logs a warning.
     Preferred,
-}
-
-#[derive(Debug, Clone)]
-pub struct WebhookConfig {
-    pub schedule: Schedule,
-    pub timeout: Duration,
-    pub at_once: usize,
-    /// Loopback, link-local or private addresses.
-    pub allow_private_targets: bool,
-    pub secret_reminder_after: Duration,
-    pub extra_roots: ExtraRoots,
-    /// Keys that seal secrets, if the deployment has its own.
-    pub vault: Option<Vault>,
-}
-
-#[derive(Debug, Clone)]
-pub struct MailConfig {
-    pub from: Sender,
-    pub transport: MailTransport,
-}
-
-#[derive(Debug, Clone)]
-pub enum MailTransport {
-    /// In `outbox` under the data directory.
-    File,
-    Smtp(Relay),
-    Postmark(PostmarkAccount),
 }

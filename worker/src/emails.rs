@@ -13,6 +13,7 @@ mod smtp;
 mod subscribers;
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,8 +35,7 @@ use self::mail::Mail;
 pub use self::mail::{Sender, SenderError};
 pub use self::postmark::Account as PostmarkAccount;
 pub use self::smtp::{Relay, RelayError};
-use crate::config::MailTransport;
-use crate::{Context, WorkerConfig};
+use crate::Context;
 
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(20);
 const AT_ONCE: usize = 8;
@@ -44,6 +44,20 @@ const WRITES: (u32, Duration) = (50, Duration::from_millis(200));
 
 /// Between removals of old mails.
 const TIDY_EVERY: Duration = Duration::from_hours(1);
+
+#[derive(Debug, Clone)]
+pub struct MailConfig {
+    pub from: Sender,
+    pub transport: MailTransport,
+}
+
+#[derive(Debug, Clone)]
+pub enum MailTransport {
+    /// In `outbox` under the data directory.
+    File,
+    Smtp(Relay),
+    Postmark(PostmarkAccount),
+}
 
 pub(crate) struct Mailer {
     from: Sender,
@@ -75,20 +89,20 @@ impl NotSent {
 }
 
 impl Mailer {
-    pub(crate) fn new(config: &WorkerConfig) -> Self {
-        let transport = match &config.mail.transport {
-            MailTransport::File => Transport::File(file::Outbox::new(config.data_dir.join("outbox"))),
+    pub(crate) fn new(config: &MailConfig, base_url: &str, data_dir: &Path, update_interval: Duration) -> Self {
+        let transport = match &config.transport {
+            MailTransport::File => Transport::File(file::Outbox::new(data_dir.join("outbox"))),
             MailTransport::Smtp(relay) => Transport::Smtp(relay.clone()),
             MailTransport::Postmark(account) => Transport::Postmark(account.clone()),
         };
-        let base_url = Url::parse(&config.base_url).map_or_else(|_| config.base_url.clone(), String::from);
+        let base_url = Url::parse(base_url).map_or_else(|_| base_url.to_owned(), String::from);
         Self {
-            from: config.mail.from.clone(),
+            from: config.from.clone(),
             base_url: base_url.trim_end_matches('/').to_owned(),
             transport,
             permits: Semaphore::new(AT_ONCE),
             unsubscriber: OnceCell::new(),
-            update_interval: config.status.update_interval,
+            update_interval,
         }
     }
 

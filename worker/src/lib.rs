@@ -219,7 +219,8 @@ async fn run_with(
     let async_commit_pool = async_commit_pool(&db).await?;
     let stores = Stores::new(db.clone(), config.stores.clone()).await?;
     let recordings = Recordings::new(async_commit_pool.clone(), config.recordings.clone()).await?;
-    let (sessions, mailer, stopping) = (Sessions::default(), Mailer::new(&config), CancellationToken::new());
+    let mailer = Mailer::new(&config.mail, &config.base_url, &config.data_dir, config.status.update_interval);
+    let (sessions, stopping) = (Sessions::default(), CancellationToken::new());
     let (replies, sealer) = (Replies::new(db.clone(), wakeups.clone()), OnceCell::new());
     let models = Models::new(config.models.clone())?;
     let crypto = CryptoProcessor::new(config.crypto.clone())?;

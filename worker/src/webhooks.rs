@@ -13,7 +13,7 @@ use std::time::Duration;
 use apalis::prelude::WorkerBuilder;
 use kitfleet_domain::database::persist;
 use kitfleet_domain::vault::{UnsealError, Vault};
-use kitfleet_domain::webhooks::deliveries::{Attempt, AttemptResult};
+use kitfleet_domain::webhooks::deliveries::{Attempt, AttemptResult, Schedule};
 use kitfleet_domain::webhooks::secrets::{self, SigningSecret};
 use kitfleet_egress::Names;
 use kitfleet_jobs::webhooks::{AttemptJob, DeliveryBackend, Settings};
@@ -26,6 +26,19 @@ pub(crate) use self::target::{ATTEMPT_TIME, ATTEMPTS};
 pub use self::target::{BadRoots, ExtraRoots};
 use self::target::{NotAnswered, Target};
 use crate::{Context, QueueInputs, name_of, stopped};
+
+#[derive(Debug, Clone)]
+pub struct WebhookConfig {
+    pub schedule: Schedule,
+    pub timeout: Duration,
+    pub at_once: usize,
+    /// Loopback, link-local or private addresses.
+    pub allow_private_targets: bool,
+    pub secret_reminder_after: Duration,
+    pub extra_roots: ExtraRoots,
+    /// Keys that seal secrets, if the deployment has its own.
+    pub vault: Option<Vault>,
+}
 
 /// Waits for running attempts when the worker stops. `due` receives a message when a delivery is due whose wake-up was lost. A
 /// task, like its attempts, because a thread would cost thread switches for each attempt.

@@ -20,7 +20,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Certificate, Client, Response, redirect};
 use url::{Host, Url};
 
-use crate::config::WebhookConfig;
+use super::WebhookConfig;
 
 pub(crate) const ATTEMPTS: Counter<1> =
     Counter::new("service_webhook_delivery_attempt_total", "Attempts to deliver a webhook, by outcome.", ["outcome"])
