@@ -13,6 +13,7 @@
 //!
 //! A listener uses all three. The listeners of a process share one connection per transport.
 
+mod connections;
 mod listening;
 mod postgres;
 mod redis;

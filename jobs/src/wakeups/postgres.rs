@@ -13,7 +13,7 @@ use sqlx::{Acquire as _, Connection as _, PgPool};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::listening::{ChannelSubscriptions, ConnectionLog};
+use super::connections::{ChannelSubscriptions, ConnectionLog};
 use super::{Hub, WakeUp};
 
 const RETRY: Duration = Duration::from_millis(200);

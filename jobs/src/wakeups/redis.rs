@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::listening::{ChannelSubscriptions, ConnectionLog};
+use super::connections::{ChannelSubscriptions, ConnectionLog};
 use super::{Hub, WakeUp, WakeupTransport};
 
 /// Maximum time wake-ups wait for an answer of Redis before PostgreSQL is used.
