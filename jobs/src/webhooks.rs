@@ -9,6 +9,7 @@
 //! attempt: the job carries the claimed data in memory.
 
 mod acknowledgement;
+mod attempt_slots;
 mod backend;
 mod fair_queue;
 mod results;

@@ -8,33 +8,13 @@ use std::task::{Context, Poll};
 
 use apalis_core::layers::{Layer, Service};
 use apalis_core::task::Task;
-use kitfleet_domain::webhooks::deliveries::{AttemptResult, Outcome};
+use kitfleet_domain::webhooks::deliveries::AttemptResult;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::AttemptJob;
-use super::fair_queue::{Recipient, recipient_of};
+use super::attempt_slots::{AttemptSlot, Report};
+use super::fair_queue::recipient_of;
 use super::results::Results;
-
-#[derive(Debug)]
-pub(super) enum Report {
-    Went(Recipient, Outcome),
-    /// The result is written, or there is none.
-    Over(Recipient),
-}
-
-/// Released on drop.
-#[derive(Debug)]
-pub(super) struct AttemptSlot {
-    recipient: Recipient,
-    reports: UnboundedSender<Report>,
-}
-
-impl Drop for AttemptSlot {
-    fn drop(&mut self) {
-        // The backend may be gone.
-        let _ = self.reports.send(Report::Over(self.recipient));
-    }
-}
 
 #[derive(Debug, Clone)]
 pub struct Acknowledge {
@@ -77,13 +57,13 @@ where
 
     fn call(&mut self, task: Task<AttemptJob>) -> Self::Future {
         let Acknowledge { results, reports } = self.acknowledge.clone();
-        let place = AttemptSlot { recipient: recipient_of(&task.args.attempt), reports };
+        let place = AttemptSlot::new(recipient_of(&task.args.attempt), reports);
         let made = self.inner.call(task);
         Box::pin(async move {
             // Without a result the claim expires, and the delivery can be claimed again.
             if let Some(ended) = made.await? {
-                let _ = place.reports.send(Report::Went(place.recipient, ended.outcome));
-                results.write(place.recipient.1, ended, place);
+                place.report(ended.outcome);
+                results.write(place.endpoint(), ended, place);
             }
             Ok(())
         })

@@ -20,7 +20,8 @@ use tokio::sync::mpsc::{Receiver, UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::acknowledgement::{Acknowledge, Report};
+use super::acknowledgement::Acknowledge;
+use super::attempt_slots::Report;
 use super::fair_queue::{Bounds, FairQueue, recipient_of};
 use super::results::Results;
 use super::{AttemptJob, Settings};

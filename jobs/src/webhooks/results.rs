@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::Settings;
-use super::acknowledgement::AttemptSlot;
+use super::attempt_slots::AttemptSlot;
 
 pub(crate) const ENDED_DELIVERIES: Counter<1> = Counter::new(
     "service_webhook_delivery_terminal_total",
