@@ -19,7 +19,7 @@ use kitfleet_domain::webhooks::dead_letters;
 use kitfleet_domain::{accounts, sign_ups, workers};
 use kitfleet_jobs::backend::async_commit_pool;
 use kitfleet_jobs::inspect::{self, RetryOutcome};
-use kitfleet_jobs::staff::Refused;
+use kitfleet_jobs::refused::Refused;
 use kitfleet_payments::CryptoProcessor;
 use kitfleet_profiles::{Rotated, Stores};
 use kitfleet_recording::Recordings;

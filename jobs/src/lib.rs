@@ -18,6 +18,7 @@ pub mod operations;
 pub mod pending_work;
 pub mod proxies;
 pub mod queues;
+pub mod refused;
 pub mod replies;
 pub mod samples;
 pub mod sessions;

@@ -5,7 +5,7 @@ use kitfleet_types::ids::{AccountId, SessionId};
 use sqlx::{Connection as _, PgConnection};
 
 use crate::browser;
-use crate::staff::Refused;
+use crate::refused::Refused;
 
 /// Ends a live session as its owner's DELETE does, and returns the account that owns it. Works even if the worker is dead: the
 /// slot and the profile are freed, and the session's unsaved profile changes are lost.

@@ -7,7 +7,7 @@ use kitfleet_domain::accounts::{self, AccountStatus, LimitChanges};
 use kitfleet_domain::billing::orders::{self, Order, Reason, Status};
 use kitfleet_domain::recordings;
 use kitfleet_domain::staff::{self, Operation, StaffActor, StaffRecord};
-use kitfleet_domain::webhooks::dead_letters::{self, RequeueError};
+use kitfleet_domain::webhooks::dead_letters;
 use kitfleet_domain::webhooks::requeues::{self, DeadLetterFilter, Requeue};
 use kitfleet_domain::workers::{self, Worker};
 use kitfleet_types::ids::{AccountId, DeliveryId, OrderId, RequeueId, SessionId, WorkerId};
@@ -18,34 +18,7 @@ use sqlx::{Connection, PgConnection};
 
 use crate::billing::crypto;
 use crate::inspect::{self, RetryOutcome};
-
-#[derive(Debug, thiserror::Error)]
-pub enum Refused {
-    #[error("no resource has this ID")]
-    Unknown,
-    #[error("{0}")]
-    Conflict(String),
-    #[error(transparent)]
-    Database(#[from] sqlx::Error),
-}
-
-impl Refused {
-    fn conflict(what: impl Into<String>) -> Self {
-        Self::Conflict(what.into())
-    }
-}
-
-impl From<RequeueError> for Refused {
-    fn from(error: RequeueError) -> Self {
-        match error {
-            RequeueError::Database(error) => error.into(),
-            RequeueError::Refused(ref refusals) if refusals.iter().any(dead_letters::Refusal::is_unknown) => {
-                Self::Unknown
-            }
-            refused @ RequeueError::Refused(_) => Self::conflict(refused.to_string()),
-        }
-    }
-}
+use crate::refused::Refused;
 
 /// Returns the number of sessions that this ended.
 pub async fn suspend(conn: &mut PgConnection, account: AccountId, by: &StaffActor) -> Result<u64, Refused> {

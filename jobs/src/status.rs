@@ -13,7 +13,7 @@ use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
 
 use crate::emails;
-use crate::staff::Refused;
+use crate::refused::Refused;
 
 impl From<ChangeError> for Refused {
     fn from(error: ChangeError) -> Self {

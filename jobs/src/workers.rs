@@ -4,7 +4,7 @@ use kitfleet_domain::workers::{self, Worker};
 use kitfleet_types::ids::WorkerId;
 use sqlx::{Connection as _, PgConnection};
 
-use crate::staff::Refused;
+use crate::refused::Refused;
 
 pub async fn undrain(conn: &mut PgConnection, id: WorkerId) -> Result<Worker, Refused> {
     let mut tx = conn.begin().await?;

@@ -14,7 +14,7 @@ mod workers;
 use axum::extract::{FromRequest, FromRequestParts as _, Request};
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::staff::StaffActor;
-use kitfleet_jobs::staff::Refused;
+use kitfleet_jobs::refused::Refused;
 use kitfleet_types::validation::Invalid;
 use serde::Deserialize;
 use utoipa::ToSchema;
