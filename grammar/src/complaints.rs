@@ -7,7 +7,7 @@ use kitfleet_types::commands::ParsedMessage;
 use winnow::error::{ErrMode, ParserError};
 use winnow::stream::{LocatingSlice, Location, TokenSlice};
 
-use super::lexing::Token;
+use super::tokens::Token;
 use super::vocabulary::{self, VERBS, Verb};
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use kitfleet_types::commands::Command;
 
 use super::Context;
 use super::complaints::{GrammarError, GrammarErrorKind};
-use super::lexing::Token;
 use super::targets::{Parsed, complaint, split, stop, whole};
+use super::tokens::Token;
 use super::vocabulary::{INTO, MONTHS, WITH};
 
 /// `TARGET to DATE`, or `DATE in TARGET`

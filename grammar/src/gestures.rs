@@ -7,9 +7,9 @@ use winnow::stream::TokenSlice;
 
 use super::Context;
 use super::complaints::{GrammarError, GrammarErrorKind};
-use super::lexing::Token;
-use super::steps::{all, distance};
-use super::targets::{Parsed, Tokens, articles, complaint, count, one_of, phrase, split, stop, whole};
+use super::targets::{Parsed, Tokens, all, articles, complaint, count, one_of, phrase, split, stop, whole};
+use super::tokens::Token;
+use super::values::distance;
 use super::vocabulary::{DIRECTIONS, ONTO, SWIPES};
 
 /// Shortest and longest swipe in CSS pixels.

@@ -5,8 +5,8 @@ use winnow::prelude::*;
 use winnow::stream::TokenSlice;
 
 use super::complaints::{GrammarError, GrammarErrorKind};
-use super::lexing::{Token, same};
 use super::targets::{Parsed, complaint, phrase, stop};
+use super::tokens::{Token, same};
 use super::vocabulary::{KEYS, KeyName, MODIFIERS};
 
 /// `None` if the text names an element to tap.

@@ -1,7 +1,6 @@
 //! Splits a message into words, quoted texts and breaks, with their positions.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use winnow::combinator::{alt, cut_err, dispatch, eof, fail, peek, preceded, repeat};
 use winnow::error::{ErrMode, ModalResult};
@@ -10,41 +9,7 @@ use winnow::stream::{LocatingSlice, Location};
 use winnow::token::{any, take_while};
 
 use super::complaints::{GrammarError, GrammarErrorKind};
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Token<'m> {
-    pub kind: Kind,
-    /// The escapes of a quoted text are resolved.
-    pub text: Cow<'m, str>,
-    /// Position in bytes, including quotation marks.
-    pub span: Range<usize>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    Word,
-    Quote,
-    /// After a soft one, the next step may omit its verb.
-    Break {
-        soft: bool,
-    },
-}
-
-impl Token<'_> {
-    pub fn is_quote(&self) -> bool {
-        self.kind == Kind::Quote
-    }
-
-    /// Ignores case.
-    pub fn is(&self, word: &str) -> bool {
-        self.kind == Kind::Word && same(&self.text, word)
-    }
-}
-
-/// Ignores case. The vocabulary is ASCII.
-pub fn same(one: &str, other: &str) -> bool {
-    one.eq_ignore_ascii_case(other)
-}
+use super::tokens::{Kind, Token, same};
 
 type Text<'m> = LocatingSlice<&'m str>;
 

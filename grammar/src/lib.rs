@@ -22,6 +22,8 @@ mod steps;
 mod targets;
 #[cfg(test)]
 mod tests;
+mod tokens;
+mod values;
 mod vocabulary;
 
 use std::collections::HashSet;
@@ -33,7 +35,7 @@ use kitfleet_types::limits::Limits;
 
 pub use self::canonical::print;
 use self::complaints::{GrammarError, GrammarErrorKind};
-use self::lexing::{Kind, Token};
+use self::tokens::{Kind, Token};
 use self::vocabulary::{FILLERS, StepSyntax};
 pub use self::vocabulary::{KEYS, KeyName, MODIFIERS, NOUNS, Noun, VERBS, Verb};
 

@@ -8,9 +8,9 @@ use winnow::token::any;
 
 use super::Context;
 use super::complaints::{GrammarError, GrammarErrorKind};
-use super::lexing::Token;
-use super::steps::{all, text};
-use super::targets::{Parsed, articles, phrase, quote, stop};
+use super::targets::{Parsed, all, articles, phrase, quote, stop};
+use super::tokens::Token;
+use super::values::text;
 use super::vocabulary::{CALLED, PAGES};
 
 /// `the page NAME`, or `the other page`

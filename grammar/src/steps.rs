@@ -11,21 +11,20 @@ use winnow::token::any;
 
 use super::Context;
 use super::complaints::{GrammarError, GrammarErrorKind};
-use super::lexing::Token;
 use super::targets::{
-    Parsed, Tokens, articles, as_written, beginning, complaint, count, is_certain, lines, one_of, phrase, quote, split,
+    Parsed, Tokens, all, articles, beginning, complaint, count, is_certain, lines, one_of, phrase, quote, split,
     split_end, stop, whole, word,
 };
+use super::tokens::Token;
+use super::values::{FAR, distance, text};
 use super::vocabulary::{
     ADDRESS, ADDRESS_TESTS, ALL, ATTRIBUTES, BEGINNINGS, CAPTURES, COMPLETIONS, DIRECTIONS, DOWNLOADS, ENDS, FROM,
-    INTO, NEW_PAGES, STANDINGS, StepSyntax, UNCLEAR, UNITS, VERBS, Verb, WITH,
+    INTO, NEW_PAGES, STANDINGS, StepSyntax, UNITS, VERBS, Verb, WITH,
 };
 use super::{addresses, dates, gestures, keys, pages};
 
 /// Without a number: most of a phone's screen.
 const A_SCREEN: i64 = 600;
-/// Distance to the end of any page, and the maximum distance in a message.
-const FAR: i64 = 1_000_000;
 
 pub fn verb<'m>(step: &'m [Token<'m>]) -> Option<(&'static Verb, &'m Token<'m>, &'m [Token<'m>])> {
     let phrases = VERBS.iter().flat_map(|verb| verb.phrases.iter().map(move |phrase| (*phrase, verb)));
@@ -74,14 +73,6 @@ pub fn wish<'m>(verb: &'static Verb, said: &Token<'_>, rest: &'m [Token<'m>], co
     }
 }
 
-pub fn all<'m, T, W>(
-    rest: &'m [Token<'m>],
-    parser: impl Parser<Tokens<'m>, T, winnow::error::ErrMode<GrammarError>>,
-    means: W,
-) -> Parsed<W> {
-    terminated(parser, eof).parse_next(&mut TokenSlice::new(rest)).map(|_| means)
-}
-
 fn refuse<T>(said: &Token<'_>, reason: &'static str) -> Parsed<T> {
     stop(GrammarError::at(said.span.clone(), GrammarErrorKind::Refused(reason.into())))
 }
@@ -116,21 +107,6 @@ fn check(rest: &[Token<'_>], (role, checked): (&str, bool), context: Context<'_>
         target => target,
     };
     Ok(Command::Check { target, checked })
-}
-
-/// Quoted, or the words as written.
-pub fn text(tokens: &[Token<'_>], context: Context<'_>) -> Parsed<String> {
-    match tokens {
-        [quoted] if quoted.is_quote() => Ok(quoted.text.to_string()),
-        [] => stop(complaint(tokens, GrammarErrorKind::says("contains no text"))),
-        words if words.iter().any(Token::is_quote) => {
-            stop(complaint(words, GrammarErrorKind::says("must be one quoted text, or a text without quotes")))
-        }
-        words if words.iter().any(|word| UNCLEAR.iter().any(|unclear| word.is(unclear))) => {
-            stop(complaint(words, GrammarErrorKind::says("is ambiguous; put the text in quotes")))
-        }
-        words => Ok(as_written(words, context.message).to_owned()),
-    }
 }
 
 /// `TEXT into TARGET`
@@ -247,19 +223,6 @@ fn way(input: &mut Tokens<'_>) -> Parsed<(i64, i64)> {
     let some = (one_of(DIRECTIONS.into_iter().map(flip)), opt(number));
     let some = some.map(|((x, y), distance)| (x * distance.unwrap_or(A_SCREEN), y * distance.unwrap_or(A_SCREEN)));
     alt((end, some)).parse_next(input)
-}
-
-pub fn distance(input: &mut Tokens<'_>) -> Parsed<i64> {
-    let number =
-        word.verify(|token: &&Token<'_>| token.text.starts_with(|c: char| c.is_ascii_digit())).parse_next(input)?;
-    let digits = number.text.strip_suffix("px").unwrap_or(&number.text);
-    match digits.parse() {
-        Ok(pixels @ 0..=FAR) => Ok(pixels),
-        _ => stop(GrammarError::at(
-            number.span.clone(),
-            GrammarErrorKind::says(format!("is not a number of pixels up to {FAR}")),
-        )),
-    }
 }
 
 /// `for TARGET [to appear | to disappear]`, `for the address to match TEXT`, `N seconds`

@@ -8,7 +8,7 @@ use winnow::stream::TokenSlice;
 use winnow::token::any;
 
 use super::complaints::{GrammarError, GrammarErrorKind};
-use super::lexing::Token;
+use super::tokens::Token;
 use super::vocabulary::{ARTICLES, CALLED, NOUNS, Noun, UNCLEAR};
 
 pub type Tokens<'m> = TokenSlice<'m, Token<'m>>;
@@ -81,6 +81,14 @@ pub fn split_end<'m, T: Copy>(
         length(phrase, &tokens[at..]).map(|_| (at, means))
     });
     ending.min_by_key(|(at, _)| *at).map(|(at, means)| (&tokens[..at], means))
+}
+
+pub fn all<'m, T, W>(
+    rest: &'m [Token<'m>],
+    parser: impl Parser<Tokens<'m>, T, ErrMode<GrammarError>>,
+    means: W,
+) -> Parsed<W> {
+    terminated(parser, eof).parse_next(&mut TokenSlice::new(rest)).map(|_| means)
 }
 
 pub fn quote<'m>(input: &mut Tokens<'m>) -> Parsed<&'m Token<'m>> {
