@@ -24,10 +24,10 @@ use tokio::process::Command;
 
 use crate::config::{Config, RedisUrl, memory_bytes};
 use crate::database::{self, Database};
-use crate::descriptors::{self, Sessions};
 use crate::embedded::{Folder, Installation, Lock};
 use crate::output::Format;
-use crate::{owner, roles};
+use crate::session_capacity::Sessions;
+use crate::{descriptors, owner, roles};
 
 /// The oldest PostgreSQL with every feature that the schema uses.
 const OLDEST_POSTGRES: i32 = 14;

@@ -14,6 +14,7 @@ mod operators;
 mod output;
 mod owner;
 mod roles;
+mod session_capacity;
 mod traces;
 mod welcome;
 

@@ -24,9 +24,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, ConfigError, DirectDriver, RedisUrl, Secret};
 use crate::database::Database;
-use crate::descriptors;
-use crate::owner;
+use crate::session_capacity::Sessions;
 use crate::welcome::{self, SignIn};
+use crate::{descriptors, owner};
 
 const WORKER_STARTS_WITHIN: Duration = Duration::from_secs(30);
 /// The pause doubles after each failure.
@@ -249,7 +249,7 @@ pub fn stop_on_signals() -> Result<Shutdown> {
 
 fn warn_about_limits(config: &Config) {
     let (limit, configured) = (descriptors::limit(), config.worker.max_sessions);
-    let fitting = descriptors::Sessions::fit_to_descriptors(limit, config).count;
+    let fitting = Sessions::fit_to_descriptors(limit, config).count;
     if fitting < configured && configured == Config::default().worker.max_sessions {
         tracing::info!(fitting, limit, "worker.max_sessions is set by the limit of open files");
     } else if fitting < configured {
@@ -338,7 +338,7 @@ fn api(config: &Config, base_url: &str) -> Result<ApiConfig> {
 
 /// The doctor starts a browser with the same values.
 pub fn worker(config: &Config, base_url: &str) -> Result<WorkerConfig, ConfigError> {
-    let sessions = descriptors::Sessions::fit_to_descriptors(descriptors::limit(), config);
+    let sessions = Sessions::fit_to_descriptors(descriptors::limit(), config);
     Ok(WorkerConfig {
         base_url: base_url.to_owned(),
         mail: config.email.mail_at(base_url)?,
