@@ -11,8 +11,8 @@ use tokio::sync::mpsc::Sender;
 use url::Url;
 
 use crate::events::{EventBody, Header, RequestEvent};
-use crate::reader::{ReadError, Reader};
-use crate::trace::Source;
+use crate::reader::Reader;
+use crate::source::Source;
 use crate::zip::send;
 
 /// Size from which bytes are passed on.
@@ -44,13 +44,6 @@ async fn write_from<S: Source + Sync>(source: &S, sink: &Sender<io::Result<Bytes
     source.check_exists().await?;
     text.extend_from_slice(b"]}}");
     send(sink, text).await
-}
-
-pub(crate) fn broken(error: ReadError) -> io::Error {
-    match error {
-        ReadError::Io(error) => error,
-        other => io::Error::other(other),
-    }
 }
 
 /// Entry of a request that ended at this time. Bodies are not recorded.
@@ -164,7 +157,8 @@ fn status_text(status: u16) -> &'static str {
 mod tests {
     use super::*;
     use crate::events::Event;
-    use crate::reader::Attachment;
+    use crate::reader::{Attachment, ReadError};
+    use crate::source::broken;
 
     #[test]
     fn entry_has_all_members_of_the_format() {

@@ -10,6 +10,7 @@ pub mod reader;
 pub mod recorder;
 mod redact;
 pub mod segment;
+mod source;
 pub mod trace;
 mod zip;
 

@@ -16,8 +16,9 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::Sender;
 
 use crate::events::{DialogState, Event, EventBody, FrameEvent, OperationEvent};
-use crate::har::{broken, entry};
+use crate::har::entry;
 use crate::reader::{Attachment, Reader};
+use crate::source::Source;
 use crate::zip::ZipWriter;
 
 /// Version of the format.
@@ -43,35 +44,6 @@ const START_MS: i64 = 1_000;
 const VIEWPORT: (u32, u32) = (393, 659);
 /// Host that does not exist, for pictures that older viewers look up by their address.
 const PICTURES: &str = "https://recording.invalid";
-
-/// Attachments with their numbers, and the number to continue after.
-type NumberedAttachments = (Vec<(u64, Attachment)>, u64);
-
-/// Source of a trace or a HAR file. A reader, or a list in tests.
-pub(crate) trait Source {
-    /// Events after this number, and the number to continue after.
-    fn events_after(&self, after: u64) -> impl Future<Output = io::Result<Option<(Vec<Event>, u64)>>> + Send;
-
-    fn attachments_after(&self, after: u64) -> impl Future<Output = io::Result<Option<NumberedAttachments>>> + Send;
-
-    /// An error if the source was deleted meanwhile, so that an incomplete file does not look complete.
-    fn check_exists(&self) -> impl Future<Output = io::Result<()>> + Send;
-}
-
-impl Source for Reader {
-    async fn events_after(&self, after: u64) -> io::Result<Option<(Vec<Event>, u64)>> {
-        let batch = Reader::events_after(self, after).await.map_err(broken)?;
-        Ok(batch.map(|batch| (batch.events, batch.last_seq)))
-    }
-
-    async fn attachments_after(&self, after: u64) -> io::Result<Option<NumberedAttachments>> {
-        Reader::attachments_after(self, after).await.map_err(broken)
-    }
-
-    async fn check_exists(&self) -> io::Result<()> {
-        Reader::check_exists(self).await.map_err(broken)
-    }
-}
 
 /// Writes the file in chunks. An error ends it.
 pub async fn write(

@@ -17,6 +17,7 @@ use super::*;
 use crate::Snapshot;
 use crate::events::{ConsoleEvent, ConsoleLevel, ConsoleSource, RequestEvent, TraceDetails};
 use crate::reader::ReadError;
+use crate::source::broken;
 
 /// Picture of 393 by 659 pixels.
 const JPEG: &[u8] = include_bytes!("page.jpeg");
