@@ -524,7 +524,7 @@ def py_models(document, names):
         f'"""Results of the API.\n\n{NOTICE}\n"""\n\n',
         "from __future__ import annotations\n\n",
         "from typing import Any, ClassVar, Dict, List, Literal, Mapping, Optional, Tuple, Union\n\n",
-        "from ._model import Model\n\n",
+        "from ._model import Model, Registry\n\n",
     ]
     models = [name for name in sorted(names) if is_model(document, name)]
     for name in models:
@@ -569,7 +569,8 @@ def py_models(document, names):
     out.append("}\n")
     required = {name: tuple(sorted(document.properties(document.schemas[name])[1])) for member, mapping in unions.values() if member is None for name in mapping.values()}
     out.append('"""Unions: the member that tells which of the classes a value has, if there is one, and the classes."""\n\n')
-    out.append(f"REQUIRED: Dict[str, Tuple[str, ...]] = {required!r}\n")
+    out.append(f"REQUIRED: Dict[str, Tuple[str, ...]] = {required!r}\n\n")
+    out.append("REGISTRY = Registry(globals(), UNIONS, REQUIRED)\n")
     return "".join(out)
 
 

@@ -1,4 +1,4 @@
-"""Base class of results."""
+"""Base class of results, and the registry of the classes."""
 
 from typing import Any, ClassVar, Dict, Iterator, List, Mapping, Optional, Tuple, Type, cast
 
@@ -27,7 +27,7 @@ class Model:
                 return None
             raise AttributeError(f"{type(self).__name__} has no member {name}")
         nested = self._nested.get(name)
-        return data[name] if nested is None else wrap(nested, data[name])
+        return data[name] if nested is None else _registries[0].wrap(nested, data[name])
 
     def __getitem__(self, name: str) -> Any:
         return self._data[name]
@@ -54,36 +54,51 @@ class Model:
         return self._data
 
 
-def wrap(name: str, value: Any) -> Any:
-    """`value` as the model `name`; `{name` is a map of them, and `a|b` one of several."""
-    given: Any = value
-    if isinstance(value, list):
-        return [wrap(name, item) for item in cast("List[Any]", given)]
-    if not isinstance(value, dict):
-        return value
-    data = cast(Json, given)
-    if name.startswith("{"):
-        return {key: wrap(name[1:], item) for key, item in data.items()}
-    found = _class(name, data)
-    return data if found is None else found(data)
+class Registry:
+    """The classes of `models`, by their names."""
+
+    def __init__(
+        self,
+        names: Mapping[str, Any],
+        unions: Mapping[str, Tuple[Optional[str], Mapping[str, str]]],
+        required: Mapping[str, Tuple[str, ...]],
+    ) -> None:
+        self._names = names
+        self._unions = unions
+        self._required = required
+        _registries.append(self)
+
+    def wrap(self, name: str, value: Any) -> Any:
+        """`value` as the model `name`; `{name` is a map of them, and `a|b` one of several."""
+        given: Any = value
+        if isinstance(value, list):
+            return [self.wrap(name, item) for item in cast("List[Any]", given)]
+        if not isinstance(value, dict):
+            return value
+        data = cast(Json, given)
+        if name.startswith("{"):
+            return {key: self.wrap(name[1:], item) for key, item in data.items()}
+        found = self._class(name, data)
+        return data if found is None else found(data)
+
+    def _class(self, name: str, data: Json) -> Optional[Type[Model]]:
+        member: Optional[str] = None
+        if "|" in name:
+            candidates: Mapping[str, str] = {candidate: candidate for candidate in name.split("|")}
+        else:
+            union = self._unions.get(name)
+            if union is None:
+                found = self._names.get(name)
+                return found if isinstance(found, type) and issubclass(found, Model) else None
+            member, candidates = union
+        if member is not None:
+            chosen = candidates.get(data.get(member, ""))
+            return None if chosen is None else self._class(chosen, data)
+        for candidate in candidates.values():
+            if all(key in data for key in self._required.get(candidate, ())):
+                return self._class(candidate, data)
+        return None
 
 
-def _class(name: str, data: Json) -> Optional[Type[Model]]:
-    from . import models
-
-    if "|" in name:
-        candidates = {candidate: candidate for candidate in name.split("|")}
-        member = None
-    else:
-        union = models.UNIONS.get(name)
-        if union is None:
-            found = getattr(models, name, None)
-            return found if isinstance(found, type) and issubclass(found, Model) else None
-        member, candidates = union
-    if member is not None:
-        chosen = candidates.get(data.get(member, ""))
-        return None if chosen is None else _class(chosen, data)
-    for candidate in candidates.values():
-        if all(key in data for key in models.REQUIRED.get(candidate, ())):
-            return _class(candidate, data)
-    return None
+# Models are in one module, so that there is one registry: it is there before any of their objects.
+_registries: List[Registry] = []

@@ -5,13 +5,10 @@ import hmac
 import json
 import re
 import time
-from typing import TYPE_CHECKING, Optional, Union, cast
+from typing import Optional, Union, cast
 
+from . import models
 from ._errors import WebhookVerificationError
-from ._model import wrap
-
-if TYPE_CHECKING:
-    from . import models
 
 
 def verify_webhook(
@@ -44,4 +41,4 @@ def verify_webhook(
     # There are two signatures while a secret is rotated.
     if not any([hmac.compare_digest(expected, given.encode(errors="replace")) for given in signatures]):
         raise WebhookVerificationError("signature", "No signature is by this secret, of this body")
-    return cast("models.WebhookEvent", wrap("WebhookEvent", json.loads(raw)))
+    return cast("models.WebhookEvent", models.REGISTRY.wrap("WebhookEvent", json.loads(raw)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Dict, List, Literal, Mapping, Optional, Tuple, Union
 
-from ._model import Model
+from ._model import Model, Registry
 
 
 class AcceptedInvite(Model):
@@ -3133,3 +3133,5 @@ UNIONS: Dict[str, Tuple[Optional[str], Dict[str, str]]] = {
 """Unions: the member that tells which of the classes a value has, if there is one, and the classes."""
 
 REQUIRED: Dict[str, Tuple[str, ...]] = {'SignedIn': ('session',), 'MfaRequired': ('challenge_expires_at', 'challenge_token', 'mfa_required')}
+
+REGISTRY = Registry(globals(), UNIONS, REQUIRED)

@@ -32,7 +32,6 @@ from .._common import (
     unexpected,
 )
 from .._errors import ConnectionFailedError, DeadlineExceededError, KitfleetError, RedirectError
-from .._model import wrap
 from .._version import VERSION
 from ._content import Content
 from ._io import sleep, upload_content
@@ -79,7 +78,12 @@ class Core:
         self._http.close()
 
     def wrap(self, model: str, data: Any) -> Any:
-        return self._handle(self, model, data) if model in _HANDLES else wrap(model, data)
+        if model in _HANDLES:
+            return self._handle(self, model, data)
+        # Loaded when they are needed: the models take a while.
+        from .. import models
+
+        return models.REGISTRY.wrap(model, data)
 
     def call(
         self,
