@@ -1,6 +1,7 @@
 //! File choosers. A chooser that an input opens waits for files of the worker, until the next input or [`OPEN_FOR`].
 
-use std::cell::RefCell;
+pub mod state;
+
 use std::path::{Component, Path};
 use std::rc::Rc;
 use std::time::Duration;
@@ -8,22 +9,11 @@ use std::time::Duration;
 use kitfleet_host_protocol::{ChooserState, HostError, OpenChooser, SelectedFile};
 use webkit2gtk::{FileChooserRequest, FileChooserRequestExt};
 
-use crate::browser::Browser;
-use crate::pages::Page;
+use self::state::Chooser;
+use crate::browser::{Browser, Page};
 use crate::{failure, script};
 
 const OPEN_FOR: Duration = Duration::from_secs(10);
-
-#[derive(Default)]
-pub struct Choosers {
-    open: RefCell<Option<Chooser>>,
-}
-
-struct Chooser {
-    request: FileChooserRequest,
-    page: Rc<Page>,
-    timer: glib::SourceId,
-}
 
 /// Replaces an earlier one.
 pub fn open(page: &Rc<Page>, request: &FileChooserRequest) {
@@ -40,7 +30,7 @@ pub fn open(page: &Rc<Page>, request: &FileChooserRequest) {
             request.cancel();
         }
     });
-    browser.choosers.open.replace(Some(Chooser { request: request.clone(), page: page.clone(), timer }));
+    browser.choosers.open.replace(Some(Chooser { request: request.clone(), page: page.id, timer }));
 }
 
 pub fn close(browser: &Browser) {
@@ -51,7 +41,7 @@ pub fn close(browser: &Browser) {
 }
 
 pub fn forget(page: &Page) {
-    let is_its = page.browser.choosers.open.borrow().as_ref().is_some_and(|chooser| chooser.page.id == page.id);
+    let is_its = page.browser.choosers.open.borrow().as_ref().is_some_and(|chooser| chooser.page == page.id);
     if is_its {
         close(&page.browser);
     }
@@ -80,7 +70,9 @@ pub async fn select(browser: &Rc<Browser>, files: &[SelectedFile]) -> Result<Cho
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
     request.select_files(&paths);
     // The page has received the files before it answers this.
-    let _ = script::evaluate(&page, "").await;
+    if let Ok(page) = browser.pages.find(page) {
+        let _ = script::evaluate(&page, "").await;
+    }
     Ok(ChooserState::Selected)
 }
 

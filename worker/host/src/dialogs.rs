@@ -2,79 +2,17 @@
 //! is answered at once by the policy, or held for an answer: of the worker, or of a person who sends input. While one is
 //! held, scripts of the host fail instead of waiting, unless a person is to answer.
 
-use std::cell::{Cell, RefCell};
+pub mod state;
+
 use std::rc::Rc;
 use std::time::Duration;
 
-use futures_channel::oneshot;
-use kitfleet_host_protocol::{
-    DIALOG_HELD_SECS, Dialog, DialogKind, DialogPolicy, MOST_SHOWN_DIALOGS, PageEventBody, ShownDialog,
-};
+use kitfleet_host_protocol::{DIALOG_HELD_SECS, Dialog, DialogKind, DialogPolicy, PageEventBody, ShownDialog};
 use webkit2gtk::{ScriptDialog, ScriptDialogType, WebViewExt};
 
-use crate::browser::Browser;
+use self::state::HeldDialog;
+use crate::browser::{Browser, Page};
 use crate::failure::words;
-use crate::pages::Page;
-
-#[derive(Default)]
-pub struct Dialogs {
-    policy: Cell<DialogPolicy>,
-    /// True while a person sends input, and answers dialogs.
-    person: Cell<bool>,
-    /// Nothing is held any more.
-    leaving: Cell<bool>,
-    held: RefCell<Option<HeldDialog>>,
-    shown: RefCell<Vec<ShownDialog>>,
-    waiting: RefCell<Vec<oneshot::Sender<()>>>,
-    timer: RefCell<Option<glib::SourceId>>,
-}
-
-struct HeldDialog {
-    dialog: ScriptDialog,
-    description: Dialog,
-    page: Rc<Page>,
-}
-
-impl Dialogs {
-    pub fn set_policy(&self, policy: DialogPolicy) {
-        self.policy.set(policy);
-    }
-
-    pub fn open(&self) -> Option<Dialog> {
-        self.held.borrow().as_ref().map(|held| held.description.clone())
-    }
-
-    pub fn is_open(&self) -> bool {
-        self.held.borrow().is_some()
-    }
-
-    /// Scripts of the host fail.
-    pub fn is_blocking(&self) -> bool {
-        self.is_open() && !self.person.get()
-    }
-
-    /// Shown since the last call.
-    pub fn take_shown(&self) -> Vec<ShownDialog> {
-        self.shown.take()
-    }
-
-    fn note(&self, dialog: ShownDialog) {
-        let mut shown = self.shown.borrow_mut();
-        if shown.len() < MOST_SHOWN_DIALOGS {
-            shown.push(dialog);
-        }
-    }
-
-    fn stop_timer(&self) {
-        if let Some(timer) = self.timer.take() {
-            timer.remove();
-        }
-    }
-
-    fn accepts(&self, kind: DialogKind) -> bool {
-        kind == DialogKind::BeforeUnload || (self.policy.get() == DialogPolicy::Accept && !self.leaving.get())
-    }
-}
 
 pub fn open(page: &Rc<Page>, dialog: &ScriptDialog) {
     let browser = &page.browser;
@@ -89,7 +27,7 @@ pub fn open(page: &Rc<Page>, dialog: &ScriptDialog) {
         return;
     }
     browser.recording.note(PageEventBody::DialogOpened(description.clone()));
-    dialogs.held.replace(Some(HeldDialog { dialog: dialog.clone(), description, page: page.clone() }));
+    dialogs.held.replace(Some(HeldDialog { dialog: dialog.clone(), description, page: page.id }));
     if !dialogs.person.get() {
         hold_for_worker(browser);
     }
@@ -119,28 +57,6 @@ fn hold_for_worker(browser: &Rc<Browser>) {
     dialogs.waiting.take();
 }
 
-pub async fn held(browser: &Browser) {
-    while !browser.dialogs.is_blocking() {
-        let (sender, receiver) = oneshot::channel();
-        {
-            let mut waiting = browser.dialogs.waiting.borrow_mut();
-            waiting.retain(|sender| !sender.is_canceled());
-            waiting.push(sender);
-        }
-        // The sender is dropped when a dialog is held.
-        let _ = receiver.await;
-    }
-}
-
-pub async fn next(browser: &Browser) -> Dialog {
-    loop {
-        held(browser).await;
-        if let Some(dialog) = browser.dialogs.open() {
-            return dialog;
-        }
-    }
-}
-
 /// Returns whether a dialog was held.
 pub fn answer(browser: &Rc<Browser>, accept: bool, text: Option<&str>) -> bool {
     let Some(held) = browser.dialogs.held.take() else { return false };
@@ -148,7 +64,10 @@ pub fn answer(browser: &Rc<Browser>, accept: bool, text: Option<&str>) -> bool {
     let HeldDialog { dialog, description, page } = held;
     give(&dialog, &description, accept, text);
     dialog.close();
-    if description.kind == DialogKind::BeforeUnload && !accept {
+    if description.kind == DialogKind::BeforeUnload
+        && !accept
+        && let Ok(page) = browser.pages.find(page)
+    {
         page.navigation.cancel_load();
         page.view.stop_loading();
         // WebKit still reports the address of a load that a command has begun.
@@ -160,7 +79,7 @@ pub fn answer(browser: &Rc<Browser>, accept: bool, text: Option<&str>) -> bool {
 }
 
 pub fn forget(page: &Page) {
-    let is_its = page.browser.dialogs.held.borrow().as_ref().is_some_and(|held| held.page.id == page.id);
+    let is_its = page.browser.dialogs.held.borrow().as_ref().is_some_and(|held| held.page == page.id);
     if is_its {
         answer(&page.browser, false, None);
     }

@@ -3,19 +3,19 @@
 //! WebKit writes a file beside its place and moves it there when it is complete. The host ends a download that exceeds a
 //! limit while it runs, so that no file is larger than allowed by more than one read.
 
-use std::cell::{Cell, RefCell};
+pub mod state;
+
 use std::fs;
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use kitfleet_host_protocol::{DownloadEntry, DownloadError, DownloadLimits, DownloadStatus, PageEventBody};
+use kitfleet_host_protocol::{DownloadEntry, DownloadError, DownloadStatus, PageEventBody};
 use webkit2gtk::{Download, DownloadExt, URIRequestExt, URIResponseExt, WebContextExt};
 
+use self::state::FOLDER;
 use crate::browser::Browser;
-use crate::pages::{self, cut};
-
-/// Below the browser's folder.
-const FOLDER: &str = "downloads";
+use crate::pages;
+use crate::text::cut;
 
 /// WebKit's ending for a file that is not complete.
 const INCOMPLETE: &str = ".wkdownload";
@@ -25,80 +25,6 @@ const MOST_CHARS: usize = 255;
 
 /// Nothing suggests a name for the file.
 const UNNAMED: &str = "download";
-
-#[derive(Default)]
-pub struct Downloads {
-    limits: Cell<DownloadLimits>,
-    entries: RefCell<Vec<DownloadEntry>>,
-    last_id: Cell<u32>,
-}
-
-impl Downloads {
-    pub fn set_limits(&self, limits: DownloadLimits) {
-        self.limits.set(limits);
-    }
-
-    /// Oldest first.
-    pub fn list(&self) -> Vec<DownloadEntry> {
-        self.entries.borrow().clone()
-    }
-
-    /// The status says whether the download may go on. Failed entries beyond twice the number of files are dropped, the oldest
-    /// first.
-    fn add(&self, uri: String, created_us: u64) -> DownloadEntry {
-        let id = self.last_id.get() + 1;
-        self.last_id.set(id);
-        let mut entries = self.entries.borrow_mut();
-        let most = usize::try_from(self.limits.get().files).unwrap_or(usize::MAX);
-        let is_full = entries.iter().filter(|entry| entry.status != DownloadStatus::Failed).count() >= most;
-        if entries.len() >= most.saturating_mul(2)
-            && let Some(oldest) = entries.iter().position(|entry| entry.status == DownloadStatus::Failed)
-        {
-            entries.remove(oldest);
-        }
-        let entry = DownloadEntry {
-            id,
-            uri,
-            file_name: String::new(),
-            content_type: None,
-            bytes: 0,
-            status: if is_full { DownloadStatus::Failed } else { DownloadStatus::InProgress },
-            error: is_full.then_some(DownloadError::TooLarge),
-            path: format!("{FOLDER}/{id}"),
-            created_us,
-        };
-        entries.push(entry.clone());
-        entry
-    }
-
-    /// `None` if the download is not in progress.
-    fn change<T>(&self, id: u32, change: impl FnOnce(&mut DownloadEntry) -> T) -> Option<T> {
-        let mut entries = self.entries.borrow_mut();
-        let entry = entries.iter_mut().find(|entry| entry.id == id && entry.status == DownloadStatus::InProgress)?;
-        Some(change(entry))
-    }
-
-    fn find(&self, id: u32) -> Option<DownloadEntry> {
-        self.entries.borrow().iter().find(|entry| entry.id == id).cloned()
-    }
-
-    fn fail(&self, id: u32, error: DownloadError) -> bool {
-        let failed = self.change(id, |entry| {
-            entry.status = DownloadStatus::Failed;
-            entry.error = Some(error);
-        });
-        failed.is_some()
-    }
-
-    /// Together with the other downloads.
-    fn exceeds(&self, id: u32, bytes: u64) -> bool {
-        let limits = self.limits.get();
-        let entries = self.entries.borrow();
-        let kept = entries.iter().filter(|entry| entry.id != id && entry.status != DownloadStatus::Failed);
-        let others: u64 = kept.map(|entry| entry.bytes).sum();
-        bytes > limits.file_bytes || others.saturating_add(bytes) > limits.total_bytes
-    }
-}
 
 pub fn listen(browser: &Rc<Browser>) {
     let weak = Rc::downgrade(browser);
@@ -247,54 +173,5 @@ fn kind(error: &glib::Error) -> DownloadError {
         Some(webkit2gtk::DownloadError::CancelledByUser) => DownloadError::Cancelled,
         Some(webkit2gtk::DownloadError::Destination) => DownloadError::Disk,
         _ => DownloadError::Network,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn downloads(file_bytes: u64, total_bytes: u64, files: u32) -> Downloads {
-        let downloads = Downloads::default();
-        downloads.set_limits(DownloadLimits { file_bytes, total_bytes, files });
-        downloads
-    }
-
-    fn add(downloads: &Downloads) -> DownloadEntry {
-        downloads.add("https://example.com/file".to_owned(), 0)
-    }
-
-    #[test]
-    fn download_beyond_the_number_of_files_fails_and_the_list_stays_short() {
-        let downloads = downloads(10, 100, 2);
-        assert_eq!(add(&downloads).status, DownloadStatus::InProgress);
-        assert_eq!(add(&downloads).status, DownloadStatus::InProgress);
-        for _ in 0..1_000 {
-            assert_eq!(add(&downloads).error, Some(DownloadError::TooLarge));
-        }
-        let listed = downloads.list();
-        assert_eq!(listed.iter().map(|entry| entry.id).collect::<Vec<_>>(), [1, 2, 1_001, 1_002]);
-    }
-
-    #[test]
-    fn failed_download_makes_room_for_another() {
-        let downloads = downloads(10, 100, 1);
-        let first = add(&downloads);
-        assert!(downloads.fail(first.id, DownloadError::Network));
-        assert!(!downloads.fail(first.id, DownloadError::Disk), "a failed download fails once");
-        assert_eq!(add(&downloads).status, DownloadStatus::InProgress);
-    }
-
-    #[test]
-    fn sizes_of_a_file_and_of_all_files_are_limited() {
-        let downloads = downloads(10, 15, 5);
-        let (first, second) = (add(&downloads), add(&downloads));
-        assert!(!downloads.exceeds(first.id, 10));
-        assert!(downloads.exceeds(first.id, 11));
-        downloads.change(first.id, |entry| entry.bytes = 10);
-        assert!(!downloads.exceeds(second.id, 5));
-        assert!(downloads.exceeds(second.id, 6));
-        downloads.fail(first.id, DownloadError::Cancelled);
-        assert!(!downloads.exceeds(second.id, 10));
     }
 }

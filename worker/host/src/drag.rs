@@ -5,15 +5,17 @@
 //! events. A finger starts one by a long press on an element with `draggable`: the mouse that accompanies the finger is
 //! released, and another one, whose events pages do not see, drags the element (`acknowledgement.rs`).
 
-use std::cell::{Cell, RefCell};
+pub mod state;
+
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use gtk::prelude::*;
 use kitfleet_host_protocol::{DragOutcome, DragPoint, HostError, TouchPhase};
 
-use crate::pages::Page;
-use crate::pointer::{self, OF_MOUSE, Point, UNSEEN};
+use crate::browser::Page;
+use crate::pointer::marks::{OF_MOUSE, UNSEEN};
+use crate::pointer::{self, Point};
 use crate::{acknowledgement, choosers, script, submissions, touch};
 
 /// Shorter than GTK's long press (500 ms), which opens a menu.
@@ -34,28 +36,6 @@ const ANSWER_PASSES: Duration = Duration::from_millis(10);
 const DROP_WITHIN: Duration = Duration::from_secs(5);
 
 const POLL: Duration = Duration::from_millis(5);
-
-#[derive(Default)]
-pub struct Drags {
-    injections: Cell<u32>,
-    /// GTK's drag.
-    current: RefCell<Option<gdk::DragContext>>,
-    /// Over the view.
-    over: Cell<Option<(i32, i32)>>,
-}
-
-impl Drags {
-    fn is_under_way(&self) -> bool {
-        self.current.borrow().is_some()
-    }
-
-    pub fn cancel(&self) {
-        let current = self.current.borrow().clone();
-        if let Some(context) = current {
-            context.drag_cancel();
-        }
-    }
-}
 
 /// Cancels a drag that begins when its pointer was released, because the page has answered too late.
 pub fn listen(page: &Rc<Page>) {

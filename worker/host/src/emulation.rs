@@ -1,6 +1,7 @@
 //! Emulation of a session: sizes, and properties that pages and requests show.
 
-use std::cell::{Cell, RefCell};
+pub mod state;
+
 use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
@@ -21,27 +22,10 @@ use webkit2gtk_sys::{
     webkit_user_content_manager_add_filter, webkit_user_content_manager_remove_all_filters,
 };
 
-use crate::browser::Browser;
-use crate::pages::Page;
-use crate::{extension, failure, screen, script};
+use crate::browser::{Browser, Page};
+use crate::{failure, screen, script};
 
 const LAYOUT_WITHIN: Duration = Duration::from_secs(2);
-
-#[derive(Default)]
-pub struct Current {
-    geolocation: Cell<Option<Geolocation>>,
-    block: RefCell<Block>,
-    /// Compiled form of `block`, owned by this. `None` if nothing is blocked.
-    filter: Cell<Option<NonNull<WebKitUserContentFilter>>>,
-    /// Compiled so far.
-    filters: Cell<u32>,
-}
-
-impl Current {
-    pub fn has_position(&self) -> bool {
-        self.geolocation.get().is_some()
-    }
-}
 
 /// There is no other source of a position.
 pub fn provide_position(browser: &Rc<Browser>) {
@@ -63,7 +47,7 @@ fn position_of(at: Geolocation) -> GeolocationPosition {
 
 /// Puts the emulation in force, for the current pages too.
 pub async fn apply(browser: &Rc<Browser>, emulation: &Emulation) -> Result<(), HostError> {
-    extension::set_headers(browser, emulation.extra_headers.clone())?;
+    browser.extension.set_headers(emulation.extra_headers.clone())?;
     browser.extension.set_offline(emulation.offline);
     set_position(browser, emulation.geolocation);
     if let Some(settings) = gtk::Settings::default() {

@@ -7,9 +7,8 @@ use std::rc::Rc;
 
 use kitfleet_host_protocol::{HostError, ScriptEnd, ScriptException, ScriptRun};
 
-use crate::browser::Browser;
+use crate::browser::{Browser, Page};
 use crate::channel::json;
-use crate::pages::Page;
 use crate::script;
 
 const EVALUATE: &str = include_str!("evaluate.js");

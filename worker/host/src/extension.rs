@@ -1,4 +1,4 @@
-//! Start, state and reports of the web-process extension (`extension/`).
+//! Start and state of the web-process extension (`extension/`).
 //!
 //! It runs in the processes that pages may control. A flood of reports takes little memory here, because only the newest
 //! console lines are kept, and a forged report at most holds back a step of its own session.
@@ -6,20 +6,13 @@
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
-use std::time::Duration;
 
-use futures_util::future::{join_all, select};
 use glib::prelude::*;
 use kitfleet_host_protocol::{EXTENSION, ExtraHeader, HostError, MOST_HEADER_BYTES, MOST_HEADERS};
 use url::Url;
-use webkit2gtk::{UserMessage, UserMessageExt, WebContext, WebContextExt, WebViewExt};
+use webkit2gtk::{UserMessage, UserMessageExt, WebContext, WebContextExt};
 
-use crate::browser::Browser;
-use crate::pages::Page;
-use crate::{failure, submissions};
-
-/// For the reports of a page. Only a page whose main thread is busy reaches it.
-const SETTLES_WITHIN: Duration = Duration::from_millis(500);
+use crate::failure;
 
 /// Name, value, and the origins that receive it.
 type Header = (String, String, Vec<String>);
@@ -100,6 +93,21 @@ impl Extension {
         self.publish();
     }
 
+    /// Sets the headers of all later requests. They replace the previous ones.
+    pub fn set_headers(&self, headers: Vec<ExtraHeader>) -> Result<(), HostError> {
+        let bytes: usize = headers.iter().map(|header| header.name.len() + header.value.len()).sum();
+        if headers.len() > MOST_HEADERS || bytes > MOST_HEADER_BYTES {
+            return Err(failure::engine("there are too many headers"));
+        }
+        let headers: Vec<_> = headers.into_iter().map(checked).collect::<Result<_, _>>()?;
+        let is_new = *self.headers.borrow() != headers;
+        if is_new {
+            self.headers.replace(headers);
+            self.publish();
+        }
+        Ok(())
+    }
+
     /// To all processes, and to those that start later.
     fn publish(&self) {
         let language = self.accept_language.borrow().clone();
@@ -109,42 +117,6 @@ impl Extension {
         self.context.set_web_extensions_initialization_user_data(&state);
         self.context.send_message_to_all_extensions(&UserMessage::new("state", Some(&state)));
     }
-}
-
-pub fn listen(page: &Rc<Page>) {
-    let weak = Rc::downgrade(page);
-    page.view.connect_user_message_received(move |_, message| {
-        let Some(page) = weak.upgrade() else { return false };
-        match message.name().as_deref() {
-            Some("held") => submissions::note_held_request(&page),
-            Some("console") => page.browser.recording.note_console(message.parameters().as_ref()),
-            _ => return false,
-        }
-        true
-    });
-}
-
-/// All pages have then sent their reports about requests so far.
-pub async fn settle(browser: &Rc<Browser>) {
-    let pages = browser.pages.all();
-    let ask = |page: &Rc<Page>| page.view.send_message_to_page_future(&UserMessage::new("settle", None));
-    let answers = join_all(pages.iter().map(ask));
-    select(answers, glib::timeout_future(SETTLES_WITHIN)).await;
-}
-
-/// Sets the headers of all later requests. They replace the previous ones.
-pub fn set_headers(browser: &Rc<Browser>, headers: Vec<ExtraHeader>) -> Result<(), HostError> {
-    let bytes: usize = headers.iter().map(|header| header.name.len() + header.value.len()).sum();
-    if headers.len() > MOST_HEADERS || bytes > MOST_HEADER_BYTES {
-        return Err(failure::engine("there are too many headers"));
-    }
-    let headers: Vec<_> = headers.into_iter().map(checked).collect::<Result<_, _>>()?;
-    let is_new = *browser.extension.headers.borrow() != headers;
-    if is_new {
-        browser.extension.headers.replace(headers);
-        browser.extension.publish();
-    }
-    Ok(())
 }
 
 /// A header must not end its line. Its origins are normalized.

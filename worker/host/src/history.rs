@@ -6,8 +6,10 @@ use kitfleet_host_protocol::{Direction, HostError, Navigated};
 use url::Url;
 use webkit2gtk::{BackForwardListExt, BackForwardListItem, BackForwardListItemExt, WebViewExt};
 
-use crate::navigation::{self, LoadTrigger};
-use crate::pages::Page;
+use crate::browser::Page;
+use crate::navigation;
+use crate::navigation::decisions;
+use crate::navigation::state::LoadTrigger;
 
 /// It does not belong to the session of the host.
 const START: &str = "about:blank";
@@ -19,11 +21,11 @@ pub async fn go(page: &Rc<Page>, direction: Direction) -> Result<Navigated, Host
     let arrived = navigation::revisit(page, target, LoadTrigger::History(item.clone())).await;
     // After a rejected load WebKit considers the frame as moved, and would go one page too far the next time.
     if (page.browser.submissions.has_stopped_own() || (arrived.is_ok() && page.navigation.has_missed()))
-        && is_at(page, &item)
+        && page.is_at(&item)
         && let Some(from) = from
     {
         page.view.go_to_back_forward_list_item(&from);
-        navigation::wait_for_decision(page).await;
+        decisions::wait_for_decision(page).await;
     }
     arrived
 }
@@ -45,8 +47,4 @@ fn neighbor(page: &Page, direction: Direction) -> Option<(BackForwardListItem, U
     let is_start = address == START && list.nth_item(-2).is_none();
     let target = Url::parse(&address).ok().filter(|_| !is_start)?;
     Some((item, target))
-}
-
-pub fn is_at(page: &Page, item: &BackForwardListItem) -> bool {
-    page.view.back_forward_list().and_then(|list| list.current_item()).as_ref() == Some(item)
 }

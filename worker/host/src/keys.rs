@@ -7,8 +7,8 @@ use gtk::prelude::*;
 use kitfleet_host_protocol::HostError;
 use webkit2gtk::WebViewExt;
 
-use crate::pages::Page;
-use crate::touch::milliseconds;
+use crate::browser::Page;
+use crate::clock::milliseconds;
 use crate::{acknowledgement, choosers, failure, script, submissions};
 
 /// Unacknowledged keys: enough to keep the page busy, and few enough that the page controls the focus.

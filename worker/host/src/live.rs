@@ -7,10 +7,10 @@
 pub mod asked;
 pub mod input_queue;
 pub mod painting;
+pub mod state;
 
-use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_channel::oneshot;
 use futures_util::future::select;
@@ -18,98 +18,9 @@ use gtk::prelude::*;
 use kitfleet_host_protocol::{HostError, LiveEvent, PageInfo, Picture};
 use webkit2gtk::WebViewExt;
 
-use self::asked::Open;
-use self::input_queue::InputQueue;
-use self::painting::{Rect, Surface};
-use crate::browser::Browser;
-use crate::pages::Page;
-
-/// Between two answers.
-const PACE: Duration = Duration::from_millis(33);
-
-/// Blurred parts are then sent again, sharp.
-const SETTLED_AFTER: Duration = Duration::from_millis(150);
-
-/// Of a request when nothing is due. The request continues after it.
-const LONG: Duration = Duration::from_hours(1);
-
-/// Divides the viewport's area. A change up to that size, such as a typed letter or a caret, is sent sharp at once.
-const SMALL: u32 = 8;
-
-#[derive(Default)]
-pub struct Live {
-    /// True while there is a viewer.
-    watched: Cell<bool>,
-    /// True while the view draws for [`paint`].
-    painting: Cell<bool>,
-    /// Changed since it was painted.
-    damage: Cell<Option<Rect>>,
-    blurred: Cell<Option<Rect>>,
-    changed_at: Cell<Option<Instant>>,
-    answered_at: Cell<Option<Instant>>,
-    page_is_new: Cell<bool>,
-    asked_is_new: Cell<bool>,
-    open: Open,
-    held_input: InputQueue,
-    /// Viewer of the last request.
-    watcher: Cell<u64>,
-    /// Number of the last request.
-    turn: Cell<u64>,
-    /// Number of the last picture.
-    seq: Cell<u32>,
-    waiting: RefCell<Option<oneshot::Sender<()>>>,
-    surface: Surface,
-}
-
-enum LiveUpdate {
-    Picture { rect: Rect, sharp: bool },
-    Words,
-}
-
-impl Live {
-    fn wake(&self) {
-        if let Some(waiting) = self.waiting.take() {
-            // The receiver may have been dropped.
-            let _ = waiting.send(());
-        }
-    }
-
-    pub fn request_again(&self) {
-        self.asked_is_new.set(true);
-        self.wake();
-    }
-
-    fn is_settled(&self) -> bool {
-        self.changed_at.get().is_none_or(|at| at.elapsed() >= SETTLED_AFTER)
-    }
-
-    fn next_update(&self, view: Rect, whole: bool) -> Option<LiveUpdate> {
-        if whole {
-            return Some(LiveUpdate::Picture { rect: view, sharp: self.is_settled() });
-        }
-        if let Some(rect) = self.damage.get() {
-            let rect = rect.even_within(view);
-            return Some(LiveUpdate::Picture { rect, sharp: rect.area() * SMALL <= view.area() });
-        }
-        match self.blurred.get() {
-            Some(rect) if self.is_settled() => Some(LiveUpdate::Picture { rect: rect.even_within(view), sharp: true }),
-            _ => (self.page_is_new.get() || self.asked_is_new.get()).then_some(LiveUpdate::Words),
-        }
-    }
-
-    /// Depends on whether there is content to send.
-    fn sleeps(&self, found: bool) -> Duration {
-        let left =
-            |of: Duration, since: Option<Instant>| since.map_or(Duration::ZERO, |at| of.saturating_sub(at.elapsed()));
-        if found {
-            left(PACE, self.answered_at.get())
-        } else if self.blurred.get().is_some() {
-            left(SETTLED_AFTER, self.changed_at.get())
-        } else {
-            LONG
-        }
-    }
-}
+use self::painting::Rect;
+use self::state::LiveUpdate;
+use crate::browser::{Browser, Page};
 
 /// Takes a complete picture if `whole`. A later request ends an earlier one.
 pub async fn watch(browser: &Rc<Browser>, whole: bool, watcher: u64) -> Result<LiveEvent, HostError> {
@@ -165,14 +76,6 @@ async fn paint(browser: &Rc<Browser>, rect: Rect, sharp: bool) -> Result<Picture
     live.painting.set(false);
     let jpeg = painted?.encode(&live.surface, sharp).await?;
     Ok(Picture { seq, base, sharp, view: view.size(), rect: rect.place(), taken_us: jpeg.taken_us, jpeg: jpeg.base64 })
-}
-
-/// WebKit keeps the picture.
-pub fn draw(page: &Page, context: &cairo::Context) {
-    let live = &page.browser.live;
-    live.painting.set(true);
-    page.view.draw(context);
-    live.painting.set(false);
 }
 
 fn shown(browser: &Browser) -> PageInfo {

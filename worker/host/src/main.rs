@@ -4,12 +4,16 @@
 //! each command is a separate future.
 
 mod acknowledgement;
+mod arguments;
 mod browser;
 mod capture;
 mod channel;
 mod choosers;
+mod clock;
+mod configuration;
 mod console;
 mod cookies;
+mod device_script;
 mod dialogs;
 mod downloads;
 mod drag;
@@ -19,6 +23,7 @@ mod extension;
 mod failure;
 mod history;
 mod keys;
+mod launch;
 mod live;
 mod navigation;
 mod pages;
@@ -29,12 +34,12 @@ mod screen;
 mod script;
 mod shortcuts;
 mod submissions;
+mod text;
 mod touch;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::os::fd::{FromRawFd, RawFd};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::rc::Rc;
 
@@ -43,44 +48,9 @@ use kitfleet_host_protocol::{HostCommand, HostError, Message, Outcome, Region, R
 use serde_json::value::RawValue;
 use webkit2gtk::WebViewExt;
 
+use crate::arguments::Arguments;
 use crate::browser::Browser;
 use crate::channel::{Output, json};
-
-/// Parameters that are fixed for the life of a host.
-#[derive(Debug, Parser)]
-#[command(version, about = "One WebKit browser, controlled by commands on standard input")]
-struct Arguments {
-    /// Device pixel ratio
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4))]
-    scale: u32,
-    /// Viewport in CSS pixels
-    #[arg(long, value_parser = size)]
-    viewport: Size,
-    /// Screen size in CSS pixels
-    #[arg(long, value_parser = size)]
-    screen: Size,
-    /// Open file descriptor from which the number of the display can be read
-    #[arg(long)]
-    display_from: RawFd,
-    /// Folder for the storage of web sites. Cookies are kept in memory only
-    #[arg(long)]
-    data_dir: PathBuf,
-    /// Folder of the web-process extension, which should contain no other library
-    #[arg(long)]
-    extension_dir: PathBuf,
-    /// Run web processes in bubblewrap
-    #[arg(long)]
-    sandbox: bool,
-}
-
-/// Width and height.
-type Size = (i32, i32);
-
-/// Parses a size such as `393x852`.
-fn size(text: &str) -> Result<Size, String> {
-    let sides = text.split_once('x').and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)));
-    sides.ok_or_else(|| format!("{text:?} is not a size such as 393x852"))
-}
 
 fn main() -> ExitCode {
     match run(&Arguments::parse()) {
@@ -101,7 +71,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     gtk::init().map_err(|error| error.to_string())?;
     shortcuts::install();
 
-    let browser = Browser::start(arguments, output.clone())?;
+    let browser = launch::start(arguments, output.clone())?;
     channel::read_requests({
         let browser = browser.clone();
         move |request| execute_concurrently(&browser, &output, request)
@@ -157,7 +127,7 @@ async fn execute(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue
     Ok(match request.command {
         HostCommand::Configure(device) => {
             let emulation = device.emulation.clone();
-            browser.configure(device).await?;
+            configuration::configure(browser, device).await?;
             json(&emulation::apply(browser, &emulation).await?)
         }
         HostCommand::Navigate { uri, until } => json(&navigation::navigate(page, &uri, until).await?),
@@ -167,7 +137,7 @@ async fn execute(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue
         HostCommand::HoldSubmissions { rule, requests } => json(&submissions::follow(browser, rule, requests).await),
         HostCommand::HeldSubmission => json(&submissions::held(browser).await),
         HostCommand::ReleaseSubmission => json(&submissions::release(browser).await?),
-        HostCommand::SetHeaders { headers } => json(&extension::set_headers(browser, headers)?),
+        HostCommand::SetHeaders { headers } => json(&browser.extension.set_headers(headers)?),
         HostCommand::PaintPicture => json(&recording::pictures::paint(browser)?),
         HostCommand::RecordPicture { quality, covers } => {
             json(&recording::pictures::record(browser, quality, covers).await?)
@@ -208,13 +178,13 @@ async fn execute(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue
         }
         HostCommand::Emulate { emulation } => json(&emulation::apply(browser, &emulation).await?),
         HostCommand::Leave => json(&navigation::leave_all_pages(browser).await),
-        HostCommand::Page => json(&page.state().await),
+        HostCommand::Page => json(&pages::state(page).await),
         HostCommand::Pages => json(&pages::list(browser)),
         HostCommand::OpenPage => json(&pages::open(browser).await?),
         HostCommand::ActivatePage { page } => json(&pages::activate(&browser.pages.find(page)?)),
         HostCommand::ClosePage { page } => json(&pages::close(browser, page).await?),
         HostCommand::TakeDialogs => json(&browser.dialogs.take_shown()),
-        HostCommand::AwaitDialog => json(&dialogs::next(browser).await),
+        HostCommand::AwaitDialog => json(&browser.dialogs.next().await),
         HostCommand::OpenDialog => json(&browser.dialogs.open()),
         HostCommand::AnswerDialog { accept, text } => json(&dialogs::answer(browser, accept, text.as_deref())),
         HostCommand::ChooserOpen => json(&choosers::find(browser).await),

@@ -4,9 +4,11 @@
 //! events for mouse events only, so a mouse accompanies the first finger. Its events are marked by their place on the screen,
 //! and the listeners in the isolated world hide the mouse events and clicks that carry the mark from pages
 //! (`acknowledgement.rs`). Pages see neither the mark nor the mouse: the getters of `screenX` and `pointerType` return the
-//! values of a touch (`browser.rs`).
+//! values of a touch (`device_script.rs`).
 
-use std::cell::Cell;
+pub mod marks;
+pub mod state;
+
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -14,25 +16,13 @@ use glib::translate::{ToGlibPtr, ToGlibPtrMut};
 use gtk::prelude::*;
 use kitfleet_host_protocol::{HostError, MouseKind, MouseStep, TouchPhase};
 
-use crate::pages::Page;
-use crate::touch::milliseconds;
+use self::marks::{CAPTURE, MARK, OF_MOUSE, UNSEEN};
+use crate::browser::Page;
+use crate::clock::milliseconds;
 use crate::{acknowledgement, choosers, failure, script};
 
-/// The place on the screen marks an event of a mouse that accompanies a touch.
-pub const MARK: f64 = 1e6;
-
-/// Marks a mouse of its own.
-pub const OF_MOUSE: f64 = 2.0 * MARK;
-
-/// Marks a mouse of which pages see nothing (`drag.rs`).
-pub const UNSEEN: f64 = 3.0 * MARK;
-
-/// Marks the movement after which the touched element has captured the pointer. Pages do not see it. WebKit captures nothing
-/// while a finger touches the page.
-const CAPTURE: f64 = 4.0 * MARK;
-
 /// WebKit computes the place of its own events from the window's place.
-const BESIDE: f64 = crate::browser::BESIDE as f64;
+const BESIDE: f64 = marks::BESIDE as f64;
 
 /// Time from which a touch can be a long press. GTK's takes 500 ms, and the page may be late.
 const LONG_PRESS: Duration = Duration::from_millis(400);
@@ -42,15 +32,6 @@ pub type Point = (f64, f64);
 
 /// Outside of the view. The mouse moves there when the finger lifts.
 const AWAY: Point = (-1.0, -1.0);
-
-#[derive(Default)]
-pub struct Pointer {
-    finger: Cell<Option<usize>>,
-    /// Time at which that finger touched the screen.
-    began: Cell<Option<Instant>>,
-    /// True when the last finger may have been a long press, after which WebKit considers a button pressed.
-    is_stuck: Cell<bool>,
-}
 
 /// Waits until the page has handled the events, because WebKit does not keep the order of mouse and touch events. Other fingers
 /// than the first have no mouse.

@@ -12,13 +12,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use glib::Variant;
 use kitfleet_host_protocol::{Message, PageEvent, PageEventBody, PageEvents};
-use webkit2gtk::{UserContentInjectedFrames, UserContentManagerExt, UserScript, UserScriptInjectionTime};
+use webkit2gtk::{UserContentInjectedFrames, UserScript, UserScriptInjectionTime};
 
-use self::pictures::Pictures;
 use self::queue::Queue;
-use crate::browser::Browser;
 use crate::channel::Output;
-use crate::{console, script};
+use crate::console;
+use crate::live::painting::SmallPicture;
+use crate::script::state::WORLD;
 
 /// Marks the fields that pictures do not show, in every frame: a field that was a password field, a field that received a part
 /// of a sensitive text, and the host of a closed shadow tree that received text.
@@ -185,17 +185,27 @@ impl Recording {
         events.sort_by_key(|event| event.at_us);
         PageEvents { events, dropped: dropped.into_iter().sum() }
     }
+    /// Begins the recording, and returns the script of all frames, for the present pages.
+    pub fn begin(&self) -> UserScript {
+        self.is_on.set(true);
+        let everywhere = UserContentInjectedFrames::AllFrames;
+        let script = UserScript::for_world(LISTENERS, everywhere, UserScriptInjectionTime::Start, WORLD, &[], &[]);
+        self.script.replace(Some(script.clone()));
+        script
+    }
 }
 
-/// For the present pages and all later ones.
-pub fn begin(browser: &Browser) {
-    let recording = &browser.recording;
-    recording.is_on.set(true);
-    browser.extension.record();
-    let everywhere = UserContentInjectedFrames::AllFrames;
-    let script = UserScript::for_world(LISTENERS, everywhere, UserScriptInjectionTime::Start, script::WORLD, &[], &[]);
-    for page in browser.pages.all() {
-        page.content.add_script(&script);
+#[derive(Default)]
+pub struct Pictures {
+    painted: RefCell<Option<(SmallPicture, u64)>>,
+    /// Hash of the last recorded picture.
+    recorded: Cell<Option<u64>>,
+}
+
+impl Pictures {
+    pub fn discard(&self) {
+        self.painted.take();
+        // The worker may not have received the last picture.
+        self.recorded.set(None);
     }
-    recording.script.replace(Some(script));
 }

@@ -5,14 +5,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::rc::Rc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use glib::prelude::*;
 use kitfleet_host_protocol::ResponseEntry;
-use webkit2gtk::{URIResponse, URIResponseExt, WebResource, WebResourceExt};
-
-use crate::pages::Page;
 
 const MOST_RESPONSES: usize = 1_000;
 
@@ -29,7 +23,7 @@ pub struct Responses {
 
 impl Responses {
     /// Drops the oldest ones beyond the limits.
-    fn add(&self, uri: String, status: u16, received_us: u64) {
+    pub fn add(&self, uri: String, status: u16, received_us: u64) {
         let number = self.last_number.get() + 1;
         self.last_number.set(number);
         let mut entries = self.entries.borrow_mut();
@@ -48,37 +42,6 @@ impl Responses {
         let is_wanted = |entry: &&ResponseEntry| entry.number > after && entry.received_us >= since_us;
         entries.iter().filter(is_wanted).cloned().collect()
     }
-}
-
-/// Responses that are not HTTP, such as those of `blob:`, are not recorded.
-fn note(page: &Page, response: &URIResponse) {
-    let Ok(status @ 100..=599) = u16::try_from(response.status_code()) else { return };
-    let is_http = |uri: &glib::GString| uri.starts_with("http:") || uri.starts_with("https:");
-    let Some(uri) = response.uri().filter(is_http) else { return };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let received_us = u64::try_from(now.as_micros()).unwrap_or_default();
-    page.browser.responses.add(page.browser.short_uri(uri.into()), status, received_us);
-}
-
-/// Redirects, and the last response.
-pub fn follow(page: &Rc<Page>, resource: &WebResource) {
-    let weak = Rc::downgrade(page);
-    resource.connect_response_notify(move |resource| {
-        if let Some(page) = weak.upgrade()
-            && let Some(response) = resource.response()
-        {
-            note(&page, &response);
-        }
-    });
-    let weak = Rc::downgrade(page);
-    // The binding of this signal does not expect a request that is not redirected.
-    resource.connect_local("sent-request", false, move |values| {
-        let redirect = values.get(2).and_then(|value| value.get::<Option<URIResponse>>().ok().flatten());
-        if let (Some(page), Some(redirect)) = (weak.upgrade(), redirect) {
-            note(&page, &redirect);
-        }
-        None
-    });
 }
 
 #[cfg(test)]

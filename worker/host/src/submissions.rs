@@ -11,22 +11,24 @@
 //! web-process extension cancels such requests (`extension/requests.rs`). They cannot be repeated for a page, so that an
 //! approval repeats the input.
 
-use std::cell::{Cell, RefCell};
+pub mod state;
+
 use std::rc::Rc;
 use std::time::Duration;
 
 use futures_util::future::{join_all, select};
-use webkit2gtk::{
-    NavigationAction, NavigationType, URIRequest, URIRequestExt, UserContentInjectedFrames, UserContentManagerExt,
-    UserScript, UserScriptInjectionTime,
-};
-
 use kitfleet_host_protocol::{Held, HostError, SubmissionRule};
 use serde_json::json;
+use webkit2gtk::{
+    NavigationAction, NavigationType, URIRequest, URIRequestExt, UserContentInjectedFrames, UserContentManagerExt,
+    UserMessage, UserScript, UserScriptInjectionTime, WebViewExt,
+};
 
-use crate::browser::Browser;
-use crate::pages::Page;
-use crate::{extension, navigation, script};
+use self::state::{RequestHold, StoppedSubmission};
+use crate::browser::{Browser, Page};
+use crate::navigation::decisions;
+use crate::script;
+use crate::script::state::WORLD;
 
 /// Maximum wait until a page has set whether forms are held.
 const TELL_WITHIN: Duration = Duration::from_millis(50);
@@ -34,11 +36,11 @@ const TELL_WITHIN: Duration = Duration::from_millis(50);
 /// For a form that a tap submits by a timer. WebKit attributes a timer to the user's gesture for the same time.
 const FORM_WITHIN: Duration = Duration::from_secs(1);
 
+/// For the reports of a page. Only a page whose main thread is busy reaches it.
+const SETTLES_WITHIN: Duration = Duration::from_millis(500);
+
 /// Interval of the checks whether that form was submitted.
 const LOOK_AFTER: Duration = Duration::from_millis(20);
-
-/// Report of the listener for a stopped form.
-const HELD: &str = "held";
 
 /// The flag is in the shared object of the isolated world, which pages cannot set. A submit event in a shadow root does not
 /// leave it, so each input adds listeners to the shadow roots on its path. A form that is submitted by script only emits
@@ -98,85 +100,11 @@ HTMLFormElement.prototype[submit].call(form, submitter);
 return true;
 ";
 
-#[derive(Default)]
-pub struct Submissions {
-    rule: Cell<SubmissionRule>,
-    requests: Cell<RequestHold>,
-    /// Present while forms are held.
-    script: RefCell<Option<UserScript>>,
-    stopped: RefCell<Option<(StoppedSubmission, Rc<Page>)>>,
-    /// Page that has the form that was held back last.
-    kept_by: RefCell<Option<Rc<Page>>>,
-    /// [`release`] submits without a user gesture.
-    releases: Cell<bool>,
-    /// Address and page. The load needs another decision in the window.
-    in_window: RefCell<Option<(String, u32)>>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum RequestHold {
-    #[default]
-    Off,
-    /// They are held from the next input.
-    Armed,
-    /// They are held until the operation ends.
-    Open,
-}
-
-enum StoppedSubmission {
-    /// An approval repeats the input, which submits the form again too, so that no form replaces it.
-    Request,
-    /// A form, stopped by the listener.
-    Event,
-    /// A form that a script submitted to this address.
-    Form(String),
-    /// Would have sent a form again.
-    Repeat,
-    /// The same by a command. Attempts of the page do not replace it.
-    OwnRepeat,
-}
-
 pub struct Attempt<'a> {
     pub action: &'a mut NavigationAction,
     pub request: &'a URIRequest,
     pub is_for_new_window: bool,
     pub is_own_repeat: bool,
-}
-
-impl Submissions {
-    fn note_stopped(&self, what: StoppedSubmission, page: &Rc<Page>) {
-        let mut stopped = self.stopped.borrow_mut();
-        if !matches!(*stopped, Some((StoppedSubmission::OwnRepeat | StoppedSubmission::Request, _))) {
-            *stopped = Some((what, page.clone()));
-        }
-    }
-
-    pub fn has_stopped_own(&self) -> bool {
-        matches!(*self.stopped.borrow(), Some((StoppedSubmission::OwnRepeat, _)))
-    }
-
-    fn take_stopped(&self) -> bool {
-        self.stopped.take().is_some()
-    }
-}
-
-pub fn note(page: &Rc<Page>, report: &str) {
-    if report == HELD {
-        page.browser.submissions.note_stopped(StoppedSubmission::Event, page);
-    }
-}
-
-/// A report at another time is forged.
-pub fn note_held_request(page: &Rc<Page>) {
-    let submissions = &page.browser.submissions;
-    if submissions.requests.get() == RequestHold::Open {
-        submissions.note_stopped(StoppedSubmission::Request, page);
-    }
-}
-
-/// `None` while forms are allowed.
-pub fn hold_script(browser: &Browser) -> Option<UserScript> {
-    browser.submissions.script.borrow().clone()
 }
 
 /// Consumes the approval of an allowed load.
@@ -213,7 +141,7 @@ pub fn stops(page: &Rc<Page>, attempt: Attempt<'_>) -> bool {
         () if is_form => StoppedSubmission::Form(address),
         () => StoppedSubmission::Repeat,
     };
-    submissions.note_stopped(what, page);
+    submissions.note_stopped(what, page.id);
     true
 }
 
@@ -228,7 +156,7 @@ fn use_up(browser: &Rc<Browser>) {
 fn set_hold_flag_of_new_pages(browser: &Rc<Browser>, hold: bool) {
     let script = hold.then(|| {
         let top = UserContentInjectedFrames::TopFrame;
-        UserScript::for_world(&say(true), top, UserScriptInjectionTime::Start, script::WORLD, &[], &[])
+        UserScript::for_world(&say(true), top, UserScriptInjectionTime::Start, WORLD, &[], &[])
     });
     let before = browser.submissions.script.replace(script.clone());
     for page in browser.pages.all() {
@@ -268,9 +196,17 @@ async fn end_request_hold(browser: &Rc<Browser>) {
     let requests = &browser.submissions.requests;
     if requests.get() == RequestHold::Open {
         browser.extension.hold(false);
-        extension::settle(browser).await;
+        settle(browser).await;
     }
     requests.set(RequestHold::Off);
+}
+
+/// All pages have then sent their reports about requests so far.
+async fn settle(browser: &Rc<Browser>) {
+    let pages = browser.pages.all();
+    let ask = |page: &Rc<Page>| page.view.send_message_to_page_future(&UserMessage::new("settle", None));
+    let answers = join_all(pages.iter().map(ask));
+    select(answers, glib::timeout_future(SETTLES_WITHIN)).await;
 }
 
 /// Waits for submissions that are under way. Returns whether a submission was held back that has not been reported.
@@ -282,7 +218,7 @@ pub async fn follow(browser: &Rc<Browser>, rule: SubmissionRule, requests: bool)
         return false;
     }
     if before == SubmissionRule::HoldAll && rule != SubmissionRule::AllowAll {
-        navigation::wait_for_all_policy_decisions(browser).await;
+        decisions::wait_for_all_policy_decisions(browser).await;
     }
     let held = submissions.take_stopped();
     submissions.in_window.take();
@@ -314,7 +250,7 @@ async fn end_approval(browser: &Rc<Browser>) {
 
 /// Waits shortly for pending ones.
 pub async fn held(browser: &Rc<Browser>) -> Option<Held> {
-    navigation::wait_for_all_policy_decisions(browser).await;
+    decisions::wait_for_all_policy_decisions(browser).await;
     end_request_hold(browser).await;
     end_approval(browser).await;
     let (stopped, page) = browser.submissions.stopped.take()?;
@@ -324,9 +260,11 @@ pub async fn held(browser: &Rc<Browser>) -> Option<Held> {
         StoppedSubmission::Request | StoppedSubmission::Repeat | StoppedSubmission::OwnRepeat => (None, false),
     };
     let keep = format!("const address = {}, isForm = {is_form};\n{KEEP}", json!(address));
-    // A page that was replaced has no form to keep.
-    let _ = script::evaluate(&page, &keep).await;
-    browser.submissions.kept_by.replace(Some(page));
+    if let Ok(page) = browser.pages.find(page) {
+        // A page that was replaced has no form to keep.
+        let _ = script::evaluate(&page, &keep).await;
+    }
+    browser.submissions.kept_by.set(Some(page));
     Some(match stopped {
         StoppedSubmission::Request => Held::Request,
         StoppedSubmission::OwnRepeat => Held::Resubmission,
@@ -338,8 +276,9 @@ pub async fn held(browser: &Rc<Browser>) -> Option<Held> {
 pub async fn release(browser: &Rc<Browser>) -> Result<bool, HostError> {
     follow(browser, SubmissionRule::AllowOneForm, false).await;
     browser.submissions.releases.set(true);
-    let Some(page) = browser.submissions.kept_by.take().filter(|page| !page.is_closed()) else { return Ok(false) };
+    let kept_by = browser.submissions.kept_by.take();
+    let Some(page) = kept_by.and_then(|page| browser.pages.find(page).ok()) else { return Ok(false) };
     let released = script::evaluate(&page, RELEASE).await;
-    navigation::wait_for_decision(&page).await;
+    decisions::wait_for_decision(&page).await;
     Ok(released? == json!(true))
 }

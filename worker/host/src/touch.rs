@@ -8,8 +8,10 @@ use glib::translate::{ToGlibPtr, ToGlibPtrMut};
 use gtk::prelude::*;
 use kitfleet_host_protocol::{HostError, TouchOutcome, TouchPhase, TouchStep};
 
-use crate::acknowledgement::{self, Acknowledgements};
-use crate::pages::Page;
+use crate::acknowledgement;
+use crate::acknowledgement::state::Acknowledgements;
+use crate::browser::Page;
+use crate::clock::milliseconds;
 use crate::{choosers, failure, pointer, submissions};
 
 /// In CSS pixels from the first contact. A touch that moves farther is not a tap.
@@ -142,10 +144,4 @@ pub fn send_touch(page: &Rc<Page>, finger: usize, phase: TouchPhase, (x, y): (f6
     event.set_source_device(Some(&device));
     page.view.event(&event);
     Ok(())
-}
-
-/// X's clock wraps around every seven weeks.
-pub fn milliseconds() -> u32 {
-    let wrapped = (glib::monotonic_time() / 1000) & i64::from(u32::MAX);
-    u32::try_from(wrapped).unwrap_or_default()
 }

@@ -1,6 +1,5 @@
 //! Menus of `<select>` elements. They are passed to a person who sends input. Without a person they are closed as they open.
 
-use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use kitfleet_host_protocol::{DialogRequest, MenuItem};
@@ -13,13 +12,6 @@ const MOST_ITEMS: u32 = 1_000;
 
 /// In characters.
 const LABEL_CHARS: usize = 256;
-
-#[derive(Default)]
-pub struct Open {
-    /// A person sends input.
-    person: Cell<bool>,
-    menu: RefCell<Option<OptionMenu>>,
-}
 
 /// For a viewer.
 pub fn asked(browser: &Browser) -> DialogRequest {

@@ -3,8 +3,6 @@
 //! WebKit has one queue for keys and one for touches. Texts have no queue: a text would overtake the keys before it, and keys
 //! and texts would overtake the tap that sets the focus. Input of another kind than the pending input therefore waits here.
 
-use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -14,10 +12,9 @@ use kitfleet_host_protocol::{HostError, SubmissionRule, TouchPhase, ViewerAction
 use webkit2gtk::WebViewExt;
 
 use super::asked;
-use crate::acknowledgement::{self, Acknowledgements};
+use super::state::{Kind, NextInput, SentInput};
 use crate::browser::Browser;
-use crate::pages::Page;
-use crate::{dialogs, keys, submissions, touch};
+use crate::{acknowledgement, dialogs, keys, submissions, touch};
 
 /// An operation's finger has another number, so that WebKit does not mix them up.
 const FIRST_FINGER: usize = 16;
@@ -33,78 +30,6 @@ const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Interval of the checks for an open dialog meanwhile.
 const GLANCE: Duration = Duration::from_millis(20);
-
-#[derive(Default)]
-pub struct InputQueue {
-    /// Set if the page has not handled all of it.
-    sent: RefCell<Option<SentInput>>,
-    waiting: RefCell<VecDeque<NextInput>>,
-    /// True while [`settle`] waits for the page.
-    is_awaited: Cell<bool>,
-    /// The page receives the rest of the touch, even if another page becomes active.
-    touched: RefCell<HashMap<usize, Rc<Page>>>,
-}
-
-enum NextInput {
-    Touch {
-        finger: usize,
-        phase: TouchPhase,
-        place: (f64, f64),
-    },
-    Key(String),
-    Text(String),
-    /// Everything before it was sent.
-    Tell(oneshot::Sender<()>),
-}
-
-struct SentInput {
-    page: Rc<Page>,
-    kind: Kind,
-    /// Count at which the page has handled the input.
-    reports: usize,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    Touch,
-    Key,
-}
-
-impl InputQueue {
-    fn page_for(&self, browser: &Browser, next: &NextInput) -> Rc<Page> {
-        let touched = match next {
-            NextInput::Touch { finger, phase, .. } if *phase != TouchPhase::Begin => {
-                self.touched.borrow().get(finger).cloned()
-            }
-            _ => None,
-        };
-        touched.unwrap_or_else(|| browser.pages.active())
-    }
-}
-
-impl NextInput {
-    fn ends(&self) -> bool {
-        matches!(self, Self::Touch { phase: TouchPhase::End | TouchPhase::Cancel, .. })
-    }
-
-    fn kind(&self) -> Option<Kind> {
-        match self {
-            Self::Touch { .. } => Some(Kind::Touch),
-            Self::Key(_) => Some(Kind::Key),
-            Self::Text(_) | Self::Tell(_) => None,
-        }
-    }
-}
-
-impl Kind {
-    /// A lifted finger counts as handled with its click.
-    fn reports(self, reports: &Acknowledgements) -> usize {
-        match self {
-            Self::Touch => reports.touches.get() + reports.refusals.get() + reports.clicks.get(),
-            Self::Key => reports.keys.get(),
-        }
-    }
-}
 
 /// Returns whether the page answers. If not, further input is dropped, because it would take effect long after the person has
 /// seen the page hang.
@@ -182,12 +107,17 @@ async fn wait_until_handled(browser: &Rc<Browser>, patience: Duration) -> Result
     Ok(())
 }
 
+/// The page may be closed.
+fn page_for(browser: &Browser, next: &NextInput) -> u32 {
+    browser.live.held_input.touched_page(next).unwrap_or_else(|| browser.pages.active().id)
+}
+
 fn continue_input(browser: &Rc<Browser>) -> Result<(), HostError> {
     let held_input = &browser.live.held_input;
     while !held_input.is_awaited.get() {
         let Some(next) = held_input.waiting.borrow_mut().pop_front() else { break };
-        let page = held_input.page_for(browser, &next);
-        let overtakes = |sent: &SentInput| next.kind() != Some(sent.kind) || sent.page.id != page.id;
+        let page = page_for(browser, &next);
+        let overtakes = |sent: &SentInput| next.kind() != Some(sent.kind) || sent.page != page;
         if held_input.sent.borrow().as_ref().is_some_and(overtakes) {
             held_input.waiting.borrow_mut().push_front(next);
             held_input.is_awaited.set(true);
@@ -203,7 +133,9 @@ fn continue_input(browser: &Rc<Browser>) -> Result<(), HostError> {
 async fn settle(browser: Rc<Browser>) {
     let held_input = &browser.live.held_input;
     let sent = held_input.sent.take();
-    if let Some(SentInput { page, kind, reports }) = sent {
+    if let Some(SentInput { page, kind, reports }) = sent
+        && let Ok(page) = browser.pages.find(page)
+    {
         acknowledgement::wait(&page, |come| kind.reports(come), reports).await;
         if kind == Kind::Touch {
             acknowledgement::await_click(&page).await;
@@ -216,18 +148,18 @@ async fn settle(browser: Rc<Browser>) {
 
 fn send(browser: &Rc<Browser>, next: NextInput) -> Result<(), HostError> {
     let held_input = &browser.live.held_input;
-    let (kind, page) = (next.kind(), held_input.page_for(browser, &next));
-    if page.is_closed() {
+    let kind = next.kind();
+    let Ok(page) = browser.pages.find(page_for(browser, &next)) else {
         // The page has closed itself during the touch.
         if let NextInput::Touch { finger, .. } = next {
             held_input.touched.borrow_mut().remove(&finger);
         }
         return Ok(());
-    }
+    };
     let reports = match next {
         NextInput::Touch { finger, phase, place } => {
             match phase {
-                TouchPhase::Begin => held_input.touched.borrow_mut().insert(finger, page.clone()),
+                TouchPhase::Begin => held_input.touched.borrow_mut().insert(finger, page.id),
                 TouchPhase::Update => None,
                 TouchPhase::End | TouchPhase::Cancel => held_input.touched.borrow_mut().remove(&finger),
             };
@@ -249,9 +181,9 @@ fn send(browser: &Rc<Browser>, next: NextInput) -> Result<(), HostError> {
     if let Some(kind) = kind.filter(|_| reports > 0) {
         let come = kind.reports(&page.acknowledgements);
         let mut sent = held_input.sent.borrow_mut();
-        let is_same = |sent: &&SentInput| sent.kind == kind && sent.page.id == page.id;
+        let is_same = |sent: &&SentInput| sent.kind == kind && sent.page == page.id;
         let before = sent.as_ref().filter(is_same).map_or(come, |sent| sent.reports.max(come));
-        *sent = Some(SentInput { page, kind, reports: before + reports });
+        *sent = Some(SentInput { page: page.id, kind, reports: before + reports });
     }
     Ok(())
 }

@@ -9,8 +9,7 @@ use jpeg_encoder::{ColorType, Encoder, EncodingError, SamplingFactor};
 use kitfleet_host_protocol::HostError;
 use webkit2gtk::WebView;
 
-use crate::pages::Page;
-use crate::{failure, live};
+use crate::failure;
 
 /// For parts that change.
 const QUALITY: u8 = 65;
@@ -182,8 +181,8 @@ pub struct SmallPicture {
 }
 
 impl SmallPicture {
-    pub fn paint(page: &Page) -> Result<Self, HostError> {
-        let view = &page.view;
+    /// `draw` draws the view.
+    pub fn paint(view: &WebView, draw: impl Fn(&Context)) -> Result<Self, HostError> {
         let positive = |number: i32| usize::try_from(number).map_err(failure::engine);
         let (scale, factor) = (view.scale_factor(), positive(view.scale_factor())?);
         let (width, height) = (positive(view.allocated_width())?, positive(view.allocated_height())?);
@@ -200,7 +199,7 @@ impl SmallPicture {
                 context.rectangle(0.0, 0.0, f64::from(view.allocated_width()), f64::from(shown));
                 context.clip();
                 context.translate(0.0, -f64::from(top));
-                live::draw(page, &context);
+                draw(&context);
             }
             strip.flush();
             let data = strip.data().map_err(failure::engine)?;

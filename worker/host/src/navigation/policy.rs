@@ -6,9 +6,12 @@ use webkit2gtk::{
     PolicyDecisionType, ResponsePolicyDecision, ResponsePolicyDecisionExt, URIRequestExt, URIResponseExt,
 };
 
-use super::{LoadDownload, LoadStage, LoadTarget, LoadTrigger, NO_DOCUMENT, Navigation, arrived, same};
-use crate::pages::Page;
+use super::outcomes::arrived;
+use super::state::{LoadDownload, LoadStage, LoadTarget, LoadTrigger, Navigation, same};
+use crate::browser::Page;
 use crate::submissions::{self, Attempt};
+
+const NO_DOCUMENT: &str = "the response has no document";
 
 const HELD: &str = "the page has no approval to submit a form";
 

@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use kitfleet_host_protocol::{Lifecycle, LoadProgress, PageErrorKind};
 
-use super::{LoadStage, wait_for_decision};
-use crate::pages::Page;
+use super::decisions::wait_for_decision;
+use super::state::LoadStage;
+use crate::browser::Page;
 
 /// A page that has loaded gets a short time to begin another load, because its last input or a timer may have caused one.
 pub async fn read(page: &Rc<Page>) -> LoadProgress {

@@ -2,8 +2,6 @@
 //!
 //! The worker finds the parts before and after the page is painted, so that painting and encoding are two commands.
 
-use std::cell::{Cell, RefCell};
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kitfleet_host_protocol::{HostError, MOST_COVERS, PaintedPage, RecordedPicture};
@@ -12,28 +10,16 @@ use crate::browser::Browser;
 use crate::failure;
 use crate::live::painting::SmallPicture;
 
-#[derive(Default)]
-pub struct Pictures {
-    painted: RefCell<Option<(SmallPicture, u64)>>,
-    /// Hash of the last recorded picture.
-    recorded: Cell<Option<u64>>,
-}
-
-impl Pictures {
-    pub fn discard(&self) {
-        self.painted.take();
-        // The worker may not have received the last picture.
-        self.recorded.set(None);
-    }
-}
-
 pub fn paint(browser: &Browser) -> Result<PaintedPage, HostError> {
     let pictures = &browser.recording.pictures;
     pictures.painted.take();
     if !browser.recording.sees_pages() {
         return Ok(PaintedPage { changed: false });
     }
-    let picture = SmallPicture::paint(&browser.pages.active())?;
+    let picture = {
+        let page = browser.pages.active();
+        SmallPicture::paint(&page.view, |context| browser.live.draw(&page.view, context))?
+    };
     let hash = picture.hash();
     let changed = pictures.recorded.get() != Some(hash);
     if changed {

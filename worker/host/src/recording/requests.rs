@@ -11,7 +11,8 @@ use kitfleet_host_protocol::{
 use url::Url;
 use webkit2gtk::{URIRequest, URIRequestExt, URIResponse, URIResponseExt, WebResource, WebResourceExt, WebViewExt};
 
-use crate::pages::{Page, cut};
+use crate::browser::Page;
+use crate::text::cut;
 
 /// Of a method, a media type, the name of a header or an error.
 const MOST_CHARS: usize = 200;
