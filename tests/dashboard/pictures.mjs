@@ -1,13 +1,13 @@
 // Pictures of all pages with data of an account that is in use, in both widths and themes, into DASHBOARD_PICTURES.
-// With DASHBOARD_DOCS the twelve pictures of docs/dashboard.md are written into that folder.
+// With DASHBOARD_DOCS the pictures of docs/dashboard.md are written into that folder.
 
 import { mkdir, stat, writeFile } from 'node:fs/promises';
 import { env, Guarded, SIZES, withBrowser } from './browser.mjs';
 import { hook, person, serveSite } from './world.mjs';
 
 const MOST_BYTES = 60_000;
-/** Of each page one picture in a wide window and one on a phone, in one theme each. */
-const IN_DOCS = { overview: ['light', 'dark'], session: ['light', 'light'], agent: ['dark', 'light'], delivery: ['light', 'dark'], keys: ['dark', 'light'], team: ['dark', 'dark'] };
+/** Pages of which docs/dashboard.md has pictures, each in both widths and themes. */
+const IN_DOCS = ['overview', 'sessions', 'session', 'agent', 'recipe', 'profile', 'delivery', 'keys', 'team', 'usage', 'audit-log', 'security'];
 
 const site = await serveSite();
 const [owner, mate] = [await person(), await person()];
@@ -103,7 +103,7 @@ await withBrowser(async (browser) => {
         // Live screens, charts and pictures of recordings arrive after the data.
         await tab.page.waitForTimeout(name === 'session' || name === 'agent' ? 2_500 : 400);
         await tab.check(name, { size, theme });
-        if (process.env.DASHBOARD_DOCS && IN_DOCS[name]?.[SIZES.indexOf(size)] === theme) await keep(tab, `${name}-${size.name}-${theme}`);
+        if (process.env.DASHBOARD_DOCS && IN_DOCS.includes(name)) await keep(tab, `${name}-${size.name}-${theme}`);
       }
       await tab.close();
     }

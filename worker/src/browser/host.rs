@@ -373,7 +373,7 @@ async fn read(
     let mut lines = FramedRead::new(stdout, LinesCodec::new_with_max_length(MOST_LINE_BYTES));
     let mut ready = Some(ready);
     // The network process is watched once it runs.
-    let mut network_ended = futures_util::future::pending().boxed();
+    let mut network_ended = futures_util::future::pending::<(Cause, &str)>().boxed();
     let (cause, words) = loop {
         let line = tokio::select! {
             // A condemned browser is also killed, so the verdict has priority over the end of output.
