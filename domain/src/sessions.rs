@@ -5,11 +5,11 @@
 //! and sessions that their caller or worker abandoned.
 
 pub mod capabilities;
-pub mod census;
 pub mod dialogs;
 pub mod gui_input;
 pub mod inspection;
 pub mod intents;
+pub mod live_counts;
 pub mod operation_list;
 pub mod pauses;
 pub mod profile_lease;
@@ -55,7 +55,7 @@ pub(crate) const AREA: Area = Area {
     ],
     actions: &["session.created", "session.destroyed"],
     mails: &["session_success_first", "session_failed_first"],
-    chains: &[SWEEP_FREE_TIER, PURGE_FINISHED],
+    scheduled_jobs: &[SWEEP_FREE_TIER, PURGE_FINISHED],
     bounds: &[
         ("sessions", Bound::Term("`retention.ended_sessions` (90 days) after it ended")),
         ("intents", Bound::Term("`retention.finished_jobs` (7 days) after it ended; its result 10 minutes")),

@@ -32,12 +32,12 @@ impl Direct {
 
     pub async fn connect(&self, target: &Target) -> Result<TcpStream, Refusal> {
         let deadline = Instant::now() + WITHIN;
-        let allowed = self.judge(target, deadline).await?;
+        let allowed = self.allowed_addresses(target, deadline).await?;
         dial(&allowed, deadline).await
     }
 
     /// Returns at least one address.
-    async fn judge(&self, target: &Target, deadline: Instant) -> Result<Vec<SocketAddr>, Refusal> {
+    async fn allowed_addresses(&self, target: &Target, deadline: Instant) -> Result<Vec<SocketAddr>, Refusal> {
         let found = match (target.address(), &target.host) {
             (None, Host::Domain(name)) => {
                 let found = timeout_at(deadline, self.resolve(name)).await.map_err(|_| Refusal::NameNotFound)??;

@@ -18,9 +18,9 @@ use nix::sys::socket::SockaddrStorage;
 const GOOD_FOR: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone)]
-pub struct Judge(Arc<Destinations>);
+pub struct AddressPolicy(Arc<Destinations>);
 
-impl Judge {
+impl AddressPolicy {
     #[must_use]
     pub fn new(destinations: Destinations) -> Self {
         Self(Arc::new(destinations))
@@ -89,7 +89,7 @@ fn interfaces() -> Option<Arc<Interfaces>> {
             Ok(addresses) => *known = Some((Instant::now(), Arc::new(Interfaces::of(addresses)))),
             // The cached addresses are most likely still correct.
             Err(error) => {
-                FAILED.say(|held_back| tracing::error!(%error, held_back, "cannot list this machine's addresses"));
+                FAILED.log(|held_back| tracing::error!(%error, held_back, "cannot list this machine's addresses"));
             }
         }
     }

@@ -34,7 +34,7 @@ pub fn said<'a>(reply: &str, message: &'a str, plan: impl Iterator<Item = &'a Co
 }
 
 fn typed<'a>(plan: impl Iterator<Item = &'a Command>) -> impl Iterator<Item = &'a str> {
-    plan.filter_map(|wish| match wish {
+    plan.filter_map(|command| match command {
         Command::Type { value, .. } | Command::Fill { value, .. } => Some(value.as_str()),
         Command::Dialog { text, .. } => text.as_deref(),
         _ => None,

@@ -7,7 +7,7 @@ use winnow::stream::TokenSlice;
 use winnow::token::any;
 
 use super::Context;
-use super::complaints::{GrammarError, GrammarErrorKind};
+use super::errors::{GrammarError, GrammarErrorKind};
 use super::lexing::Token;
 use super::steps::{all, text};
 use super::targets::{Parsed, articles, phrase, quote, stop};
@@ -37,8 +37,8 @@ fn query(said: &Token<'_>, rest: &[Token<'_>]) -> Parsed<PageQuery> {
     if opt(preceded(phrase(&["other"]), phrase(PAGES))).parse_next(&mut input)?.is_some() {
         return all(input.finish(), eof, PageQuery::Other);
     }
-    let trouble = "must name a page of the browser, such as the page “Sign in”; to use an element of a page, tap it";
-    let unnamed = || stop(GrammarError::at(said.span.clone(), GrammarErrorKind::says(trouble)));
+    let kind = "must name a page of the browser, such as the page “Sign in”; to use an element of a page, tap it";
+    let unnamed = || stop(GrammarError::at(said.span.clone(), GrammarErrorKind::reason(kind)));
     let before = opt(phrase(PAGES)).parse_next(&mut input)?.is_some();
     if before && opt(phrase(&["ref"])).parse_next(&mut input)?.is_some() {
         let id = any.parse_next(&mut input)?;
@@ -52,7 +52,7 @@ fn query(said: &Token<'_>, rest: &[Token<'_>]) -> Parsed<PageQuery> {
         return unnamed();
     }
     if name.text.trim().is_empty() {
-        return stop(GrammarError::at(name.span.clone(), GrammarErrorKind::says("names nothing")));
+        return stop(GrammarError::at(name.span.clone(), GrammarErrorKind::reason("names nothing")));
     }
     all(input.finish(), eof, PageQuery::Words(name.text.to_string()))
 }
@@ -63,7 +63,7 @@ pub fn dialog(rest: &[Token<'_>], accept: bool) -> Parsed<Command> {
 }
 
 pub fn answer(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
-    let hidden = |complaint: GrammarError| complaint.hiding_but(&said.span);
+    let hidden = |error: GrammarError| error.hiding_but(&said.span);
     let text = text(rest, context).map_err(|error| error.map(hidden))?;
     Ok(Command::Dialog { accept: true, text: Some(text) })
 }

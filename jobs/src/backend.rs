@@ -36,7 +36,7 @@ use tokio::time::Sleep;
 use crate::{Job, SAFETY};
 
 /// Interval of a job worker's heartbeat in apalis's registry. Only the purge of old entries reads it.
-const BEAT: Duration = Duration::from_mins(1);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_mins(1);
 pub(crate) const RETRY: Duration = Duration::from_millis(200);
 const BATCH: usize = 32;
 
@@ -57,7 +57,7 @@ impl<J: Job> QueueBackend<J> {
     /// See [`async_commit_pool`].
     #[must_use]
     pub fn new(async_commit_pool: PgPool, queue: &str, wakeups: Receiver<()>) -> Self {
-        let config = Config::default().queue(queue).batch_size(BATCH).heartbeat_interval(BEAT);
+        let config = Config::default().queue(queue).batch_size(BATCH).heartbeat_interval(HEARTBEAT_INTERVAL);
         Self {
             persisted: Persisted::new(Queue { db: async_commit_pool, config, claims: Arc::default() }),
             codec: JsonCodec::default(),
@@ -291,7 +291,7 @@ impl Persistence for Queue {
             Err(error) => {
                 static FAILED: LogThrottle = LogThrottle::new();
                 let queue = &self.config.queue;
-                FAILED.say(|held_back| tracing::warn!(%error, held_back, %queue, "cannot claim jobs"));
+                FAILED.log(|held_back| tracing::warn!(%error, held_back, %queue, "cannot claim jobs"));
                 self.claims().uncertain = true;
                 tokio::time::sleep(RETRY).await;
                 Ok(Vec::new())

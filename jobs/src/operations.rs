@@ -53,7 +53,7 @@ impl OperationJob {
 }
 
 pub fn wake(wakeups: &Wakeups, worker: WorkerId) {
-    wakeups.tell(&wakeups::channel(&OperationJob::QUEUE.name_at(worker)), String::new());
+    wakeups.send(&wakeups::channel(&OperationJob::QUEUE.name_at(worker)), String::new());
 }
 
 #[derive(Debug)]
@@ -142,7 +142,7 @@ impl OperationBackend {
             }
             Ok(Err(error)) => {
                 static FAILED: LogThrottle = LogThrottle::new();
-                FAILED.say(|held_back| tracing::warn!(%error, held_back, "cannot claim operations"));
+                FAILED.log(|held_back| tracing::warn!(%error, held_back, "cannot claim operations"));
                 self.try_again();
             }
             Err(panic) => {

@@ -1,4 +1,4 @@
-//! `live.*`
+//! `live_by_status.*`
 
 use std::time::Duration;
 

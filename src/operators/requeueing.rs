@@ -26,7 +26,7 @@ pub async fn requeue_all(conn: &mut PgConnection, endpoint: WebhookId, format: F
     let mut told = 0;
     loop {
         let mut tx = conn.begin().await?;
-        let batch = requeues::go_on(&mut tx, Some(begun.id), BatchLimits::COMMAND).await?;
+        let batch = requeues::requeue_batch(&mut tx, Some(begun.id), BatchLimits::COMMAND).await?;
         tx.commit().await?;
         let now = requeues::find(conn, begun.id).await?.with_context(|| format!("{} was deleted", begun.id))?;
         if now.done_at.is_some() {

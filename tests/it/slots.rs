@@ -17,7 +17,7 @@ const SLOTS: &str = "select count(*) from worker_slots";
 const TAKEN: &str = "select count(*) from worker_slots where session_id is not null";
 const LIVE: &str = "select count(*) from sessions where status in ('creating', 'ready', 'busy')";
 /// The session is live and on the same worker.
-const RIGHTLY_TAKEN: &str = "select count(*) from worker_slots l
+const VALID_SLOTS: &str = "select count(*) from worker_slots l
     join sessions s on s.id = l.session_id and s.worker_id = l.worker_id where s.status in ('creating', 'ready', 'busy')";
 
 /// By these clients in rotation. Returns the successful responses, each with its client, and the rejected ones.
@@ -82,7 +82,7 @@ async fn random_creates_and_failures_leak_no_slot() {
     }
     let left: Vec<(Client, Vec<String>)> = at_once(callers).await;
     let live = i64::try_from(left.iter().map(|(_, sessions)| sessions.len()).sum::<usize>()).expect("a number");
-    assert_eq!((app.count(LIVE).await, app.count(TAKEN).await, app.count(RIGHTLY_TAKEN).await), (live, live, live));
+    assert_eq!((app.count(LIVE).await, app.count(TAKEN).await, app.count(VALID_SLOTS).await), (live, live, live));
     for (client, sessions) in &left {
         for session in sessions {
             destroy(client, &json!(session)).await;
@@ -189,7 +189,7 @@ async fn restarted_worker_has_all_of_its_slots() {
         destroy(&client, &json!(session)).await;
     }
     client.post("/v1/sessions", json!({})).await.problem(503, "capacity-exhausted");
-    assert_eq!((app.count(TAKEN).await, app.count(RIGHTLY_TAKEN).await), (4, 4));
+    assert_eq!((app.count(TAKEN).await, app.count(VALID_SLOTS).await), (4, 4));
 
     app.signal(again, Signal::SIGTERM).await;
     assert_eq!(app.count(SLOTS).await, 0);

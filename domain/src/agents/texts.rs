@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use unicode_normalization::UnicodeNormalization as _;
 use url::{Host, Url};
 
-const MOST_HOSTS: usize = 100;
+const MAX_HOSTS: usize = 100;
 /// A text with at most this many letters and digits, such as a number or a date, is also matched with different
 /// separators.
-const MOST_RESPELLED: usize = 64;
+const MAX_RESPELLED: usize = 64;
 /// Letters and digits of a text that counts as seen on one of several origins. A page could show every shorter text.
 const FEWEST_SEEN: usize = 4;
 /// Letters and digits at which a text with digits is too long for a page to guess.
@@ -93,7 +93,7 @@ impl TextSources {
         let words = messages.iter().flat_map(|message| message.split_whitespace());
         let mut named: Vec<NamedHost> = Vec::new();
         for host in words.filter_map(|word| NamedHost::parse(word.trim_matches(surrounds))) {
-            if named.len() < MOST_HOSTS && !named.contains(&host) {
+            if named.len() < MAX_HOSTS && !named.contains(&host) {
                 named.push(host);
             }
         }
@@ -180,7 +180,7 @@ impl Searchable {
         if other.letters.is_empty() {
             return self.raw.contains(&other.raw);
         }
-        self.words.contains(&other.words) || other.letters.len() <= MOST_RESPELLED && self.spells(&other.letters)
+        self.words.contains(&other.words) || other.letters.len() <= MAX_RESPELLED && self.spells(&other.letters)
     }
 
     fn spells(&self, letters: &str) -> bool {

@@ -74,7 +74,8 @@ pub(super) async fn steps(
 impl SealedSteps {
     #[must_use]
     pub fn weight(&self) -> usize {
-        let bytes = |(_, wish, shown): &(_, Vec<u8>, Option<Vec<u8>>)| wish.len() + shown.as_ref().map_or(0, Vec::len);
+        let bytes =
+            |(_, command, shown): &(_, Vec<u8>, Option<Vec<u8>>)| command.len() + shown.as_ref().map_or(0, Vec::len);
         self.steps.iter().map(bytes).sum::<usize>() + self.typed.weight()
     }
 
@@ -83,11 +84,11 @@ impl SealedSteps {
         let typed = self.typed.open(sealer)?;
         let steps = self.steps.into_iter().map(|(id, sealed_wish, sealed_shown)| {
             let owner = id.to_string();
-            let wish = sealer.open(&owner, &sealed_wish)?;
+            let command = sealer.open(&owner, &sealed_wish)?;
             let shown: Option<Vec<ShownElement>> =
                 sealed_shown.map(|sealed| sealer.open(&owner, &sealed)).transpose()?;
-            let shown = shown.unwrap_or_default().into_iter().map(|shown| hidden(shown, &wish, &typed)).collect();
-            Ok(step(wish, shown))
+            let shown = shown.unwrap_or_default().into_iter().map(|shown| hidden(shown, &command, &typed)).collect();
+            Ok(step(command, shown))
         });
         // A recipe has no files, so steps that upload one are left out.
         steps.filter_map(Result::transpose).collect()
@@ -95,8 +96,8 @@ impl SealedSteps {
 }
 
 /// Contract: recipes 17. A selector that the command itself contains stays unchanged, so that it still matches.
-fn hidden(shown: ShownElement, wish: &Command, typed: &Typed) -> ShownElement {
-    let said = match wish {
+fn hidden(shown: ShownElement, command: &Command, typed: &Typed) -> ShownElement {
+    let said = match command {
         Command::Tap { target: ElementQuery::Css(said) }
         | Command::DoubleTap { target: ElementQuery::Css(said) }
         | Command::LongPress { target: ElementQuery::Css(said) }
@@ -115,9 +116,9 @@ fn hidden(shown: ShownElement, wish: &Command, typed: &Typed) -> ShownElement {
 }
 
 /// The elements are in the order in which the command refers to them. `None` for a command that a recipe cannot have.
-fn step(wish: Command, shown: Vec<ShownElement>) -> Option<Step> {
+fn step(command: Command, shown: Vec<ShownElement>) -> Option<Step> {
     let mut shown = shown.into_iter();
-    Some(match wish {
+    Some(match command {
         Command::Navigate { url } => Step::Navigate { url },
         Command::Tap { target } => Step::Tap(found(target, shown.next())),
         Command::DoubleTap { target } => Step::DoubleTap(found(target, shown.next())),

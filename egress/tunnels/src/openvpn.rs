@@ -74,7 +74,7 @@ const PING_RESTART: Duration = Duration::from_mins(2);
 
 /// Interval of timer checks, and the interval while an answer is outstanding.
 const IDLE_TICK: Duration = Duration::from_secs(1);
-const ANXIOUS_TICK: Duration = Duration::from_millis(250);
+const FAST_TICK: Duration = Duration::from_millis(250);
 
 const PART_WITHIN: Duration = Duration::from_secs(1);
 
@@ -322,7 +322,7 @@ impl Wire {
             }
             self.carrier.flush().await.map_err(|error| end_of(&error))?;
             if self.unanswered.is_some() {
-                tick = tick.min(Instant::now() + ANXIOUS_TICK);
+                tick = tick.min(Instant::now() + FAST_TICK);
             }
             let due = self.session.next_due().into_iter().chain([Instant::now() + delay, tick]).min().unwrap_or(tick);
             tokio::select! {

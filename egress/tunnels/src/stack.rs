@@ -46,7 +46,7 @@ const SEND: usize = 512 << 10;
 
 /// The first 16 connections have full-size buffers, the next 16 half of that, and so on down to a sixteenth. 256 connections
 /// with full buffers use 42 MiB, and 512 use 58 MiB. Copies of unacknowledged segments add at most half as much again.
-const GENEROUS_TO: usize = 16;
+const FULL_SIZE_CONNECTIONS: usize = 16;
 const SMALLEST: usize = 4;
 
 const BURST: usize = 256;
@@ -374,7 +374,7 @@ impl Sockets {
 
     fn dial(&self, own: IpAddress, remote: SocketAddr, place: OwnedSemaphorePermit) -> Result<TcpStream, ConnectError> {
         let mut state = self.0.state();
-        let smaller = (state.connections / GENEROUS_TO).min(SMALLEST);
+        let smaller = (state.connections / FULL_SIZE_CONNECTIONS).min(SMALLEST);
         let buffer = |bytes: usize| tcp::SocketBuffer::new(vec![0; bytes >> smaller]);
         let mut socket = tcp::Socket::new(buffer(RECEIVE), buffer(SEND));
         socket.set_nagle_enabled(false);

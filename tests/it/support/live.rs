@@ -156,7 +156,7 @@ impl Viewer {
     }
 
     /// Received since the index `from`.
-    pub async fn hears(&mut self, kind: &str, from: usize) -> Value {
+    pub async fn wait_for_message(&mut self, kind: &str, from: usize) -> Value {
         self.until(kind, |viewer| viewer.said.iter().skip(from).find(|said| said["type"] == kind).cloned()).await
     }
 

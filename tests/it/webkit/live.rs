@@ -37,12 +37,12 @@ async fn view_sends_changes_and_then_a_sharp_picture() {
     viewer.until("the page", |viewer| as_written(viewer).then_some(())).await;
     let hello = json!({"type": "hello", "session_id": scene.session, "role": "viewer"});
     assert_eq!(viewer.said[0], hello);
-    let page = viewer.hears("page", 0).await;
+    let page = viewer.wait_for_message("page", 0).await;
     assert_eq!(
         (&page["title"], page["url"].as_str().map(|url| url.contains("/written"))),
         (&json!("Written"), Some(true))
     );
-    let control = viewer.hears("control", 0).await;
+    let control = viewer.wait_for_message("control", 0).await;
     assert_eq!(control, json!({"type": "control", "driver": "nobody", "may_act": false}));
 
     viewer.until("a sharp picture", |viewer| viewer.last.filter(|(picture, _)| picture.sharp)).await;

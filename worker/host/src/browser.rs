@@ -162,8 +162,8 @@ impl Browser {
     }
 
     pub fn short_uri(&self, uri: String) -> String {
-        let (most, _) = self.lengths.get();
-        cut(uri, most).0
+        let (max, _) = self.lengths.get();
+        cut(uri, max).0
     }
 
     async fn await_layout(self: &Rc<Self>, device: &Device) -> Result<(), HostError> {

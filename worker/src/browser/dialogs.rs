@@ -72,7 +72,7 @@ impl Shared {
 
     async fn opened(&self) -> OpenDialog {
         loop {
-            let mut opening = KeptOpening { shared: self, opening: self.lock().take() };
+            let mut opening = HeldOpening { shared: self, opening: self.lock().take() };
             let opened = opening.opening.get_or_insert_with(|| self.start()).await;
             opening.opening = None;
             if opened.is_err() {
@@ -96,12 +96,12 @@ impl Shared {
     }
 }
 
-struct KeptOpening<'a> {
+struct HeldOpening<'a> {
     shared: &'a Shared,
     opening: Option<Opening>,
 }
 
-impl Drop for KeptOpening<'_> {
+impl Drop for HeldOpening<'_> {
     fn drop(&mut self) {
         if let Some(opening) = self.opening.take() {
             *self.shared.lock() = Some(opening);

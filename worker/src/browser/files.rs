@@ -16,7 +16,7 @@ use chrono::DateTime;
 use kitfleet_host_protocol::{self as protocol, DownloadEntry, HostCommand, SelectedFile};
 use kitfleet_live::files::{PIECE, UploadOffer};
 use kitfleet_types::files::{
-    Download, DownloadError, DownloadStatus, FileName, MOST_ATTACHED, MOST_ATTACHED_BYTES, is_media_type,
+    Download, DownloadError, DownloadStatus, FileName, MAX_ATTACHED, MAX_ATTACHED_BYTES, is_media_type,
 };
 use kitfleet_types::ids::{DownloadId, UploadId};
 use kitfleet_types::operations::Failure;
@@ -263,7 +263,7 @@ impl Files {
         let mut attached = lock(&self.0.attached);
         let Some(upload) = self.take(guard.id) else { return false };
         let bytes = attached.iter().map(|upload| upload.bytes).sum::<u64>() + upload.bytes;
-        let fits = attached.len() < MOST_ATTACHED && bytes <= MOST_ATTACHED_BYTES;
+        let fits = attached.len() < MAX_ATTACHED && bytes <= MAX_ATTACHED_BYTES;
         if fits {
             attached.push(upload);
         } else {

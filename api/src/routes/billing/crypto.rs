@@ -235,10 +235,10 @@ async fn begin(app: &App, account: AccountId, key: Option<&str>, wanted: &OrderR
         }
         OrderOutcome::KeyInUse => Ok(None),
         OrderOutcome::TooMany => {
-            let most = orders::MOST_OPEN;
+            let max = orders::MAX_OPEN;
             Err(Problem::new(
                 &kinds::CONFLICT,
-                format!("the account has {most} open orders, the maximum; pay one, or wait until one expires"),
+                format!("the account has {max} open orders, the maximum; pay one, or wait until one expires"),
             ))
         }
     }

@@ -317,13 +317,13 @@ struct StreamLease {
 
 impl StreamLease {
     async fn open(app: &App, account: AccountId) -> Result<Self> {
-        let most = app.config.timeline_streams;
+        let max = app.config.timeline_streams;
         let mut tx = app.db.begin().await?;
-        let opened = streams::open(&mut tx, account, most).await?;
+        let opened = streams::open(&mut tx, account, max).await?;
         tx.commit().await?;
         let id = opened.ok_or_else(|| {
-            let detail = format!("the account has reached its limit of {most} timeline streams; close a stream first");
-            Problem::new(&kinds::STREAM_LIMIT, detail).with("limit", most)
+            let detail = format!("the account has reached its limit of {max} timeline streams; close a stream first");
+            Problem::new(&kinds::STREAM_LIMIT, detail).with("limit", max)
         })?;
         let renewal = tokio::spawn(renew_lease(app.db.clone(), id)).abort_handle();
         Ok(Self { app: app.clone(), id, renewal })
