@@ -1,4 +1,4 @@
-//! `live_by_status.*`
+//! `live.*`
 
 use std::time::Duration;
 

@@ -479,7 +479,7 @@ async fn live_page_allows_frames_only_of_configured_origins() {
             (&page.headers()["referrer-policy"], &page.headers()["cache-control"]),
             (&HeaderValue::from_static("no-referrer"), &HeaderValue::from_static("no-store"))
         );
-        // This header would forbid the frames that `live_by_status.origins` allows.
+        // This header would forbid the frames that `live.origins` allows.
         assert_eq!(page.headers().contains_key("x-frame-options"), origins.is_empty());
         app.stop().await;
     }

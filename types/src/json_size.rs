@@ -8,7 +8,7 @@ use serde_json::Value;
 /// Up to this size, work takes less time than moving the other tasks of the thread.
 pub const SMALL: usize = 64 * 1024;
 
-/// Counts during serialization without storing the bytes. `usize::MAX_LINKS` for a value that cannot be serialized.
+/// Counts during serialization without storing the bytes. `usize::MAX` for a value that cannot be serialized.
 #[must_use]
 pub fn json_bytes(value: &impl Serialize) -> usize {
     let mut counter = Counter(0);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::eventually;
 use crate::webkit::Scene;
 
-/// `send_message` records in `#o`.
+/// `say` records in `#o`.
 const SAY: &str = "<pre id=o></pre><script>function say(x) { o.textContent += x + ' ' }</script>";
 
 const EVENTS: &str = "for (const type of ['pointerdown', 'pointerup', 'touchstart', 'touchend', 'mousedown', 'mouseup', 'mouseover', 'click', 'dblclick', 'contextmenu'])

@@ -12,7 +12,7 @@ const LOG: &str = "<pre id=log style='position:fixed;bottom:0;margin:0;pointer-e
 <script>function say(x) { log.textContent += x + ' ' }</script>";
 
 impl Scene {
-    /// Shows a page that can call `send_message`.
+    /// Shows a page that can call `say`.
     async fn show_logging(&self, html: &str) {
         self.show(&format!("<!doctype html><style>body {{ margin: 0 }}</style>{html}{LOG}")).await;
     }

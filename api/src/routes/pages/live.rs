@@ -1,4 +1,4 @@
-//! `/live_by_status/:id`: the live view page of a session, for holders of a link or a ticket (contract: live 33 to 36). The credential is
+//! `/live/:id`: the live view page of a session, for holders of a link or a ticket (contract: live 33 to 36). The credential is
 //! in the URL fragment, which browsers never send to a server.
 
 use axum::extract::State;

@@ -89,7 +89,7 @@ pub(in crate::routes) fn role() -> RefOr<Schema> {
 /// Ticket for a session's live view
 #[derive(Serialize, ToSchema)]
 pub struct LiveTicket {
-    /// Ticket, valid for one connection. Offer it with the prefix `ticket.` as a WebSocket subprotocol beside `kitfleet.live_by_status.v1`
+    /// Ticket, valid for one connection. Offer it with the prefix `ticket.` as a WebSocket subprotocol beside `kitfleet.live.v1`
     #[schema(example = "pX2l…")]
     ticket: String,
     /// WebSocket address to connect to

@@ -148,7 +148,7 @@ impl Generation {
         for text in [Some(offer.options.as_str()), username, password, Some(offer.abilities.as_str())] {
             match text {
                 Some(text) => {
-                    let length = u16::try_from(text.len() + 1).unwrap_or(u16::MAX_BUFFERED);
+                    let length = u16::try_from(text.len() + 1).unwrap_or(u16::MAX);
                     hello.extend(length.to_be_bytes());
                     hello.extend(text.as_bytes());
                     hello.push(0);
