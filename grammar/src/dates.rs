@@ -10,11 +10,11 @@ use super::targets::{Parsed, error_at, split, stop, whole};
 use super::vocabulary::{INTO, MONTHS, WITH};
 
 /// `TARGET to DATE`, or `DATE in TARGET`
-pub fn set(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
+pub fn set(verb_token: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     let parts = split(rest, WITH).map(|(target, _, date)| (target, date));
     let Some((target, date)) = parts.or_else(|| split(rest, INTO).map(|(date, _, target)| (target, date))) else {
         let kind = GrammarErrorKind::reason("must name the field and the date");
-        return stop(GrammarError::at(said.span.clone(), kind));
+        return stop(GrammarError::at(verb_token.span.clone(), kind));
     };
     let value = read(date)?;
     Ok(Command::Fill { target: whole(target, false, context.message)?, value })

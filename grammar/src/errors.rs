@@ -65,9 +65,9 @@ impl GrammarError {
     }
 
     /// Adds the verb whose examples help, and its position if the error has none.
-    pub fn in_step(mut self, verb: &'static Verb, said: &Token<'_>) -> Self {
+    pub fn in_step(mut self, verb: &'static Verb, verb_token: &Token<'_>) -> Self {
         self.verb = Some(verb);
-        self.span.get_or_insert_with(|| said.span.clone());
+        self.span.get_or_insert_with(|| verb_token.span.clone());
         self
     }
 

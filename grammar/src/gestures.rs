@@ -18,7 +18,7 @@ const SWIPED: std::ops::RangeInclusive<i64> = 10..=5_000;
 const DRAGGED: i64 = 5_000;
 
 /// `TARGET DIRECTION by N`, or `TARGET to TARGET`
-pub fn drag<'m>(said: &Token<'_>, rest: &'m [Token<'m>], context: Context<'_>) -> Parsed<Command> {
+pub fn drag<'m>(verb_token: &Token<'_>, rest: &'m [Token<'m>], context: Context<'_>) -> Parsed<Command> {
     let by = (1..rest.len()).find_map(|at| Some((&rest[..at], moves(&rest[at..]).ok()?)));
     if let Some((target, (delta_x, delta_y))) = by {
         let pixels = |delta: i64| i32::try_from(delta).ok().filter(|delta| i64::from(delta.abs()) <= DRAGGED);
@@ -32,7 +32,7 @@ pub fn drag<'m>(said: &Token<'_>, rest: &'m [Token<'m>], context: Context<'_>) -
     let Some((target, to, end)) = split(rest, ONTO) else {
         let kind =
             "must name the element to drag, and where to: another element, or a direction and a number of pixels";
-        return stop(GrammarError::at(said.span.clone(), GrammarErrorKind::reason(kind)));
+        return stop(GrammarError::at(verb_token.span.clone(), GrammarErrorKind::reason(kind)));
     };
     if count(rest, ONTO) > 1 {
         let kind = GrammarErrorKind::reason("could be part of a name; put the names in quotes");
@@ -88,7 +88,7 @@ pub fn swipe(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
 }
 
 /// Quoted as one text, or as written.
-pub fn location(said: &Token<'_>, rest: &[Token<'_>]) -> Parsed<Command> {
+pub fn location(verb_token: &Token<'_>, rest: &[Token<'_>]) -> Parsed<Command> {
     let text = rest.iter().map(|token| &*token.text).collect::<Vec<_>>().join(" ");
     let numbers: Vec<_> = text.split([' ', ',']).filter(|number| !number.is_empty()).collect();
     let degrees = match numbers[..] {
@@ -101,5 +101,5 @@ pub fn location(said: &Token<'_>, rest: &[Token<'_>]) -> Parsed<Command> {
         return Ok(Command::SetLocation { latitude, longitude });
     }
     let kind = "needs two numbers: the latitude of -90 to 90 degrees and the longitude of -180 to 180 degrees";
-    stop(GrammarError::at(said.span.clone(), GrammarErrorKind::reason(kind)))
+    stop(GrammarError::at(verb_token.span.clone(), GrammarErrorKind::reason(kind)))
 }

@@ -176,7 +176,7 @@ fn read_step<'m>(
     context: Context<'_>,
 ) -> Result<(&'static Verb, Command), GrammarError> {
     let first = &step[0];
-    let (verb, said, rest) = match (steps::verb(step), before) {
+    let (verb, verb_token, rest) = match (steps::verb(step), before) {
         (Some(verb), _) => verb,
         (None, Some(before)) if continues && may_stand_alone(first) => (before.verb, first, step),
         (None, Some(before)) if before.verb.act.enters_text() => {
@@ -185,12 +185,12 @@ fn read_step<'m>(
         (None, _) => return Err(GrammarError::at(first.span.clone(), GrammarErrorKind::Unknown)),
     };
     let is_taken_over = rest.len() == step.len();
-    let command = steps::command(verb, said, rest, context).map_err(|error| {
-        let error = GrammarError::of(error).in_step(verb, said);
+    let command = steps::command(verb, verb_token, rest, context).map_err(|error| {
+        let error = GrammarError::of(error).in_step(verb, verb_token);
         // The step may begin with text to type, so the error message must not repeat it.
         if is_taken_over { error.hiding_but(&(0..0)) } else { error }
     })?;
-    let at = |kind: GrammarErrorKind| GrammarError::hidden(said.span.clone(), kind).in_step(verb, said);
+    let at = |kind: GrammarErrorKind| GrammarError::hidden(verb_token.span.clone(), kind).in_step(verb, verb_token);
     let is_alike = before.is_none_or(|before| before.kind == discriminant(&command));
     if is_taken_over && !is_alike {
         return Err(at(GrammarErrorKind::reason("does not continue the previous step; begin it with a verb")));

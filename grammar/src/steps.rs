@@ -36,7 +36,7 @@ pub fn verb<'m>(step: &'m [Token<'m>]) -> Option<(&'static Verb, &'m Token<'m>, 
 
 pub fn command<'m>(
     verb: &'static Verb,
-    said: &Token<'_>,
+    verb_token: &Token<'_>,
     rest: &'m [Token<'m>],
     context: Context<'_>,
 ) -> Parsed<Command> {
@@ -45,27 +45,27 @@ pub fn command<'m>(
         StepSyntax::Tap => Ok(Command::Tap { target: whole(without_preposition(rest), false, context.message)? }),
         StepSyntax::DoubleTap => Ok(Command::DoubleTap { target: whole(rest, false, context.message)? }),
         StepSyntax::LongPress => Ok(Command::LongPress { target: whole(rest, false, context.message)? }),
-        StepSyntax::Check => check(rest, ("checkbox", !(said.is("uncheck") || said.is("untick"))), context),
+        StepSyntax::Check => check(rest, ("checkbox", !(verb_token.is("uncheck") || verb_token.is("untick"))), context),
         StepSyntax::TurnOn => check(rest, ("switch", true), context),
         StepSyntax::TurnOff => check(rest, ("switch", false), context),
-        StepSyntax::Type => typed(said, rest, context),
-        StepSyntax::Fill => filled(said, rest, context),
+        StepSyntax::Type => typed(verb_token, rest, context),
+        StepSyntax::Fill => filled(verb_token, rest, context),
         StepSyntax::Clear => Ok(Command::Fill { target: whole(rest, false, context.message)?, value: String::new() }),
-        StepSyntax::SetDate => dates::set(said, rest, context),
-        StepSyntax::SetLocation => gestures::location(said, rest),
-        StepSyntax::Drag => gestures::drag(said, rest, context),
+        StepSyntax::SetDate => dates::set(verb_token, rest, context),
+        StepSyntax::SetLocation => gestures::location(verb_token, rest),
+        StepSyntax::Drag => gestures::drag(verb_token, rest, context),
         StepSyntax::Swipe => gestures::swipe(rest, context),
         StepSyntax::Hover => Ok(Command::Hover { target: whole(rest, false, context.message)? }),
         StepSyntax::AcceptDialog => pages::dialog(rest, true),
         StepSyntax::DismissDialog => pages::dialog(rest, false),
-        StepSyntax::AnswerDialog => pages::answer(said, rest, context),
-        StepSyntax::SwitchPage => pages::switch(said, rest),
-        StepSyntax::ClosePage => pages::close(said, rest),
+        StepSyntax::AnswerDialog => pages::answer(verb_token, rest, context),
+        StepSyntax::SwitchPage => pages::switch(verb_token, rest),
+        StepSyntax::ClosePage => pages::close(verb_token, rest),
         StepSyntax::Press => press(rest, context),
         StepSyntax::Choose => choose(rest, context),
         StepSyntax::Scroll => scroll(rest, context),
-        StepSyntax::Wait => Ok(Command::Wait { condition: condition(said, rest, context)? }),
-        StepSyntax::Capture => capture(said, rest),
+        StepSyntax::Wait => Ok(Command::Wait { condition: condition(verb_token, rest, context)? }),
+        StepSyntax::Capture => capture(verb_token, rest),
         StepSyntax::Extract => Ok(Command::Extract { items: vec![item(rest, context)?] }),
         StepSyntax::Back => {
             all(rest, (opt(phrase(&["to"])), articles, opt(phrase(&["previous page", "last page"]))), Command::Back)
@@ -74,8 +74,8 @@ pub fn command<'m>(
             all(rest, (opt(phrase(&["to"])), articles, opt(phrase(&["next page"]))), Command::Forward)
         }
         StepSyntax::Reload => all(rest, (articles, opt(phrase(&["page", "this page"]))), Command::Reload),
-        StepSyntax::Upload => upload(said, rest, context),
-        StepSyntax::Solve => solve(said, rest),
+        StepSyntax::Upload => upload(verb_token, rest, context),
+        StepSyntax::Solve => solve(verb_token, rest),
     }
 }
 
@@ -87,16 +87,16 @@ pub fn all<'m, T, W>(
     terminated(parser, eof).parse_next(&mut TokenSlice::new(rest)).map(|_| means)
 }
 
-fn refuse<T>(said: &Token<'_>, reason: &'static str) -> Parsed<T> {
-    stop(GrammarError::at(said.span.clone(), GrammarErrorKind::Refused(reason.into())))
+fn refuse<T>(verb_token: &Token<'_>, reason: &'static str) -> Parsed<T> {
+    stop(GrammarError::at(verb_token.span.clone(), GrammarErrorKind::Refused(reason.into())))
 }
 
 /// The object may be something other than a captcha, and the grammar has no rule for that.
-fn solve<T>(said: &Token<'_>, rest: &[Token<'_>]) -> Parsed<T> {
+fn solve<T>(verb_token: &Token<'_>, rest: &[Token<'_>]) -> Parsed<T> {
     if rest.iter().any(|token| token.text.to_ascii_lowercase().contains("captcha")) {
-        return refuse(said, "I do not solve captchas.");
+        return refuse(verb_token, "I do not solve captchas.");
     }
-    stop(GrammarError::at(said.span.clone(), GrammarErrorKind::Unknown))
+    stop(GrammarError::at(verb_token.span.clone(), GrammarErrorKind::Unknown))
 }
 
 fn open(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
@@ -139,9 +139,9 @@ pub fn text(tokens: &[Token<'_>], context: Context<'_>) -> Parsed<String> {
 }
 
 /// `TEXT into TARGET`
-fn typed(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
-    let hidden = |error: GrammarError| error.hiding_but(&said.span);
-    let fail = |words| stop(GrammarError::at(said.span.clone(), GrammarErrorKind::reason(words)));
+fn typed(verb_token: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
+    let hidden = |error: GrammarError| error.hiding_but(&verb_token.span);
+    let fail = |words| stop(GrammarError::at(verb_token.span.clone(), GrammarErrorKind::reason(words)));
     let Some((text_tokens, into, target)) = split(rest, INTO) else {
         return fail("must name the text to type and the field");
     };
@@ -158,26 +158,26 @@ fn typed(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<C
 }
 
 /// `FILE into TARGET`
-fn upload(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
+fn upload(verb_token: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     if split(rest, INTO).is_none() {
         let kind = GrammarErrorKind::reason("must name an attached file and the element to upload it into");
-        return stop(GrammarError::at(said.span.clone(), kind));
+        return stop(GrammarError::at(verb_token.span.clone(), kind));
     }
     let mut file = TokenSlice::new(rest);
     // The noun “file” is optional, because the rule implies it.
     (articles, opt(phrase(&["file"]))).parse_next(&mut file)?;
-    match typed(said, file.finish(), context)? {
+    match typed(verb_token, file.finish(), context)? {
         Command::Type { target, value } => Ok(Command::Upload { target, file: value }),
         other => Ok(other),
     }
 }
 
 /// `TARGET with TEXT`. The same verbs also accept `TEXT into TARGET`.
-fn filled(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
-    let hidden = |error: GrammarError| error.hiding_but(&said.span);
-    let fail = |words| stop(GrammarError::at(said.span.clone(), GrammarErrorKind::reason(words)));
+fn filled(verb_token: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
+    let hidden = |error: GrammarError| error.hiding_but(&verb_token.span);
+    let fail = |words| stop(GrammarError::at(verb_token.span.clone(), GrammarErrorKind::reason(words)));
     let Some((target, _, value)) = split(rest, WITH) else {
-        return Ok(match typed(said, rest, context)? {
+        return Ok(match typed(verb_token, rest, context)? {
             Command::Type { target, value } => Command::Fill { target, value },
             other => other,
         });
@@ -268,10 +268,10 @@ pub fn distance(input: &mut Tokens<'_>) -> Parsed<i64> {
 }
 
 /// `for TARGET [to appear | to disappear]`, `for the address to match TEXT`, `N seconds`
-fn condition(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<WaitCondition> {
+fn condition(verb_token: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<WaitCondition> {
     if rest.is_empty() {
         return stop(GrammarError::at(
-            said.span.clone(),
+            verb_token.span.clone(),
             GrammarErrorKind::reason("must name a condition to wait for"),
         ));
     }
@@ -329,14 +329,14 @@ fn address_test(rest: &[Token<'_>]) -> Parsed<Option<String>> {
 }
 
 /// `a screenshot [of the page]`
-fn capture(said: &Token<'_>, rest: &[Token<'_>]) -> Parsed<Command> {
+fn capture(verb_token: &Token<'_>, rest: &[Token<'_>]) -> Parsed<Command> {
     let captures = CAPTURES.iter().flat_map(|(kind, names)| names.iter().map(|name| (*name, *kind)));
     let mut input = TokenSlice::new(rest);
-    let default = said.is("screenshot").then_some(CaptureKind::Screenshot);
+    let default = verb_token.is("screenshot").then_some(CaptureKind::Screenshot);
     articles.parse_next(&mut input)?;
     let Some(kind) = opt(one_of(captures)).parse_next(&mut input)?.or(default) else {
         return stop(GrammarError::at(
-            said.span.clone(),
+            verb_token.span.clone(),
             GrammarErrorKind::reason("must name a kind of capture, such as a screenshot"),
         ));
     };

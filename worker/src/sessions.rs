@@ -450,7 +450,7 @@ impl Actor {
                     Some(after) => break after,
                     None => continue,
                 },
-                () = take_look(self.recorder.as_mut(), &browser) => continue,
+                () = take_due_picture(self.recorder.as_mut(), &browser) => continue,
             };
             let Some(order) = order else { break NextAction::Close };
             // The start of an intent is committed without waiting for the disk. A database crash can lose it, and the intent is

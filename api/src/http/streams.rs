@@ -128,14 +128,14 @@ impl StreamRegistry {
     /// Serves the open streams and closes them, until none is left or `end`.
     async fn serve(&self, db: &PgPool, settings: Settings, end: &CancellationToken) {
         static FAILED: LogThrottle = LogThrottle::new();
-        let mut look = interval(LOOK);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut interval = interval(LOOK);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut renewed = Instant::now();
         while !self.is_idle() {
             let served = tokio::select! {
                 () = end.cancelled() => return,
                 () = self.changed.notified() => Ok(()),
-                _ = look.tick() => self.look(db).await,
+                _ = interval.tick() => self.check_progress(db).await,
             };
             let served = match served {
                 Ok(()) if renewed.elapsed() > STREAM_LEASE / 3 => {

@@ -242,10 +242,10 @@ async fn take_slot(
     new: &NewSession<'_>,
     placement: Option<Placement>,
 ) -> Result<(Created, Waiter), CreateError> {
-    let room = PlacementLimits { allowed: &app.config.limits.concurrent_sessions, placement };
+    let limits = PlacementLimits { allowed: &app.config.limits.concurrent_sessions, placement };
     let intent = IntentId::generate();
     let (waiter, reply_to) = (app.replies.expect(intent), app.replies.address(&caller.request_id));
-    let created = sessions::create(conn, new, room, &caller.actor, (intent, reply_to)).await?;
+    let created = sessions::create(conn, new, limits, &caller.actor, (intent, reply_to)).await?;
     Ok((created, waiter))
 }
 

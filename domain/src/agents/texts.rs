@@ -101,7 +101,7 @@ impl TextSources {
         Self { messages, named, replies: replies.map(Searchable::new).collect(), pages: Vec::new() }
     }
 
-    pub fn see(&mut self, address: &str, text: &str) {
+    pub fn add(&mut self, address: &str, text: &str) {
         let origin = Url::parse(address).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
         self.pages.push((origin, Searchable::new(text)));
     }
@@ -218,7 +218,7 @@ mod tests {
     fn allowed(message: &str, pages: &[(&str, &str)], text: &str, origin: &str) -> bool {
         let mut sources = TextSources::new(std::iter::once(message), std::iter::empty());
         for (address, shown) in pages {
-            sources.see(address, shown);
+            sources.add(address, shown);
         }
         sources.origins(text).is_none_or(|origins| origins.allow(origin))
     }
@@ -288,7 +288,7 @@ mod tests {
         ));
         // An earlier reply may contain a text of any origin.
         let mut sources = TextSources::new(std::iter::once("go on"), std::iter::once("Your code is 4821."));
-        sources.see("https://evil.example/", "4820 4821 4822");
+        sources.add("https://evil.example/", "4820 4821 4822");
         assert!(!sources.origins("4821").is_some_and(|origins| origins.allow("https://evil.example")));
         for origin in ["null", "", "about:blank", "data:text/html,x"] {
             assert!(!allowed("use it", &[("data:text/html,x", "SPRING24")], "SPRING24", origin), "{origin}");

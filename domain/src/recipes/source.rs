@@ -97,21 +97,21 @@ impl SealedSteps {
 
 /// Contract: recipes 17. A selector that the command itself contains stays unchanged, so that it still matches.
 fn hidden(shown: ShownElement, command: &Command, typed: &Typed) -> ShownElement {
-    let said = match command {
-        Command::Tap { target: ElementQuery::Css(said) }
-        | Command::DoubleTap { target: ElementQuery::Css(said) }
-        | Command::LongPress { target: ElementQuery::Css(said) }
-        | Command::Hover { target: ElementQuery::Css(said) }
-        | Command::Drag { target: ElementQuery::Css(said), .. }
-        | Command::Fill { target: ElementQuery::Css(said), .. }
-        | Command::Swipe { target: Some(ElementQuery::Css(said)), .. }
-        | Command::Check { target: ElementQuery::Css(said), .. }
-        | Command::Type { target: ElementQuery::Css(said), .. }
-        | Command::Select { target: ElementQuery::Css(said), .. }
-        | Command::Scroll { target: Some(ElementQuery::Css(said)), .. } => Some(said),
+    let typed_selector = match command {
+        Command::Tap { target: ElementQuery::Css(typed_selector) }
+        | Command::DoubleTap { target: ElementQuery::Css(typed_selector) }
+        | Command::LongPress { target: ElementQuery::Css(typed_selector) }
+        | Command::Hover { target: ElementQuery::Css(typed_selector) }
+        | Command::Drag { target: ElementQuery::Css(typed_selector), .. }
+        | Command::Fill { target: ElementQuery::Css(typed_selector), .. }
+        | Command::Swipe { target: Some(ElementQuery::Css(typed_selector)), .. }
+        | Command::Check { target: ElementQuery::Css(typed_selector), .. }
+        | Command::Type { target: ElementQuery::Css(typed_selector), .. }
+        | Command::Select { target: ElementQuery::Css(typed_selector), .. }
+        | Command::Scroll { target: Some(ElementQuery::Css(typed_selector)), .. } => Some(typed_selector),
         _ => None,
     };
-    let selector = if said == Some(&shown.selector) { shown.selector } else { typed.hide_in_selector(&shown.selector) };
+    let selector = if typed_selector == Some(&shown.selector) { shown.selector } else { typed.hide_in_selector(&shown.selector) };
     ShownElement { selector, description: typed.hide(&shown.description), ..shown }
 }
 
@@ -186,18 +186,18 @@ fn page(shown: ShownElement) -> Option<Page> {
 }
 
 /// The query itself if none was stored: a CSS selector needs no resolution.
-fn found(said: ElementQuery, shown: Option<ShownElement>) -> Element {
-    match (shown, said) {
+fn found(query: ElementQuery, shown: Option<ShownElement>) -> Element {
+    match (shown, query) {
         (Some(ShownElement { selector, description, .. }), _) => Element { selector, description },
         (None, ElementQuery::Css(selector)) => Element { description: selector.clone(), selector },
-        (None, said) => Element { selector: String::new(), description: describe(&said) },
+        (None, query) => Element { selector: String::new(), description: describe(&query) },
     }
 }
 
 /// For an operation that searches by itself: the resolved element, or else the command's query.
-fn sought(said: ElementQuery, shown: Option<ShownElement>) -> steps::RecipeLocator {
-    let description = describe(&said);
-    let by = match (said, shown) {
+fn sought(query: ElementQuery, shown: Option<ShownElement>) -> steps::RecipeLocator {
+    let description = describe(&query);
+    let by = match (query, shown) {
         (ElementQuery::Css(selector), _) => operations::Element::Selector(selector),
         (_, Some(ShownElement { selector, description, .. })) => {
             return steps::RecipeLocator { by: operations::Element::Selector(selector), description };

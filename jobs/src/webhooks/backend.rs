@@ -119,7 +119,7 @@ impl DeliveryBackend {
     fn poll_wakeups(&mut self, cx: &mut Context<'_>) -> bool {
         let mut woken = false;
         while let Poll::Ready(Some(())) = self.wakeups.poll_recv(cx) {
-            self.queue.mark_due();
+            self.queue.request_poll();
             woken = true;
         }
         woken

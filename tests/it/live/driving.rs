@@ -22,12 +22,12 @@ fn control(driver: &str, may_act: bool, offers: Option<&str>) -> Value {
 }
 
 async fn until_control(viewer: &mut Viewer, wanted: &Value) {
-    let last = |viewer: &Viewer| viewer.said.iter().rev().find(|said| said["type"] == "control").cloned();
+    let last = |viewer: &Viewer| viewer.messages.iter().rev().find(|said| said["type"] == "control").cloned();
     viewer.until(&wanted.to_string(), |viewer| (last(viewer).as_ref() == Some(wanted)).then_some(())).await;
 }
 
-async fn refusal(viewer: &mut Viewer, said: Value) -> Value {
-    let from = viewer.said.len();
+async fn refusal(viewer: &mut Viewer, messages: Value) -> Value {
+    let from = viewer.messages.len();
     viewer.send(said).await;
     viewer.wait_for_message("refused", from).await["reason"].clone()
 }
@@ -148,7 +148,7 @@ async fn control_change_without_permission_is_rejected() {
     for _ in 0..20 {
         hasty.send(handback()).await;
     }
-    hasty.until("too fast", |viewer| viewer.said.iter().find(|said| said["reason"] == "too_fast").map(|_| ())).await;
+    hasty.until("too fast", |viewer| viewer.messages.iter().find(|said| said["reason"] == "too_fast").map(|_| ())).await;
     assert_eq!(owner.get_agent(&agent).await["control"], "ai");
 
     for (mode, driver, may_act) in [("ai", "agent", false), ("manual", "you", true)] {
@@ -184,7 +184,7 @@ async fn input_is_accepted_only_in_manual_mode() {
         viewer.send(finger("end")).await;
         until_status(&owner, &session, "ready").await;
         viewer.read_for(Duration::from_millis(50)).await;
-        assert!(viewer.said.iter().all(|said| said["type"] != "refused"), "{:?}", viewer.said);
+        assert!(viewer.messages.iter().all(|said| said["type"] != "refused"), "{:?}", viewer.messages);
     }
     owner.post_to_agent(&agent, "mode", json!({"mode": "ai"})).await.expect(200);
     for name in [None, Some("ada")] {
@@ -238,7 +238,7 @@ async fn paused_session_accepts_input_of_a_person() {
     viewer.send(finger("end")).await;
     until_status(&client, &session, "ready").await;
     viewer.read_for(Duration::from_millis(50)).await;
-    assert!(viewer.said.iter().all(|said| said["type"] != "refused"), "{:?}", viewer.said);
+    assert!(viewer.messages.iter().all(|said| said["type"] != "refused"), "{:?}", viewer.messages);
     assert_eq!(paused(&client, &session).await, found);
     client.post(&resolution(&session, &found), json!({})).await.expect(200);
     until_resumed(&client, &session).await;

@@ -109,14 +109,14 @@ impl RunningTurn<'_> {
         let Some(ran) = self.converse(Some(means), &mut progress).await? else { return Ok(None) };
         let Progress { steps, .. } = progress;
         let message = &self.waiting.request.message;
-        let reply = hiding::said(&ran.reply, message, steps.iter().map(|step| &step.command));
-        let said = TurnTexts {
+        let reply = hiding::redact_reply(&ran.reply, message, steps.iter().map(|step| &step.command));
+        let texts = TurnTexts {
             message: shown(message, &steps),
             reply: self.with_held_changes(reply, &steps),
             candidates: ran.candidates,
             ..TurnTexts::default()
         };
-        Ok(Some(TurnEnding { kind: ran.kind, said, steps, read: Some((Decomposer::Claude, ran.kind)) }))
+        Ok(Some(TurnEnding { kind: ran.kind, texts, steps, read: Some((Decomposer::Claude, ran.kind)) }))
     }
 
     /// Repeats as long as the model must look again. `None` when another process has ended the turn.
@@ -219,7 +219,7 @@ impl RunningTurn<'_> {
             Err(unheard) => return Ok(Err(unheard)),
         };
         let BrowserView { page, dialog, pages, files } = &view;
-        progress.see(&view);
+        progress.add_view(&view);
         let pages: Vec<_> = pages.iter().filter(|_| pages.len() > 1).map(describe_page).collect();
         let within = agents.turn_timeout.saturating_sub(self.since.elapsed());
         if within.is_zero() {
@@ -382,18 +382,18 @@ fn describe_step(step: &Step) -> String {
 }
 
 impl Progress {
-    fn see(&mut self, view: &BrowserView) {
+    fn add_view(&mut self, view: &BrowserView) {
         let BrowserView { page, dialog, pages, .. } = view;
         // A dialog does not say which page or frame it is of, and titles of other pages are not of this one.
         let titles = pages.iter().filter(|page| !page.active).filter_map(|page| page.title.as_ref());
         for text in dialog.iter().chain(titles) {
-            self.sources.see("null", text);
+            self.sources.add("null", text);
         }
         if let Some(page) = page {
-            self.sources.see(&page.url, &format!("{} {}", page.url, page.snapshot));
+            self.sources.add(&page.url, &format!("{} {}", page.url, page.snapshot));
             // A text of a frame of another origin is also a text of that origin, which is never named.
             if !page.foreign.is_empty() {
-                self.sources.see("null", &page.foreign);
+                self.sources.add("null", &page.foreign);
             }
         }
         self.pages = pages.iter().map(|page| page.id).collect();
@@ -404,7 +404,7 @@ impl Progress {
             if let (Command::Extract { .. }, Some(shown), Some(result)) =
                 (&step.command, step.shown.first(), &step.end.result)
             {
-                self.sources.see(&shown.origin, result.get());
+                self.sources.add(&shown.origin, result.get());
             }
         }
     }

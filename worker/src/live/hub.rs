@@ -36,7 +36,7 @@ pub struct Hub {
     /// Cancelled when the browser has ended.
     pub ended: CancellationToken,
     view: View,
-    look: Notify,
+    check_now: Notify,
     /// Notified after each check of the viewers.
     pub looked: Notify,
 }
@@ -57,7 +57,7 @@ impl Hub {
             inputs,
             ended: CancellationToken::new(),
             view: live_handle.view.clone(),
-            look: Notify::new(),
+            check_now: Notify::new(),
             looked: Notify::new(),
         };
         (Arc::new(hub), Parts { live_handle, inputs: waiting })
@@ -69,7 +69,7 @@ impl Hub {
     }
 
     pub fn recheck(&self) {
-        self.look.notify_one();
+        self.check_now.notify_one();
     }
 
     /// Until the last viewer has left or the browser ends.
@@ -125,7 +125,7 @@ impl Hub {
             let next = Instant::now() + if is_acting { LOOK_WHILE_ACTING } else { LOOK_EVERY };
             tokio::select! {
                 () = sleep_until(next) => {}
-                () = self.look.notified() => {}
+                () = self.check_now.notified() => {}
             }
         }
     }

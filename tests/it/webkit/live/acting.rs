@@ -62,10 +62,10 @@ async fn person_taps_types_and_selects() {
     crate::webkit::interaction::assert_nowhere_in_clear(&scene, &["Zebra", "correct-horse"]).await;
     scene.act(json!({"kind": "tap", "selector": "button"})).await.expect(200);
 
-    let from = viewer.said.len();
+    let from = viewer.messages.len();
     viewer.tap(100, 200).await;
     let menu = viewer.until("options", |viewer| {
-        viewer.said.iter().skip(from).find(|said| said["type"] == "menu" && said["items"].is_array()).cloned()
+        viewer.messages.iter().skip(from).find(|said| said["type"] == "menu" && said["items"].is_array()).cloned()
     });
     let menu = menu.await;
     let labels: Vec<_> = menu["items"].as_array().expect("items").iter().map(|item| item["label"].clone()).collect();
@@ -73,7 +73,7 @@ async fn person_taps_types_and_selects() {
     viewer.act(json!([{"type": "choose", "index": 2}])).await;
     viewer
         .until("closed", |viewer| {
-            viewer.said.iter().skip(from).find(|said| said["type"] == "menu" && said["items"].is_null()).map(|_| ())
+            viewer.messages.iter().skip(from).find(|said| said["type"] == "menu" && said["items"].is_null()).map(|_| ())
         })
         .await;
     assert_eq!(log(&scene).await, "tapped tapped three");
@@ -132,11 +132,11 @@ async fn invalid_or_forbidden_input_is_rejected() {
         json!(vec![touch(100.0, 40.0); 65]),
     ];
     for events in bad {
-        let from = viewer.said.len();
+        let from = viewer.messages.len();
         viewer.act(events.clone()).await;
         assert_eq!(viewer.wait_for_message("refused", from).await["reason"], "invalid", "{events}");
     }
-    let from = viewer.said.len();
+    let from = viewer.messages.len();
     for _ in 0..200 {
         viewer.act(json!(vec![json!({"type": "touch", "finger": 9, "phase": "update", "x": 1, "y": 1}); 50])).await;
     }
@@ -185,11 +185,11 @@ async fn only_the_controlling_client_can_send_input() {
 
     post_to_agent("takeover", "ada").await;
     ada.until("control by ada", |ada| {
-        ada.said.iter().any(|said| said["driver"] == "you" && said["may_act"] == true).then_some(())
+        ada.messages.iter().any(|said| said["driver"] == "you" && said["may_act"] == true).then_some(())
     })
     .await;
     bob.until("control by ada", |bob| {
-        bob.said.iter().any(|said| said["driver"] == "other" && said["may_act"] == false).then_some(())
+        bob.messages.iter().any(|said| said["driver"] == "other" && said["may_act"] == false).then_some(())
     })
     .await;
     // The touch stays down when the lane changes.
@@ -213,10 +213,10 @@ async fn only_the_controlling_client_can_send_input() {
     post_to_agent("handback", "ada").await;
     assert_eq!(log(&scene).await, "tapped");
     ada.until("control by the agent", |ada| {
-        ada.said.last().is_some_and(|said| said["driver"] == "agent").then_some(())
+        ada.messages.last().is_some_and(|said| said["driver"] == "agent").then_some(())
     })
     .await;
-    let from = ada.said.len();
+    let from = ada.messages.len();
     ada.tap(100, 40).await;
     assert_eq!(ada.wait_for_message("refused", from).await["reason"], "not_driving");
     assert_eq!(log(&scene).await, "tapped");
@@ -258,7 +258,7 @@ async fn dialogs_wait_for_the_person_during_input() {
     let mut viewer = shown(&scene, None).await;
     viewer.tap(100, 40).await;
     let asked = |kind: &'static str| {
-        move |viewer: &Viewer| viewer.said.iter().rev().find(|said| said["dialog"]["kind"] == kind).cloned()
+        move |viewer: &Viewer| viewer.messages.iter().rev().find(|said| said["dialog"]["kind"] == kind).cloned()
     };
     let confirm = viewer.until("a question", asked("confirm")).await;
     assert_eq!(confirm["dialog"]["message"], "sure?");
