@@ -501,12 +501,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn command_line_definition_is_valid() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn a_mistyped_scope_is_a_usage_error() {
+    fn mistyped_scope_is_a_usage_error() {
         let account = AccountId::generate().to_string();
         let mint =
             |scopes| Cli::try_parse_from(["kitfleet", "key", "mint", &account, "--name", "n", "--scopes", scopes]);

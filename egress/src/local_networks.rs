@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn network_of_an_interface_is_near() {
+    fn network_of_an_interface_is_local() {
         let mut interfaces = Interfaces::default();
         interfaces.add(ip("93.184.216.34"), Some(ip("255.255.255.0")), None);
         interfaces.add(ip("2606:4700::5"), Some(ip("ffff:ffff:ffff:ffff::")), None);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_addresses_are_own_or_near() {
+    fn loopback_addresses_are_local() {
         assert_eq!(distance(ip("127.0.0.1")), Distance::Own);
         assert_eq!(distance(ip("::ffff:127.0.0.1")), Distance::Own);
         assert_eq!(distance(ip("127.1.2.3")), Distance::Near);

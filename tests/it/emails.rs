@@ -63,9 +63,9 @@ impl App {
         rows.remove(0)
     }
 
-    async fn hurry(&self) {
-        let hurry = "update emails set next_attempt_at = now() where status <> 'done'";
-        sqlx::query(hurry).execute(&self.database.pool).await.expect("a statement");
+    async fn make_mails_due(&self) {
+        let make_mails_due = "update emails set next_attempt_at = now() where status <> 'done'";
+        sqlx::query(make_mails_due).execute(&self.database.pool).await.expect("a statement");
     }
 
     async fn unverified(&self) -> (AccountId, String) {
@@ -224,11 +224,11 @@ async fn mail_is_retried_until_the_server_accepts_it() {
         (4, (530, "5.7.0 who are you"), "unknown"),
     ] {
         server.set_behavior(ServerBehavior::Refuses(refusal.0, refusal.1));
-        app.hurry().await;
+        app.make_mails_due().await;
         assert_eq!(app.attempted(attempt).await.outcome.as_deref(), Some(outcome));
     }
     server.set_behavior(ServerBehavior::Accepts);
-    app.hurry().await;
+    app.make_mails_due().await;
     let row = app.done().await;
     assert_eq!((row.outcome.as_deref(), row.attempts), (Some("ok"), 5));
     let taken = server.taken();
@@ -294,7 +294,7 @@ async fn silent_mail_server_delays_only_its_mails() {
     .await;
     assert_eq!((row.outcome.as_deref(), row.attempts), (Some("transport"), 1));
     server.set_behavior(ServerBehavior::Accepts);
-    app.hurry().await;
+    app.make_mails_due().await;
     assert_eq!(app.done().await.outcome.as_deref(), Some("ok"));
     assert_eq!(server.taken().len(), 1);
     app.stop().await;
@@ -320,7 +320,7 @@ async fn mail_of_dead_worker_is_sent_once() {
     app.start(Role::Worker);
     app.start(Role::Worker);
     app.ready().await;
-    app.hurry().await;
+    app.make_mails_due().await;
     let row = app.done().await;
     assert_eq!((row.outcome.as_deref(), row.attempts), (Some("ok"), 2));
     let again = "insert into apalis.jobs (id, job_type, job, status, attempts, max_attempts, run_at, priority)

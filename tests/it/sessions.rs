@@ -579,7 +579,7 @@ async fn assert_auto_destroyed(app: &App, session: &str, reason: &str) {
 
 /// Contract: sessions 39. Each path that ends a session stores its reason.
 #[tokio::test]
-async fn ended_session_says_why() {
+async fn ended_session_has_its_end_reason() {
     let app = App::simulated().start().await;
     let client = app.client_with(Tier::Enterprise, &["account_owner"]).await;
     let read = async |id: &str| client.get(&format!("/v1/sessions/{id}")).await.expect(200).body;

@@ -78,7 +78,7 @@ async fn random_creates_and_failures_leak_no_slot() {
     let mut callers = Vec::new();
     for caller in 0..10 {
         let (client, random) = (app.client().await, StdRng::seed_from_u64(seed.wrapping_add(caller)));
-        callers.push(churn(client, random));
+        callers.push(create_and_destroy_randomly(client, random));
     }
     let left: Vec<(Client, Vec<String>)> = at_once(callers).await;
     let live = i64::try_from(left.iter().map(|(_, sessions)| sessions.len()).sum::<usize>()).expect("a number");
@@ -98,7 +98,7 @@ async fn random_creates_and_failures_leak_no_slot() {
 }
 
 /// Random actions. Returns the sessions that are still live.
-async fn churn(client: Client, mut random: StdRng) -> (Client, Vec<String>) {
+async fn create_and_destroy_randomly(client: Client, mut random: StdRng) -> (Client, Vec<String>) {
     let mut sessions: Vec<String> = Vec::new();
     for _ in 0..100 {
         let some = (!sessions.is_empty()).then(|| random.random_range(0..sessions.len()));

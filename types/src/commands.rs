@@ -196,7 +196,7 @@ pub struct ExtractItem {
 impl ExtractItem {
     /// The operation itself evaluates lists and CSS selectors; others must be resolved to a single match first.
     #[must_use]
-    pub fn is_one_in_words(&self) -> bool {
+    pub fn names_one_element(&self) -> bool {
         !self.list && !matches!(self.target, ElementQuery::Css(_))
     }
 }

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_checked() {
+    fn file_name_media_type_and_size_are_validated() {
         let parse = |name: &str, media_type| UploadedFile::parse(name, media_type, Vec::new(), "files.0");
         let fields = |result: Result<UploadedFile, Invalid>| {
             result.err().map(|Invalid(errors)| errors.into_iter().map(|error| error.field).collect::<Vec<_>>())

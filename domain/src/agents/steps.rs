@@ -182,7 +182,7 @@ impl Step {
             Command::Extract { items } => {
                 let mut shown = self.shown.iter();
                 let items = items.iter().map(|item| {
-                    let found = if item.is_one_in_words() { shown.next() } else { None };
+                    let found = if item.names_one_element() { shown.next() } else { None };
                     let target = target_of(&item.target, found);
                     json!({"name": item.name, "target": target, "attribute": item.attribute, "list": item.list})
                 });

@@ -111,7 +111,8 @@ fn hidden(shown: ShownElement, command: &Command, typed: &Typed) -> ShownElement
         | Command::Scroll { target: Some(ElementQuery::Css(typed_selector)), .. } => Some(typed_selector),
         _ => None,
     };
-    let selector = if typed_selector == Some(&shown.selector) { shown.selector } else { typed.hide_in_selector(&shown.selector) };
+    let selector =
+        if typed_selector == Some(&shown.selector) { shown.selector } else { typed.hide_in_selector(&shown.selector) };
     ShownElement { selector, description: typed.hide(&shown.description), ..shown }
 }
 
@@ -166,7 +167,7 @@ fn step(command: Command, shown: Vec<ShownElement>) -> Option<Step> {
         Command::Capture { capture } => Step::Capture { capture },
         Command::Extract { items } => {
             let item = |item: ExtractItem| {
-                let element = if item.is_one_in_words() { shown.next() } else { None };
+                let element = if item.names_one_element() { shown.next() } else { None };
                 let ExtractItem { name, target, attribute, list } = item;
                 Item { name, sought: sought(target, element), attribute, list }
             };

@@ -120,7 +120,7 @@ impl Site {
         let mut servers = JoinSet::new();
         servers.spawn(async move { axum::serve(listener, router).await.expect("the site runs") });
         servers.spawn(reset_connections(resetting));
-        servers.spawn(greet_with_a_certificate_of_our_own(untrusted));
+        servers.spawn(serve_a_self_signed_certificate(untrusted));
         Self { base_url, seen, _servers: servers, reset_port, tls_port }
     }
 
@@ -537,7 +537,7 @@ async fn reset_connections(listener: TcpListener) {
     }
 }
 
-async fn greet_with_a_certificate_of_our_own(listener: TcpListener) {
+async fn serve_a_self_signed_certificate(listener: TcpListener) {
     let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
     let own = rcgen::generate_simple_self_signed(names).expect("a certificate");
     let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).expect("a key");

@@ -496,7 +496,7 @@ impl RunningTurn<'_> {
                     name: item.name.clone(),
                     element: approved_element(
                         &item.target,
-                        if item.is_one_in_words() { shown.next() } else { None },
+                        if item.names_one_element() { shown.next() } else { None },
                         approved,
                     ),
                     take: match (&item.attribute, item.list) {
@@ -738,7 +738,7 @@ fn preconditions(step: &Step) -> Vec<StepPrecondition<'_>> {
                 WaitCondition::Visible(what @ ElementQuery::Ref(_)) | WaitCondition::Hidden(what @ ElementQuery::Ref(_)),
         } => vec![StepPrecondition::Element(what)],
         Command::Extract { items } => {
-            let one_in_words = items.iter().filter(|item| item.is_one_in_words());
+            let one_in_words = items.iter().filter(|item| item.names_one_element());
             one_in_words.map(|item| StepPrecondition::Element(&item.target)).collect()
         }
         _ => Vec::new(),
