@@ -148,7 +148,9 @@ async fn control_change_without_permission_is_rejected() {
     for _ in 0..20 {
         hasty.send(handback()).await;
     }
-    hasty.until("too fast", |viewer| viewer.messages.iter().find(|said| said["reason"] == "too_fast").map(|_| ())).await;
+    hasty
+        .until("too fast", |viewer| viewer.messages.iter().find(|said| said["reason"] == "too_fast").map(|_| ()))
+        .await;
     assert_eq!(owner.get_agent(&agent).await["control"], "ai");
 
     for (mode, driver, may_act) in [("ai", "agent", false), ("manual", "you", true)] {

@@ -157,7 +157,8 @@ impl Viewer {
 
     /// Received since the index `from`.
     pub async fn wait_for_message(&mut self, kind: &str, from: usize) -> Value {
-        self.until(kind, |viewer| viewer.messages.iter().skip(from).find(|message| message["type"] == kind).cloned()).await
+        self.until(kind, |viewer| viewer.messages.iter().skip(from).find(|message| message["type"] == kind).cloned())
+            .await
     }
 
     pub async fn read_for(&mut self, time: Duration) {
