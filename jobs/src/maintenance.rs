@@ -17,21 +17,21 @@ use crate::queues::Queue;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MaintenanceJob {
-    job: Cow<'static, str>,
+    name: Cow<'static, str>,
 }
 
 impl MaintenanceJob {
     pub const QUEUE: Queue = Queue::of_all_workers("maintenance").started_by_timer();
 
     #[must_use]
-    pub fn job(&self) -> &str {
-        &self.job
+    pub fn name(&self) -> &str {
+        &self.name
     }
 }
 
 impl From<ScheduledJob> for MaintenanceJob {
     fn from(job: ScheduledJob) -> Self {
-        Self { job: job.name.into() }
+        Self { name: job.name.into() }
     }
 }
 

@@ -53,7 +53,7 @@ pub(crate) const ROW_PURGES: Counter<2> = Counter::new(
 .starting_with(|| possible_purges(false));
 
 fn possible_purges(is_entrusted: bool) -> Vec<[&'static str; 2]> {
-    let arms = ["profiles", "snapshots"].into_iter().job(areas::arms().into_iter().map(|arm| arm.name));
+    let arms = ["profiles", "snapshots"].into_iter().chain(areas::arms().into_iter().map(|arm| arm.name));
     arms.filter(|arm| retention::is_entrusted(arm) == is_entrusted)
         .flat_map(|arm| PurgeOutcome::possible(arm).iter().map(move |outcome| [arm, outcome.name()]))
         .collect()
@@ -111,8 +111,8 @@ const SCHEDULED_JOBS: [(ScheduledJob, Run); 14] = [
 ];
 
 pub(crate) async fn handle(job: MaintenanceJob, context: Arc<Context>) -> Result<(), BoxDynError> {
-    let known = SCHEDULED_JOBS.into_iter().find(|(job, _)| job.name == job.job());
-    let (_, run) = known.ok_or_else(|| format!("no function runs the scheduled job {}", job.job()))?;
+    let known = SCHEDULED_JOBS.into_iter().find(|(declared, _)| declared.name == job.name());
+    let (_, run) = known.ok_or_else(|| format!("no function runs the scheduled job {}", job.name()))?;
     Ok(run(context).await?)
 }
 
