@@ -129,12 +129,7 @@ impl RunningTurn<'_> {
         let shown = hiding::shown(message, &reading);
         let answered = |kind, reply| {
             let texts = TurnTexts { message: shown.clone(), reply, ..TurnTexts::default() };
-            Ok(Some(TurnEnding {
-                kind,
-                texts: texts,
-                steps: Vec::new(),
-                read: Some((Decomposer::Deterministic, kind)),
-            }))
+            Ok(Some(TurnEnding { kind, texts, steps: Vec::new(), read: Some((Decomposer::Deterministic, kind)) }))
         };
         let commands = match reading {
             ParsedMessage::Plan(commands) => commands,
