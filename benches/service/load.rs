@@ -36,7 +36,7 @@ const CLIENTS: usize = 16;
 /// Duration of the load before the measurement.
 const WARM_UP: Duration = Duration::from_secs(2);
 /// Interval at which wait events are sampled.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Options after the section's name.
 #[derive(Parser)]
@@ -349,7 +349,7 @@ async fn look_for(long: Duration, conn: &mut PgConnection) -> Result<String> {
         for (wait, backends) in waits {
             *looks.entry(wait).or_default() += backends;
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     let all: i64 = looks.values().sum();
     let mut waits: Vec<_> = looks.into_iter().collect();

@@ -15,7 +15,7 @@ use crate::rules::Rules;
 use crate::target::Target;
 
 /// Concurrent lookups of one browser.
-const LOOK_UPS: usize = 8;
+const MAX_LOOKUPS: usize = 8;
 
 /// Shared by all addresses of the name.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -27,7 +27,7 @@ pub struct Direct {
 
 impl Direct {
     pub fn new(rules: &Rules) -> Self {
-        Self { rules: rules.clone(), look_ups: Semaphore::new(LOOK_UPS) }
+        Self { rules: rules.clone(), look_ups: Semaphore::new(MAX_LOOKUPS) }
     }
 
     pub async fn connect(&self, target: &Target) -> Result<TcpStream, Refusal> {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::support::{Answer, App, Client, Role, at_once, eventually, given};
 
 /// Longer than the service takes to mark a worker as lost.
-const FOUND_DEAD: Duration = Duration::from_secs(25);
+const MARKED_LOST_WITHIN: Duration = Duration::from_secs(25);
 
 const SLOTS: &str = "select count(*) from worker_slots";
 const TAKEN: &str = "select count(*) from worker_slots where session_id is not null";
@@ -175,7 +175,7 @@ async fn restarted_worker_has_all_of_its_slots() {
     }
     app.signal(1, Signal::SIGKILL).await;
     let again = app.start(Role::Worker);
-    eventually(FOUND_DEAD, "the new worker's slots replace those of the dead worker", async || {
+    eventually(MARKED_LOST_WITHIN, "the new worker's slots replace those of the dead worker", async || {
         let lost = app.count("select count(*) from workers where status = 'lost'").await;
         (lost == 1 && app.count(SLOTS).await == 4 && app.count(TAKEN).await == 0).then_some(())
     })

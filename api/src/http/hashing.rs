@@ -20,7 +20,7 @@ use crate::http::error::{Problem, Result};
 /// In addition to those that have a turn. They are a few seconds of work; a client would hardly wait longer.
 const MAX_WAITING: usize = 256;
 /// While one request hashes, the next prepares.
-const TURNS_A_THREAD: usize = 2;
+const SLOTS_PER_THREAD: usize = 2;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -45,7 +45,7 @@ impl Hashing {
             let waiting = waiting.clone();
             thread::Builder::new().name("hashing".to_owned()).spawn(move || work(&waiting))?;
         }
-        let turns = threads * TURNS_A_THREAD;
+        let turns = threads * SLOTS_PER_THREAD;
         Ok(Self { jobs, places: Arc::new(Semaphore::new(turns + max_waiting)), turns: Arc::new(Semaphore::new(turns)) })
     }
 

@@ -23,7 +23,7 @@ const GOOD_FOR: Duration = Duration::from_secs(3);
 /// Maximum time a reader waits for a query.
 const PATIENCE: Duration = Duration::from_millis(700);
 /// Timeout of a query, after its reader has stopped waiting.
-const GIVEN_UP: Duration = Duration::from_secs(10);
+const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 pub struct StatusCache {
@@ -100,7 +100,7 @@ impl StatusCache {
         let db = db.clone();
         // The task continues after the timeout, so that its use of the connection is not interrupted.
         let page = tokio::spawn(async move {
-            let page = timeout(GIVEN_UP, query(&db, conn.take())).await.ok()?.ok()?;
+            let page = timeout(QUERY_TIMEOUT, query(&db, conn.take())).await.ok()?.ok()?;
             *conn = Some(page.0);
             Some(page.1)
         });

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 /// Polls all accounts with streams.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Their notifications are numbered concurrently.
 const AT_ONCE: usize = 8;
 
@@ -128,7 +128,7 @@ impl StreamRegistry {
     /// Serves the open streams and closes them, until none is left or `end`.
     async fn serve(&self, db: &PgPool, settings: Settings, end: &CancellationToken) {
         static FAILED: LogThrottle = LogThrottle::new();
-        let mut interval = interval(LOOK);
+        let mut interval = interval(POLL_INTERVAL);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut renewed = Instant::now();
         while !self.is_idle() {

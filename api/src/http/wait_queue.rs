@@ -18,7 +18,7 @@ use crate::http::error::{Problem, Result};
 use crate::http::metrics::{self, Refusal};
 
 /// Interval at which the first in the queue checks for a slot.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 pub struct WaitQueue {
     /// The next one first.
@@ -138,7 +138,7 @@ impl Ticket<'_> {
     async fn wait_for_turn(&mut self) {
         if self.had_turn {
             tokio::select! {
-                () = sleep(LOOK) => {}
+                () = sleep(POLL_INTERVAL) => {}
                 () = self.queue.freed.notified() => {}
             }
         } else {

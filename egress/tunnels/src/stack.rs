@@ -59,7 +59,7 @@ const LINGER: Duration = Duration::from_secs(10);
 
 /// A connection is dead if it is silent for this time despite keepalives.
 const SILENCE: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(120);
-const ASK_AFTER: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(45);
+const KEEPALIVE_AFTER: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(45);
 
 const DATAGRAMS: usize = 8;
 const DATAGRAM_BYTES: usize = 16 << 10;
@@ -379,7 +379,7 @@ impl Sockets {
         let mut socket = tcp::Socket::new(buffer(RECEIVE), buffer(SEND));
         socket.set_nagle_enabled(false);
         socket.set_timeout(Some(SILENCE));
-        socket.set_keep_alive(Some(ASK_AFTER));
+        socket.set_keep_alive(Some(KEEPALIVE_AFTER));
         let port = state.take_port();
         let connecting =
             socket.connect(state.interface.context(), IpEndpoint::from(remote), IpEndpoint::new(own, port));

@@ -29,7 +29,7 @@ const HANDSHAKE_RETRY: Duration = Duration::from_secs(1);
 
 /// Silence after which the server is checked, and the interval of the checks.
 const SUSPECT_AFTER: Duration = Duration::from_secs(1);
-const ASK_EVERY: Duration = Duration::from_millis(750);
+const PROBE_INTERVAL: Duration = Duration::from_millis(750);
 
 /// Silence after which connections fail. Checks continue, and the tunnel recovers if the server answers.
 const SILENT_AFTER: Duration = Duration::from_millis(2500);
@@ -174,7 +174,7 @@ impl Wire {
                         if silence >= SILENT_AFTER {
                             link.mark_unresponsive();
                         }
-                        if silence >= SUSPECT_AFTER && self.asked.elapsed() >= ASK_EVERY {
+                        if silence >= SUSPECT_AFTER && self.asked.elapsed() >= PROBE_INTERVAL {
                             self.ask().await;
                         }
                     }

@@ -35,7 +35,7 @@ const SET_FLAG_WITHIN: Duration = Duration::from_millis(50);
 const FORM_WITHIN: Duration = Duration::from_secs(1);
 
 /// Interval of the checks whether that form was submitted.
-const LOOK_AFTER: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Report of the listener for a stopped form.
 const HELD: &str = "held";
@@ -303,8 +303,8 @@ async fn end_approval(browser: &Rc<Browser>) {
     let submissions = &browser.submissions;
     let mut waited = Duration::ZERO;
     while submissions.rule.get() == SubmissionRule::AllowOneForm && waited < FORM_WITHIN {
-        glib::timeout_future(LOOK_AFTER).await;
-        waited += LOOK_AFTER;
+        glib::timeout_future(POLL_INTERVAL).await;
+        waited += POLL_INTERVAL;
     }
     if matches!(submissions.rule.get(), SubmissionRule::AllowOneForm | SubmissionRule::AllowOneRepeat) {
         use_up(browser);

@@ -35,9 +35,9 @@ pub(super) const CLAIMS_WITHIN: Duration = Duration::from_secs(5);
 const MAX_ALERTS: usize = 20;
 /// In meters.
 const ACCURACY: f64 = 10.0;
-const CLAIM_AGAIN: Duration = Duration::from_millis(20);
+const CLAIM_RETRY_PAUSE: Duration = Duration::from_millis(20);
 /// First and longest pause between two searches for an element that does not exist yet.
-const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(400));
+const SEARCH_PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(400));
 
 pub(super) enum StepOutcome {
     Well,
@@ -309,7 +309,7 @@ impl RunningTurn<'_> {
 
     /// Repeats the search for described elements until one appears or the time limit passes.
     async fn locate(&self, by: LocateBy) -> sqlx::Result<LocatedElement> {
-        let (since, mut pause) = (Instant::now(), LOOK_AGAIN.0);
+        let (since, mut pause) = (Instant::now(), SEARCH_PAUSES.0);
         let waits = matches!(by, LocateBy::Described { .. });
         loop {
             let look = Operation::Locate(Locate { sought: by.clone() });
@@ -322,7 +322,7 @@ impl RunningTurn<'_> {
                 return Ok(LocatedElement::Them(located.matches, located.origin));
             }
             sleep(pause).await;
-            pause = (pause * 2).min(LOOK_AGAIN.1);
+            pause = (pause * 2).min(SEARCH_PAUSES.1);
         }
     }
 
@@ -403,7 +403,7 @@ impl RunningTurn<'_> {
                 DispatchOutcome::NotReady(SessionStatus::Busy | SessionStatus::Ready)
                     if since.elapsed() < CLAIMS_WITHIN =>
                 {
-                    sleep(CLAIM_AGAIN).await;
+                    sleep(CLAIM_RETRY_PAUSE).await;
                     continue;
                 }
                 DispatchOutcome::NotReady(SessionStatus::Busy | SessionStatus::Ready) => {

@@ -31,7 +31,7 @@ pub const BROWSER_MEMORY: Gauge = Gauge::new(
 .starting_at_zero();
 
 /// A page can fill 1 GiB of memory in 0.5 s.
-const LOOK_AFTER: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Folders are measured once per this number of measurements, because disks are slower than memory.
 const FOLDERS_AFTER: u32 = 4;
@@ -108,7 +108,7 @@ impl Watchdog {
     /// Never returns.
     pub async fn run(self: Arc<Self>) {
         for turn in (0..FOLDERS_AFTER).cycle() {
-            sleep(LOOK_AFTER).await;
+            sleep(POLL_INTERVAL).await;
             let this = Arc::clone(&self);
             if let Err(error) = spawn_blocking(move || this.measure(turn == 0)).await {
                 tracing::error!(%error, "cannot measure the resources of browsers");

@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::host::{CallError, HostHandle};
 
 /// Between operations.
-const LOOK_AFTER: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A page cannot delay the host's answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
@@ -58,7 +58,7 @@ impl HeldDialogs {
             if open.as_ref() != Some(known) {
                 return open;
             }
-            sleep(LOOK_AFTER).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 }

@@ -44,7 +44,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const ENDS_WITHIN: Duration = Duration::from_secs(30);
 
 /// First and longest pause between two looks at a download.
-pub(super) const LOOKS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(500)];
+pub(super) const POLL_PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(500)];
 
 /// Of earlier uploads. A page may read a file long after it was selected.
 const KEPT_BYTES: u64 = 128 * 1024 * 1024;
@@ -133,7 +133,7 @@ impl Files {
     /// Waits for the end of the download.
     pub async fn open(&self, id: DownloadId) -> Result<OpenDownload, NotOpened> {
         let given_up = Instant::now() + ENDS_WITHIN;
-        let mut pause = LOOKS[0];
+        let mut pause = POLL_PAUSES[0];
         loop {
             let (download, path) = self.find(id).await?;
             match download.status {
@@ -142,7 +142,7 @@ impl Files {
                 status => return Err(NotOpened::Incomplete(status, download.error)),
             }
             sleep(pause).await;
-            pause = LOOKS[1].min(pause * 2);
+            pause = POLL_PAUSES[1].min(pause * 2);
         }
     }
 

@@ -31,7 +31,7 @@ use super::directories::BrowserDirectory;
 use super::page::LoadedScripts;
 use super::processes::{Family, Processes, Spawner};
 
-const LOOK_AFTER: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 const HOST_ENDED: &str = "the browser ended";
 
@@ -452,7 +452,7 @@ fn watch_network_process(leader: Pid) -> io::Result<impl Future<Output = (Cause,
     let host = find("kitfleet-host").unwrap_or(leader.as_raw());
     Ok(async move {
         while is_running(network) {
-            sleep(LOOK_AFTER).await;
+            sleep(POLL_INTERVAL).await;
         }
         if is_running(host) {
             (Cause::NetworkProcess, "the browser's network process ended")

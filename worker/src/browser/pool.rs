@@ -41,7 +41,7 @@ use super::{Browser, Engine, StartError, user_ids};
 use crate::config::{Bounds, WorkerConfig};
 
 /// A warm browser may have died, or demand or memory may have decreased.
-const LOOK_AFTER: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// After a failed start.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
@@ -353,7 +353,7 @@ impl Hosts {
                     resting_until = Instant::now() + RETRY_PAUSE;
                 },
                 () = self.warm_browsers.changed() => {}
-                () = sleep(LOOK_AFTER) => {}
+                () = sleep(POLL_INTERVAL) => {}
             }
         }
     }

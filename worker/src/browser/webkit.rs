@@ -36,7 +36,7 @@ use super::challenges::{ChallengeScan, SYSTEMS, ScanResult};
 use super::confinement::Confinement;
 use super::dialogs::{HeldDialogs, answered_dialog, policy_for_host};
 use super::emulation::{self, DeviceSizes};
-use super::files::{self, Files, HandedUploads, LOOKS};
+use super::files::{self, Files, HandedUploads, POLL_PAUSES};
 use super::host::{CallError, Cause, Host, driver_failure};
 use super::pace::InputTiming;
 use super::page::{self, POLL, PageQuery};
@@ -58,7 +58,7 @@ const DOWNLOAD_WITHIN: Duration = Duration::from_secs(2);
 /// From the start of a download to its name.
 const NAMED_WITHIN: Duration = Duration::from_secs(1);
 /// Before a failed upload is retried.
-const TRY_AGAIN: Duration = Duration::from_millis(500);
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// Minimum for a save.
 const ROOM: u64 = 4 * 1024 * 1024;
 
@@ -411,7 +411,7 @@ impl Webkit {
     /// Begun since the previous operation began. A long one is not waited for to its end.
     async fn wait_for_download(&self) -> Result<DownloadRef, OperationEnd> {
         let line = self.host.line();
-        let mut pause = LOOKS[0];
+        let mut pause = POLL_PAUSES[0];
         loop {
             let entries = files::entries(&line).await.map_err(OperationEnd::Failed)?;
             let long_ago =
@@ -424,7 +424,7 @@ impl Webkit {
                 return Ok(self.files.describe(&entries)[wanted].reference());
             }
             sleep(pause).await;
-            pause = LOOKS[1].min(pause * 2);
+            pause = POLL_PAUSES[1].min(pause * 2);
         }
     }
 
@@ -440,7 +440,7 @@ impl Webkit {
             if has_name || has_ended || Instant::now() >= given_up {
                 return Ok(Some(self.files.describe(&entries)[found].reference()));
             }
-            sleep(LOOKS[0]).await;
+            sleep(POLL_PAUSES[0]).await;
         }
     }
 
@@ -583,7 +583,7 @@ impl Webkit {
                 }
                 saved => return Ok(saved?),
             }
-            sleep(TRY_AGAIN).await;
+            sleep(RETRY_PAUSE).await;
         }
     }
 

@@ -18,9 +18,9 @@ use crate::browser::View;
 use crate::sessions::LiveHandle;
 
 /// Of the viewers and of the driver.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// While a viewer sends input.
-const LOOK_WHILE_ACTING: Duration = Duration::from_secs(1);
+const POLL_INTERVAL_DURING_INPUT: Duration = Duration::from_secs(1);
 /// A driver's connection gives its lane heartbeats.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 
@@ -122,7 +122,7 @@ impl Hub {
             }
             self.looked.notify_one();
             let is_acting = live_handle.claim.try_lock().map_or(true, |claim| claim.is_some());
-            let next = Instant::now() + if is_acting { LOOK_WHILE_ACTING } else { LOOK_EVERY };
+            let next = Instant::now() + if is_acting { POLL_INTERVAL_DURING_INPUT } else { POLL_INTERVAL };
             tokio::select! {
                 () = sleep_until(next) => {}
                 () = self.check_now.notified() => {}

@@ -20,7 +20,7 @@ const TEXT_CHARS: usize = 4_096;
 /// In one event, in CSS pixels.
 const TURN: f64 = 10_000.0;
 /// Time without events after which a finger is lifted.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
+const LIFT_AFTER: Duration = Duration::from_secs(10);
 /// A wheel's finger is lifted this long after its last turn.
 const WHEEL_RELEASE_AFTER: Duration = Duration::from_millis(80);
 /// Not one of the viewer's fingers.
@@ -189,7 +189,7 @@ impl TouchPoint {
     }
 
     fn due(&self, number: u8) -> Instant {
-        self.last_event_at + if number == WHEEL { WHEEL_RELEASE_AFTER } else { FORGOTTEN_AFTER }
+        self.last_event_at + if number == WHEEL { WHEEL_RELEASE_AFTER } else { LIFT_AFTER }
     }
 }
 

@@ -31,7 +31,7 @@ use crate::routes::sessions;
 /// Path of the collection.
 const PATH: &str = "/v1/agent-sessions";
 /// Polling interval of a repeated create that waits for the first response.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Time that a repeated create waits beyond the timeout for opening a browser.
 const GRACE: Duration = Duration::from_secs(10);
 /// Time the first request has to store its response after its browser opened.
@@ -202,7 +202,7 @@ async fn repeated(app: &App, caller: &Caller, key: &str) -> Result<Option<Respon
         let opens = driver_status == Some(SessionStatus::Creating);
         if opens || settled.get_or_insert_with(Instant::now).elapsed() < ANSWERED_WITHIN {
             account_share::release();
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
             continue;
         }
         let given = match driver_status {

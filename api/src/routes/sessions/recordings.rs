@@ -53,7 +53,7 @@ use crate::http::routing::Routes;
 use crate::http::state::App;
 
 /// Interval in which a stream looks for new events.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Time a stream continues before its credential is checked again.
 const ADMITTED_FOR: Duration = Duration::from_secs(5);
@@ -400,7 +400,7 @@ impl OpenTimeline {
             if self.page.is_empty() {
                 tokio::select! {
                     () = self.ended.cancelled() => return None,
-                    () = sleep(LOOK) => {}
+                    () = sleep(POLL_INTERVAL) => {}
                 }
             }
         }
