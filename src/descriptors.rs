@@ -16,9 +16,9 @@ const ITS_OWN: usize = 128;
 const OF_A_SESSION: usize = 24;
 const ENDS: usize = 2;
 /// WebKit opens 17, and the page opens further ones.
-pub const LEAST_SESSION_CONNECTIONS: usize = 24;
+pub const MIN_SESSION_CONNECTIONS: usize = 24;
 /// More connections of clients would only be idle.
-const MOST_CONNECTIONS: usize = 16_384;
+const MAX_CONNECTIONS: usize = 16_384;
 
 /// Returns the limit before and after.
 pub fn raise() -> nix::Result<(u64, u64)> {
@@ -33,7 +33,7 @@ pub fn limit() -> usize {
 }
 
 pub fn connections_that_fit(limit: usize) -> usize {
-    (limit / 8).clamp(4, MOST_CONNECTIONS)
+    (limit / 8).clamp(4, MAX_CONNECTIONS)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,11 +55,11 @@ impl Sessions {
         let of_connections = config.server.max_connections + of_views;
         let taken = ITS_OWN + of_database + of_connections + webhooks::attempts_that_fit(limit);
         let left = limit.saturating_sub(taken);
-        let of_least = OF_A_SESSION + ENDS * LEAST_SESSION_CONNECTIONS;
+        let of_least = OF_A_SESSION + ENDS * MIN_SESSION_CONNECTIONS;
         let fitting = u32::try_from(left / of_least).unwrap_or(u32::MAX);
         let count = config.worker.max_sessions.min(fitting).max(1);
         let share = (left / count as usize).saturating_sub(OF_A_SESSION) / ENDS;
-        let connections = share.clamp(LEAST_SESSION_CONNECTIONS, config.worker.session_connections);
+        let connections = share.clamp(MIN_SESSION_CONNECTIONS, config.worker.session_connections);
         Self { count, connections }
     }
 }
@@ -79,9 +79,9 @@ mod tests {
         };
         assert_eq!(fit(1_048_576), Sessions { count: 40, connections: 256 });
         let some = fit(8_192);
-        assert!(some.count == 40 && (LEAST_SESSION_CONNECTIONS..256).contains(&some.connections), "{some:?}");
+        assert!(some.count == 40 && (MIN_SESSION_CONNECTIONS..256).contains(&some.connections), "{some:?}");
         let few = fit(2_048);
-        assert!((1..40).contains(&few.count) && few.connections >= LEAST_SESSION_CONNECTIONS, "{few:?}");
-        assert_eq!(fit(64), Sessions { count: 1, connections: LEAST_SESSION_CONNECTIONS });
+        assert!((1..40).contains(&few.count) && few.connections >= MIN_SESSION_CONNECTIONS, "{few:?}");
+        assert_eq!(fit(64), Sessions { count: 1, connections: MIN_SESSION_CONNECTIONS });
     }
 }

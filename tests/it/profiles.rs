@@ -83,8 +83,8 @@ async fn profile_has_the_members_of_the_contract() {
     assert_eq!(client.get(&at(&profile, "")).await.expect(200).body, renamed);
 
     // Names need not be unique.
-    let wish = json!({"name": "second", "archetype": "iphone-16-pro-ios-18"});
-    let second = client.post(PROFILES, wish).await.expect(201).body;
+    let params = json!({"name": "second", "archetype": "iphone-16-pro-ios-18"});
+    let second = client.post(PROFILES, params).await.expect(201).body;
     assert_eq!(second["archetype"], "iphone-16-pro-ios-18");
     for (body, field) in [
         (json!({}), "name"),
@@ -222,7 +222,7 @@ async fn profile_of_another_account_is_404() {
     let (theirs, binned) = (owner.profile().await, owner.profile().await);
     let snapshot = id(&owner.post(&at(&theirs, "/snapshots"), json!({})).await.expect(201));
     owner.delete(&at(&binned, "")).await.expect(204);
-    let told = async |method: &Method, path: String| {
+    let not_found_body = async |method: &Method, path: String| {
         let request = stranger.request(method.clone(), &path).json(&json!({"name": "x"}));
         let mut answer = stranger.send(request).await.problem(404, "not-found");
         for own in ["instance", "request_id"] {
@@ -242,16 +242,16 @@ async fn profile_of_another_account_is_404() {
         (Method::GET, "/snapshots"),
         (Method::POST, "/snapshots"),
     ] {
-        let missing = told(&method, at(&unknown_id("prof"), what)).await;
+        let missing = not_found_body(&method, at(&unknown_id("prof"), what)).await;
         for profile in [&theirs, &binned, "prof_x", &theirs.replace("prof_", ""), &theirs.replace("prof_", "ses_")] {
-            assert_eq!(told(&method, at(profile, what)).await, missing, "{method} {what}");
+            assert_eq!(not_found_body(&method, at(profile, what)).await, missing, "{method} {what}");
         }
     }
     for (method, what) in [(Method::DELETE, ""), (Method::POST, "/restore")] {
         let path = |snapshot: &str| format!("/v1/profile-snapshots/{snapshot}{what}");
-        let missing = told(&method, path(&unknown_id("psnap"))).await;
+        let missing = not_found_body(&method, path(&unknown_id("psnap"))).await;
         for snapshot in [&snapshot, "psnap_x", &theirs] {
-            assert_eq!(told(&method, path(snapshot)).await, missing, "{method} {what}");
+            assert_eq!(not_found_body(&method, path(snapshot)).await, missing, "{method} {what}");
         }
     }
     for profile in [theirs.as_str(), &binned, "prof_x", ""] {
@@ -267,8 +267,8 @@ async fn profile_of_another_account_is_404() {
 async fn session_inherits_archetype_and_metadata_of_its_profile() {
     let app = App::simulated().start().await;
     let client = app.client().await;
-    let wish = json!({"name": "Shop", "archetype": "iphone-16-pro-ios-18"});
-    let profile = id(&client.post(PROFILES, wish).await.expect(201));
+    let params = json!({"name": "Shop", "archetype": "iphone-16-pro-ios-18"});
+    let profile = id(&client.post(PROFILES, params).await.expect(201));
     let named = json!({"profile_id": profile, "profile_name": "Shop"});
 
     let created = client.post("/v1/sessions", json!({"profile_id": profile})).await.expect(201);

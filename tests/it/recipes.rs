@@ -17,14 +17,14 @@ use crate::support::records::uuid_of;
 use crate::support::{Answer, App, Client, assert_timestamp, at_once, members, unknown_id};
 
 struct StepRow {
-    wish: Value,
+    command: Value,
     status: &'static str,
     shown: Vec<(String, String)>,
 }
 
-fn done(wish: Value, shown: &[(&str, &str)]) -> StepRow {
+fn done(command: Value, shown: &[(&str, &str)]) -> StepRow {
     let shown = shown.iter().map(|(selector, is)| ((*selector).to_owned(), (*is).to_owned())).collect();
-    StepRow { wish, status: "done", shown }
+    StepRow { command, status: "done", shown }
 }
 
 fn css(selector: &str) -> Value {
@@ -68,7 +68,7 @@ impl App {
             .bind(position)
             .bind(step.status)
             .bind(Uuid::now_v7())
-            .bind(seal(&step.wish))
+            .bind(seal(&step.command))
             .bind((!shown.is_empty()).then(|| seal(&shown.into())))
             .execute(&self.database.pool)
             .await

@@ -77,20 +77,20 @@ async fn session_has_the_members_of_the_contract() {
     assert_eq!(client.get(&format!("/v1/sessions/{id}")).await.expect(200).body, created);
 
     let metadata = json!({"number": 17, "nested": {"deep": [1, 2.5, null, "ü\n\"'"]}, "big": 1e300, "order": u64::MAX});
-    let wish = json!({
+    let params = json!({
         "archetype": "iphone-16-pro-ios-18", "purpose": "production_customer", "label": "Zürich, first run",
         "metadata": metadata, "behavioral_profile": "power_user",
     });
-    let created = client.post("/v1/sessions", wish).await.expect(201).body;
+    let created = client.post("/v1/sessions", params).await.expect(201).body;
     assert_eq!(created["archetype"], "iphone-16-pro-ios-18");
     assert_eq!(created["label"], "Zürich, first run");
     assert_eq!(created["metadata"], metadata);
     let id = created["id"].as_str().expect("an id");
     assert_eq!(client.get(&format!("/v1/sessions/{id}")).await.expect(200).body, created);
 
-    let wish = json!({"profile_id": client.profile().await, "metadata": {"z": 1, "a": 2}});
-    let created = client.post("/v1/sessions", wish.clone()).await.expect(201).body;
-    let expected = json!({"z": 1, "a": 2, "profile_id": wish["profile_id"], "profile_name": "Shop"});
+    let params = json!({"profile_id": client.profile().await, "metadata": {"z": 1, "a": 2}});
+    let created = client.post("/v1/sessions", params.clone()).await.expect(201).body;
+    let expected = json!({"z": 1, "a": 2, "profile_id": params["profile_id"], "profile_name": "Shop"});
     assert_eq!(created["metadata"], expected);
     let id = created["id"].as_str().expect("an id");
     assert_eq!(client.get(&format!("/v1/sessions/{id}")).await.expect(200).body, created);
@@ -579,7 +579,7 @@ async fn assert_auto_destroyed(app: &App, session: &str, reason: &str) {
 
 /// Contract: sessions 39. Each path that ends a session stores its reason.
 #[tokio::test]
-async fn ended_session_says_why() {
+async fn ended_session_has_its_end_reason() {
     let app = App::simulated().start().await;
     let client = app.client_with(Tier::Enterprise, &["account_owner"]).await;
     let read = async |id: &str| client.get(&format!("/v1/sessions/{id}")).await.expect(200).body;

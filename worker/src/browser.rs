@@ -31,12 +31,12 @@ mod pool;
 mod processes;
 mod reading;
 mod recording;
-mod shelf;
 mod simulated;
 mod sites;
 mod user_ids;
 mod view;
 mod waiting;
+mod warm_browsers;
 mod webkit;
 
 use std::io;
@@ -59,10 +59,10 @@ pub use self::host::Cause;
 use self::host::driver_failure;
 pub use self::pool::Pool;
 pub(crate) use self::recording::{Look, PageEvents, Wanted};
-pub(crate) use self::shelf::BROWSERS_HOT;
-use self::shelf::CountedBrowser;
 use self::simulated::Simulated;
 pub use self::view::{InputOutcome, View};
+pub(crate) use self::warm_browsers::BROWSERS_HOT;
+use self::warm_browsers::CountedBrowser;
 use self::webkit::Webkit;
 
 pub struct Browser(Engine);

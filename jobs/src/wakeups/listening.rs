@@ -15,20 +15,20 @@ use super::{Hub, postgres, redis};
 pub(super) struct Listeners {
     pub(super) wanted: watch::Sender<HashSet<String>>,
     /// Channels that PostgreSQL listens to.
-    pub(super) standing: watch::Receiver<HashSet<String>>,
+    pub(super) subscribed_channels: watch::Receiver<HashSet<String>>,
     _tasks: JoinSet<()>,
 }
 
 impl Listeners {
     pub(super) fn open(hub: &Arc<Hub>) -> Self {
         let (wanted, channels) = watch::channel(HashSet::new());
-        let (stands, standing) = watch::channel(HashSet::new());
+        let (publish_subscribed, subscribed_channels) = watch::channel(HashSet::new());
         let mut tasks = JoinSet::new();
         if let Some(client) = hub.redis.clone() {
             tasks.spawn(redis::listen(Arc::clone(hub), client, channels.clone()));
         }
-        tasks.spawn(postgres::listen(Arc::clone(hub), channels, stands));
-        Self { wanted, standing, _tasks: tasks }
+        tasks.spawn(postgres::listen(Arc::clone(hub), channels, publish_subscribed));
+        Self { wanted, subscribed_channels, _tasks: tasks }
     }
 }
 
@@ -46,12 +46,12 @@ impl ConnectionLog {
 
     pub(super) fn is_lost(&self, error: &dyn Display) {
         self.is_lost.store(true, Ordering::Relaxed);
-        self.lost.say(|held_back| tracing::warn!(%error, held_back, "{}", self.loss));
+        self.lost.log(|held_back| tracing::warn!(%error, held_back, "{}", self.loss));
     }
 
     pub(super) fn note_connected(&self) {
         if self.is_lost.swap(false, Ordering::Relaxed) {
-            self.back.say(|held_back| tracing::info!(held_back, after = self.loss, "receiving wake-ups again"));
+            self.back.log(|held_back| tracing::info!(held_back, after = self.loss, "receiving wake-ups again"));
         }
     }
 }

@@ -115,7 +115,7 @@ async fn sign_in_with_identity_provider_returns_to_the_device() {
     person.press("#sign-out").await;
     person.sees_step("sign-in").await;
     person.open(&format!("{}/app/usage", person.app.base_url)).await;
-    person.sees("main a.button").await;
+    person.wait_for_element("main a.button").await;
     person.press("main a.button").await;
     person.sees_step("arrived").await;
     person.press("#next").await;
@@ -191,7 +191,7 @@ async fn sign_in_asks_for_the_second_factor() {
 
     person.open(&device.browser_url).await;
     person.sign_in().await;
-    person.sees("#sign-in input[name=code]").await;
+    person.wait_for_element("#sign-in input[name=code]").await;
     // The current code was used by the enrollment; the next one is already accepted.
     person.fill("input[name=code]", &totp.generate(now() + 30).to_string()).await;
     person.press("#sign-in button.primary").await;
@@ -205,15 +205,15 @@ async fn sign_in_asks_for_the_second_factor() {
     person.press("#sign-out").await;
     person.sees_message("You are signed out.").await;
     person.sign_in().await;
-    person.sees("#sign-in input[name=code]").await;
+    person.wait_for_element("#sign-in input[name=code]").await;
     person.fill("input[name=code]", "12345").await;
     // The browser does not send a code without six digits.
-    person.sees("input[name=code]:invalid").await;
+    person.wait_for_element("input[name=code]:invalid").await;
     person.fill("input[name=code]", "6").await;
     person.press("#sign-in button.primary").await;
     person.sees_alert("It is wrong.").await;
     person.press_named("Use a recovery code").await;
-    person.sees("#sign-in input[name=recovery_code]").await;
+    person.wait_for_element("#sign-in input[name=recovery_code]").await;
     person.fill("input[name=recovery_code]", &recovery_code.to_lowercase().replace('-', "")).await;
     person.press("#sign-in button.primary").await;
     person.sees_step("enter-code").await;
@@ -386,10 +386,10 @@ impl Person {
     }
 
     async fn sees_step(&self, step: &str) {
-        self.sees(&format!("#{step}")).await;
+        self.wait_for_element(&format!("#{step}")).await;
     }
 
-    async fn sees(&self, selector: &str) {
+    async fn wait_for_element(&self, selector: &str) {
         let condition = json!({"kind": "selector", "selector": selector});
         let wait = json!({"condition": condition, "timeout_ms": 10_000, "on_timeout": "return"});
         let waited = self.client.operate(&self.session, "wait", wait).await.expect(200);

@@ -160,8 +160,8 @@ async fn clones_and_snapshots_keep_their_own_contents() {
 async fn exported_document_recreates_the_profile() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
-    let wish = json!({"name": "Zürich \"quoted\"", "archetype": "iphone-16-pro-ios-18"});
-    let profile = id(&client.post(PROFILES, wish).await.expect(201));
+    let params = json!({"name": "Zürich \"quoted\"", "archetype": "iphone-16-pro-ios-18"});
+    let profile = id(&client.post(PROFILES, params).await.expect(201));
     app.save_contents(&profile, "a login").await;
 
     let (headers, document) = client.document_of(&profile).await;

@@ -248,10 +248,10 @@ async fn snapshot_of_a_huge_page_is_truncated() {
         scene.show(&format!("<script>onload = () => {{ {script}; document.title = 'done' }}</script>")).await;
         let started = Instant::now();
         let snapshot = scene.snapshot().await;
-        let took = started.elapsed();
+        let elapsed = started.elapsed();
         let text = snapshot["snapshot"].as_str().expect("text");
         assert!(text.chars().count() <= 40_000, "{what}: {}", text.len());
-        assert!(took < Duration::from_secs(15), "{what}: {took:?}");
+        assert!(elapsed < Duration::from_secs(15), "{what}: {elapsed:?}");
         assert_eq!(snapshot["nodes"], text.lines().count(), "{what}");
         match what {
             "controls" | "names" | "texts" => assert_eq!(snapshot["truncated"], true, "{what}"),

@@ -30,7 +30,7 @@ use crate::submissions::Submissions;
 use crate::{Arguments, emulation, failure, navigation, screen, script};
 
 /// Without a listener, for a browser that is not configured.
-const NOWHERE: &str = "socks5://127.0.0.1:1";
+const UNUSED_PROXY: &str = "socks5://127.0.0.1:1";
 
 /// Outside of the screen, in pixels of either scale.
 pub const BESIDE: i32 = 1_000;
@@ -162,8 +162,8 @@ impl Browser {
     }
 
     pub fn short_uri(&self, uri: String) -> String {
-        let (most, _) = self.lengths.get();
-        cut(uri, most).0
+        let (max, _) = self.lengths.get();
+        cut(uri, max).0
     }
 
     async fn await_layout(self: &Rc<Self>, device: &Device) -> Result<(), HostError> {
@@ -211,7 +211,7 @@ fn context(arguments: &Arguments) -> Result<WebContext, String> {
     context.set_cache_model(CacheModel::DocumentViewer);
     context.set_sandbox_enabled(arguments.sandbox);
     manager.set_tls_errors_policy(TLSErrorsPolicy::Fail);
-    use_proxy(&manager, NOWHERE);
+    use_proxy(&manager, UNUSED_PROXY);
     Ok(context)
 }
 

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use futures_channel::oneshot;
 use kitfleet_host_protocol::{
-    DIALOG_HELD_SECS, Dialog, DialogKind, DialogPolicy, MOST_SHOWN_DIALOGS, PageEventBody, ShownDialog,
+    DIALOG_HELD_SECS, Dialog, DialogKind, DialogPolicy, MAX_SHOWN_DIALOGS, PageEventBody, ShownDialog,
 };
 use webkit2gtk::{ScriptDialog, ScriptDialogType, WebViewExt};
 
 use crate::browser::Browser;
-use crate::failure::words;
+use crate::failure::truncate_message;
 use crate::pages::Page;
 
 #[derive(Default)]
@@ -60,7 +60,7 @@ impl Dialogs {
 
     fn note(&self, dialog: ShownDialog) {
         let mut shown = self.shown.borrow_mut();
-        if shown.len() < MOST_SHOWN_DIALOGS {
+        if shown.len() < MAX_SHOWN_DIALOGS {
             shown.push(dialog);
         }
     }
@@ -212,7 +212,7 @@ fn describe(dialog: &ScriptDialog) -> Dialog {
     let default = (kind == DialogKind::Prompt).then(|| dialog.prompt_get_default_text()).flatten();
     Dialog {
         kind,
-        message: dialog.message().map(|message| words(&message)).unwrap_or_default(),
-        default: default.map(|text| words(&text)),
+        message: dialog.message().map(|message| truncate_message(&message)).unwrap_or_default(),
+        default: default.map(|text| truncate_message(&text)),
     }
 }

@@ -21,7 +21,7 @@ const FOLDER: &str = "downloads";
 const INCOMPLETE: &str = ".wkdownload";
 
 /// In characters, of a file name or a media type. A file system allows names of 255 bytes.
-const MOST_CHARS: usize = 255;
+const MAX_CHARS: usize = 255;
 
 /// Nothing suggests a name for the file.
 const UNNAMED: &str = "download";
@@ -49,9 +49,9 @@ impl Downloads {
         let id = self.last_id.get() + 1;
         self.last_id.set(id);
         let mut entries = self.entries.borrow_mut();
-        let most = usize::try_from(self.limits.get().files).unwrap_or(usize::MAX);
-        let is_full = entries.iter().filter(|entry| entry.status != DownloadStatus::Failed).count() >= most;
-        if entries.len() >= most.saturating_mul(2)
+        let max = usize::try_from(self.limits.get().files).unwrap_or(usize::MAX);
+        let is_full = entries.iter().filter(|entry| entry.status != DownloadStatus::Failed).count() >= max;
+        if entries.len() >= max.saturating_mul(2)
             && let Some(oldest) = entries.iter().position(|entry| entry.status == DownloadStatus::Failed)
         {
             entries.remove(oldest);
@@ -167,8 +167,8 @@ fn choose_place(browser: &Browser, download: &Download, id: u32, suggested: &str
     let announced = response.as_ref().map_or(0, URIResponseExt::content_length);
     browser.downloads.change(id, |entry| {
         let name = if suggested.is_empty() { UNNAMED } else { suggested };
-        entry.file_name = cut(name.to_owned(), MOST_CHARS).0;
-        entry.content_type = content_type.map(|kind| cut(kind, MOST_CHARS).0).filter(|kind| !kind.is_empty());
+        entry.file_name = cut(name.to_owned(), MAX_CHARS).0;
+        entry.content_type = content_type.map(|kind| cut(kind, MAX_CHARS).0).filter(|kind| !kind.is_empty());
     })?;
     let folder = browser.directory.join(FOLDER);
     let error = if status >= 400 {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::future::{join_all, select};
 use glib::prelude::*;
-use kitfleet_host_protocol::{EXTENSION, ExtraHeader, HostError, MOST_HEADER_BYTES, MOST_HEADERS};
+use kitfleet_host_protocol::{EXTENSION, ExtraHeader, HostError, MAX_HEADER_BYTES, MAX_HEADERS};
 use url::Url;
 use webkit2gtk::{UserMessage, UserMessageExt, WebContext, WebContextExt, WebViewExt};
 
@@ -135,7 +135,7 @@ pub async fn settle(browser: &Rc<Browser>) {
 /// Sets the headers of all later requests. They replace the previous ones.
 pub fn set_headers(browser: &Rc<Browser>, headers: Vec<ExtraHeader>) -> Result<(), HostError> {
     let bytes: usize = headers.iter().map(|header| header.name.len() + header.value.len()).sum();
-    if headers.len() > MOST_HEADERS || bytes > MOST_HEADER_BYTES {
+    if headers.len() > MAX_HEADERS || bytes > MAX_HEADER_BYTES {
         return Err(failure::engine("there are too many headers"));
     }
     let headers: Vec<_> = headers.into_iter().map(checked).collect::<Result<_, _>>()?;

@@ -13,7 +13,7 @@ use futures_channel::oneshot;
 use futures_util::future::{Either, select};
 use glib::translate::ToGlibPtr;
 use gtk::prelude::*;
-use kitfleet_host_protocol::{HostError, MOST_PAGES, Page as PageState, PageEntry, PageEventBody};
+use kitfleet_host_protocol::{HostError, MAX_PAGES, Page as PageState, PageEntry, PageEventBody};
 use webkit2gtk::{
     BackForwardListExt, BackForwardListItemExt, ColorChooserRequestExt, GeolocationPermissionRequest, NavigationAction,
     OptionMenu, PermissionRequestExt, URIRequestExt, UserContentInjectedFrames, UserContentManager,
@@ -31,7 +31,7 @@ use crate::script::{self, Scripts};
 use crate::{choosers, dialogs, emulation, extension, failure, submissions};
 
 /// Windows that pages open within [`WINDOW`]. A tap on a phone opens one or two.
-const MOST_WINDOWS: usize = 16;
+const MAX_WINDOWS: usize = 16;
 
 const WINDOW: Duration = Duration::from_secs(2);
 
@@ -99,7 +99,7 @@ impl Pages {
     }
 
     fn is_full(&self) -> bool {
-        self.open.borrow().len() >= MOST_PAGES
+        self.open.borrow().len() >= MAX_PAGES
     }
 
     /// Pages refer to their browser.
@@ -114,7 +114,7 @@ impl Pages {
         while windows.front().is_some_and(|time| now.duration_since(*time) >= WINDOW) {
             windows.pop_front();
         }
-        let is_allowed = windows.len() < MOST_WINDOWS && !self.is_full();
+        let is_allowed = windows.len() < MAX_WINDOWS && !self.is_full();
         if is_allowed {
             windows.push_back(now);
         }
@@ -188,16 +188,16 @@ impl Page {
     }
 
     pub async fn state(self: &Rc<Self>) -> PageState {
-        let (_, most) = self.browser.lengths.get();
+        let (_, max) = self.browser.lengths.get();
         // WebKit receives a title slightly later than the page has it. A busy page has its previous title.
         let question =
-            format!("return document.title.slice(0, {}).toWellFormed()", most.saturating_add(1).saturating_mul(2));
+            format!("return document.title.slice(0, {}).toWellFormed()", max.saturating_add(1).saturating_mul(2));
         let asked = Box::pin(script::evaluate(self, &question));
         let title = match select(asked, glib::timeout_future(TITLE_WITHIN)).await {
             Either::Left((Ok(title), _)) => title.as_str().map(str::to_owned),
             _ => self.title_in_engine(),
         };
-        let (title, title_was_cut) = cut(title.unwrap_or_default(), most);
+        let (title, title_was_cut) = cut(title.unwrap_or_default(), max);
         let (uri, uri_was_cut) = self.uri();
         PageState {
             uri,
@@ -209,8 +209,8 @@ impl Page {
 
     /// Returns whether it was truncated.
     pub fn uri(&self) -> (String, bool) {
-        let (most, _) = self.browser.lengths.get();
-        cut(self.address().unwrap_or_default(), most)
+        let (max, _) = self.browser.lengths.get();
+        cut(self.address().unwrap_or_default(), max)
     }
 
     pub fn address(&self) -> Option<String> {
@@ -235,8 +235,8 @@ impl Page {
     }
 
     pub fn title(&self) -> Option<String> {
-        let (_, most) = self.browser.lengths.get();
-        let (title, _) = cut(self.title_in_engine().unwrap_or_default(), most);
+        let (_, max) = self.browser.lengths.get();
+        let (title, _) = cut(self.title_in_engine().unwrap_or_default(), max);
         (!title.is_empty()).then_some(title)
     }
 
@@ -502,8 +502,8 @@ pub async fn uninterrupted<T>(page: &Page, work: impl Future<Output = Result<T, 
 }
 
 /// Returns whether it was truncated.
-pub fn cut(mut text: String, most: usize) -> (String, bool) {
-    match text.char_indices().nth(most) {
+pub fn cut(mut text: String, max: usize) -> (String, bool) {
+    match text.char_indices().nth(max) {
         Some((end, _)) => {
             text.truncate(end);
             text.shrink_to_fit();

@@ -18,9 +18,9 @@ use crate::browser::View;
 use crate::sessions::LiveHandle;
 
 /// Of the viewers and of the driver.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// While a viewer sends input.
-const LOOK_WHILE_ACTING: Duration = Duration::from_secs(1);
+const POLL_INTERVAL_DURING_INPUT: Duration = Duration::from_secs(1);
 /// A driver's connection gives its lane heartbeats.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 
@@ -29,38 +29,38 @@ const PENDING_INPUTS: usize = 32;
 
 pub struct Hub {
     pub session: SessionId,
-    pub seats: Viewers,
+    pub viewers: Viewers,
     pub pictures: Pictures,
     /// Input of the viewers who may act.
     pub inputs: mpsc::Sender<ViewerInput>,
     /// Cancelled when the browser has ended.
     pub ended: CancellationToken,
     view: View,
-    look: Notify,
+    check_now: Notify,
     /// Notified after each check of the viewers.
     pub looked: Notify,
 }
 
 pub struct Parts {
-    stage: LiveHandle,
+    live_handle: LiveHandle,
     inputs: mpsc::Receiver<ViewerInput>,
 }
 
 impl Hub {
-    pub fn new(session: SessionId, stage: &LiveHandle) -> (Arc<Self>, Parts) {
-        let stage = LiveHandle { view: stage.view.for_another(), ..stage.clone() };
+    pub fn new(session: SessionId, live_handle: &LiveHandle) -> (Arc<Self>, Parts) {
+        let live_handle = LiveHandle { view: live_handle.view.for_another(), ..live_handle.clone() };
         let (inputs, waiting) = mpsc::channel(PENDING_INPUTS);
         let hub = Self {
             session,
-            seats: Viewers::default(),
+            viewers: Viewers::default(),
             pictures: Pictures::default(),
             inputs,
             ended: CancellationToken::new(),
-            view: stage.view.clone(),
-            look: Notify::new(),
+            view: live_handle.view.clone(),
+            check_now: Notify::new(),
             looked: Notify::new(),
         };
-        (Arc::new(hub), Parts { stage, inputs: waiting })
+        (Arc::new(hub), Parts { live_handle, inputs: waiting })
     }
 
     /// In CSS pixels.
@@ -69,19 +69,19 @@ impl Hub {
     }
 
     pub fn recheck(&self) {
-        self.look.notify_one();
+        self.check_now.notify_one();
     }
 
     /// Until the last viewer has left or the browser ends.
     pub async fn run(self: Arc<Self>, parts: Parts, context: Arc<Context>) {
-        let Parts { stage, inputs } = parts;
+        let Parts { live_handle, inputs } = parts;
         let stop = CancellationToken::new();
-        let acting = InputSession::new(&self, &stage, &context);
+        let acting = InputSession::new(&self, &live_handle, &context);
         let watching = async {
             tokio::select! {
-                _ = self.pictures.follow(&stage.view) => self.ended.cancel(),
-                _ = stage.view.ended() => self.ended.cancel(),
-                () = self.watch_viewers(&stage, &context) => {}
+                _ = self.pictures.follow(&live_handle.view) => self.ended.cancel(),
+                _ = live_handle.view.ended() => self.ended.cancel(),
+                () = self.watch_viewers(&live_handle, &context) => {}
                 () = self.run_until_removed(&context) => {}
             }
             stop.cancel();
@@ -90,64 +90,69 @@ impl Hub {
         if self.ended.is_cancelled() {
             // The remaining viewers are disconnected and leave.
             while !context.live.remove_if_empty(&self) {
-                self.seats.somebody_left().await;
+                self.viewers.viewer_left().await;
             }
         }
         // Without viewers, no person acts.
-        if let Some(recording) = &stage.recording {
+        if let Some(recording) = &live_handle.recording {
             recording.set_driver(None);
         }
-        stage.view.unwatch().await;
+        live_handle.view.unwatch().await;
     }
 
     async fn run_until_removed(self: &Arc<Self>, context: &Context) {
         while !context.live.remove_if_empty(self) {
-            self.seats.somebody_left().await;
+            self.viewers.viewer_left().await;
             // The viewer who left may have been sending input.
             self.looked.notify_one();
         }
     }
 
     /// Also sends heartbeats for the driver (contract: live 6, 11, 12).
-    async fn watch_viewers(&self, stage: &LiveHandle, context: &Context) {
+    async fn watch_viewers(&self, live_handle: &LiveHandle, context: &Context) {
         let (failed, mut heartbeat_at) = (LogThrottle::new(), None);
         loop {
             let send_heartbeat = heartbeat_at.is_none_or(|at: Instant| at.elapsed() >= HEARTBEAT_EVERY);
-            match self.check_viewers(stage, context, send_heartbeat).await {
+            match self.check_viewers(live_handle, context, send_heartbeat).await {
                 Ok(()) if send_heartbeat => heartbeat_at = Some(Instant::now()),
                 Ok(()) => {}
-                Err(error) => failed.say(|held_back| {
+                Err(error) => failed.log(|held_back| {
                     tracing::warn!(%error, held_back, session = %self.session, "cannot check the viewers of a session");
                 }),
             }
             self.looked.notify_one();
-            let is_acting = stage.claim.try_lock().map_or(true, |claim| claim.is_some());
-            let next = Instant::now() + if is_acting { LOOK_WHILE_ACTING } else { LOOK_EVERY };
+            let is_acting = live_handle.claim.try_lock().map_or(true, |claim| claim.is_some());
+            let next = Instant::now() + if is_acting { POLL_INTERVAL_DURING_INPUT } else { POLL_INTERVAL };
             tokio::select! {
                 () = sleep_until(next) => {}
-                () = self.look.notified() => {}
+                () = self.check_now.notified() => {}
             }
         }
     }
 
-    async fn check_viewers(&self, stage: &LiveHandle, context: &Context, send_heartbeat: bool) -> sqlx::Result<()> {
-        let admissions = self.seats.admissions();
+    async fn check_viewers(
+        &self,
+        live_handle: &LiveHandle,
+        context: &Context,
+        send_heartbeat: bool,
+    ) -> sqlx::Result<()> {
+        let admissions = self.viewers.admissions();
         let ids: Vec<_> = admissions.iter().map(|admission| admission.id).collect();
         let patience = context.config.agents.heartbeat_timeout;
         let mut conn = context.async_commit_pool.acquire().await?;
-        self.seats.withdraw(&tickets::withdrawn(&mut conn, &ids).await?);
-        let standing = lanes::standing(&mut conn, self.session, patience).await?;
-        self.seats.publish_control(standing.as_ref());
-        let driver = standing.as_ref().and_then(|standing| standing.driver.as_deref());
-        if let Some(recording) = &stage.recording {
+        self.viewers.withdraw(&tickets::withdrawn(&mut conn, &ids).await?);
+        let lane = lanes::state(&mut conn, self.session, patience).await?;
+        self.viewers.publish_control(lane.as_ref());
+        let driver = lane.as_ref().and_then(|lane| lane.driver.as_deref());
+        if let Some(recording) = &live_handle.recording {
             recording.set_driver(driver);
         }
         // A viewer whose ticket cannot take over must not keep the lane by staying connected, whatever client ID it
         // gives.
         let is_here =
-            admissions.iter().any(|admission| admission.takes_over && Control::drives(admission, standing.as_ref()));
+            admissions.iter().any(|admission| admission.takes_over && Control::drives(admission, lane.as_ref()));
         if let Some(driver) = driver.filter(|_| send_heartbeat && is_here) {
-            lanes::hear_of(&mut conn, self.session, driver, patience).await?;
+            lanes::record_heartbeat(&mut conn, self.session, driver, patience).await?;
         }
         Ok(())
     }

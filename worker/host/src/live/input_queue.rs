@@ -23,7 +23,7 @@ use crate::{dialogs, keys, submissions, touch};
 const FIRST_FINGER: usize = 16;
 
 /// A person may send as many in 1 s.
-const MOST_WAITING: usize = 1_000;
+const MAX_WAITING: usize = 1_000;
 
 /// The page may still open a dialog while it has not handled all input.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Interval of the checks for an open dialog meanwhile.
-const GLANCE: Duration = Duration::from_millis(20);
+const DIALOG_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
 pub struct InputQueue {
@@ -54,7 +54,7 @@ enum NextInput {
     Key(String),
     Text(String),
     /// Everything before it was sent.
-    Tell(oneshot::Sender<()>),
+    Acknowledge(oneshot::Sender<()>),
 }
 
 struct SentInput {
@@ -91,7 +91,7 @@ impl NextInput {
         match self {
             Self::Touch { .. } => Some(Kind::Touch),
             Self::Key(_) => Some(Kind::Key),
-            Self::Text(_) | Self::Tell(_) => None,
+            Self::Text(_) | Self::Acknowledge(_) => None,
         }
     }
 }
@@ -144,7 +144,7 @@ pub fn act(browser: &Rc<Browser>, acts: Vec<ViewerAction>) -> Result<bool, HostE
 }
 
 fn answers_soon(browser: &Browser) -> bool {
-    browser.live.held_input.waiting.borrow().len() < MOST_WAITING
+    browser.live.held_input.waiting.borrow().len() < MAX_WAITING
         && (asked::is_open(browser) || browser.pages.active().view.is_web_process_responsive())
 }
 
@@ -170,12 +170,12 @@ pub async fn finish(browser: &Rc<Browser>) -> Result<bool, HostError> {
 }
 
 async fn wait_until_handled(browser: &Rc<Browser>, patience: Duration) -> Result<(), HostError> {
-    let (tell, mut handled) = oneshot::channel();
-    browser.live.held_input.waiting.borrow_mut().push_back(NextInput::Tell(tell));
+    let (acknowledge, mut handled) = oneshot::channel();
+    browser.live.held_input.waiting.borrow_mut().push_back(NextInput::Acknowledge(acknowledge));
     continue_input(browser)?;
     let began = Instant::now();
     while !asked::is_open(browser) && began.elapsed() < patience {
-        if let Either::Left(_) = select(&mut handled, glib::timeout_future(GLANCE)).await {
+        if let Either::Left(_) = select(&mut handled, glib::timeout_future(DIALOG_CHECK_INTERVAL)).await {
             break;
         }
     }
@@ -240,9 +240,9 @@ fn send(browser: &Rc<Browser>, next: NextInput) -> Result<(), HostError> {
             page.view.execute_editing_command_with_argument("InsertText", &text);
             0
         }
-        NextInput::Tell(tell) => {
+        NextInput::Acknowledge(acknowledge) => {
             // The receiver may have been dropped.
-            let _ = tell.send(());
+            let _ = acknowledge.send(());
             0
         }
     };
