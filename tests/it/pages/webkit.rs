@@ -142,10 +142,7 @@ async fn invitation_is_accepted_by_its_addressee_only() {
     assert_eq!(reqwest::get(&link).await.expect("an answer").status(), 200);
 
     person.open(&link).await;
-    person.sees_step("sign-in").await;
-    person.fill("input[name=email]", &other.email).await;
-    person.fill("input[name=password]", PASSWORD).await;
-    person.press("#sign-in button.primary").await;
+    person.sign_in_as(&other.email).await;
     person.sees_step("invitation").await;
     person.press("#invitation-form button").await;
     person.sees_alert("The invitation was sent to another e-mail address than that of the account.").await;
@@ -168,6 +165,13 @@ async fn invitation_is_accepted_by_its_addressee_only() {
     .await;
     let members = owner.client.get("/v1/team/members").await.expect(200).body;
     assert_eq!(members["data"][0]["member_email"], EMAIL);
+
+    person.press("#sign-out").await;
+    person.sign_in_as(&other.email).await;
+    person.sees_step("ended").await;
+    person.press("#sign-out").await;
+    person.sign_in().await;
+    person.sees_step("ended").await;
 
     person.open(&link).await;
     person.sees_step("invitation").await;
@@ -276,9 +280,14 @@ async fn removed_password_is_replaced_on_the_page_of_the_link() {
     person.act(json!({"kind": "press", "key": "Backspace"})).await;
     person.fill("input[name=repeated]", "y").await;
     person.press("#password-form button.primary").await;
-    person.sees_step("arrived").await;
+    person.sees_text("#arrived p", "Your password is set").await;
     let login = json!({"email": EMAIL, "password": "another horse battery"});
     person.app.stranger().post("/v1/auth/login", login).await.expect(200);
+
+    let other = person.app.person(Tier::Free).await;
+    person.press("#sign-out").await;
+    person.sign_in_as(&other.email).await;
+    person.sees_text("#arrived p", "You are signed in.").await;
     person.app.stop().await;
 }
 
@@ -379,8 +388,12 @@ impl Person {
     }
 
     async fn sign_in(&self) {
+        self.sign_in_as(EMAIL).await;
+    }
+
+    async fn sign_in_as(&self, email: &str) {
         self.sees_step("sign-in").await;
-        self.fill("input[name=email]", EMAIL).await;
+        self.fill("input[name=email]", email).await;
         self.fill("input[name=password]", PASSWORD).await;
         self.act(json!({"kind": "press", "key": "Enter"})).await;
     }
