@@ -40,9 +40,9 @@ pub const REPORTS_EVERY: Duration = Duration::from_secs(30);
 /// Values by name, such as `service_sessions_live{status="ready"}`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct MetricValues(BTreeMap<String, f64>);
+pub struct Figures(BTreeMap<String, f64>);
 
-impl MetricValues {
+impl Figures {
     /// Adds to the figure of this name.
     pub fn add(&mut self, name: impl Into<String>, value: f64) {
         *self.0.entry(name.into()).or_default() += value;
@@ -76,7 +76,7 @@ pub fn is_counter(name: &str) -> bool {
 }
 
 /// Replaces the figures of a process.
-pub async fn report(conn: &mut PgConnection, process: Uuid, figures: &MetricValues) -> sqlx::Result<()> {
+pub async fn report(conn: &mut PgConnection, process: Uuid, figures: &Figures) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into process_figures (process, figures) values ($1, $2)
          on conflict (process) do update set figures = excluded.figures, seen_at = now()",
@@ -90,7 +90,7 @@ pub async fn report(conn: &mut PgConnection, process: Uuid, figures: &MetricValu
 
 /// Sums over the processes. Counters of a process that ended are included until its row is purged, so that a restart does not
 /// lower the sum. Gauges are those of running processes.
-pub async fn of_processes(conn: &mut PgConnection) -> sqlx::Result<MetricValues> {
+pub async fn of_processes(conn: &mut PgConnection) -> sqlx::Result<Figures> {
     let reports = sqlx::query!(
         r#"select figures as "figures: Json<Figures>", seen_at > now() - make_interval(secs => $1) as "is_running!"
            from process_figures"#,
@@ -98,7 +98,7 @@ pub async fn of_processes(conn: &mut PgConnection) -> sqlx::Result<MetricValues>
     )
     .fetch_all(conn)
     .await?;
-    let mut sum = MetricValues::default();
+    let mut sum = Figures::default();
     for report in reports {
         for (name, value) in report.figures.0.0 {
             if report.is_running || is_counter(&name) {
@@ -121,7 +121,7 @@ pub async fn gauge(conn: &mut PgConnection, name: &str) -> sqlx::Result<Option<f
 }
 
 /// Stores the sample of this minute. A second one in the same minute changes nothing.
-pub async fn record(conn: &mut PgConnection, figures: &MetricValues) -> sqlx::Result<()> {
+pub async fn record(conn: &mut PgConnection, figures: &Figures) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into service_samples (at, figures) values (date_trunc('minute', now()), $1) on conflict (at) do nothing",
         Json(figures) as _,
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn values_of_one_name_add_up() {
-        let mut figures = MetricValues::default();
+        let mut figures = Figures::default();
         figures.add("service_worker_slots", 2.0);
         figures.add("service_worker_slots", 3.0);
         figures.add_labelled("service_workers", "status", "active", 1.0);

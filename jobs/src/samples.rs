@@ -1,6 +1,6 @@
 //! Measures the figures that staff see over time (contract: staff 25).
 
-use kitfleet_domain::samples::{self, MetricValues};
+use kitfleet_domain::samples::{self, Figures};
 use kitfleet_domain::sessions::live_counts;
 use kitfleet_domain::workers;
 use sqlx::PgConnection;
@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 use crate::inspect;
 
 /// Figures of the deployment now, under the names of the metrics.
-pub async fn measure(conn: &mut PgConnection) -> sqlx::Result<MetricValues> {
+pub async fn measure(conn: &mut PgConnection) -> sqlx::Result<Figures> {
     let mut values = samples::of_processes(&mut *conn).await?;
     for (status, sessions) in live_counts::live_by_status(&mut *conn).await? {
         values.add_labelled("service_sessions_live", "status", status.name(), number(sessions));

@@ -1,6 +1,6 @@
 //! Reports counters and gauges of this process to the database, for the samples of the service (contract: staff 25).
 
-use kitfleet_domain::samples::{self, MetricValues, REPORTS_EVERY, WAITING_CREATES};
+use kitfleet_domain::samples::{self, Figures, REPORTS_EVERY, WAITING_CREATES};
 use kitfleet_types::log_throttle::LogThrottle;
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
@@ -38,8 +38,8 @@ pub async fn report(db: &PgPool, metrics: &PrometheusHandle) {
 }
 
 /// Reads the text that a scraper gets.
-fn parse_scrape(scrape: &str) -> MetricValues {
-    let mut values = MetricValues::default();
+fn parse_scrape(scrape: &str) -> Figures {
+    let mut values = Figures::default();
     for line in scrape.lines().filter(|line| !line.starts_with('#')) {
         let Some((series, value)) = line.rsplit_once(' ') else { continue };
         let (name, labels) = series.split_once('{').unwrap_or((series, ""));

@@ -70,7 +70,7 @@ for (const type of ['touchstart', 'mousedown', 'keydown', 'click']) addEventList
 ";
 
 /// Script of the main frame that sets the flag.
-fn hold_script(hold: bool) -> String {
+fn hold_flag_script(hold: bool) -> String {
     format!("globalThis[Symbol.for('kitfleet.shared')].holding = {hold};")
 }
 
@@ -228,7 +228,7 @@ fn use_up(browser: &Rc<Browser>) {
 fn set_hold_flag_of_new_pages(browser: &Rc<Browser>, hold: bool) {
     let script = hold.then(|| {
         let top = UserContentInjectedFrames::TopFrame;
-        UserScript::for_world(&hold_script(true), top, UserScriptInjectionTime::Start, script::WORLD, &[], &[])
+        UserScript::for_world(&hold_flag_script(true), top, UserScriptInjectionTime::Start, script::WORLD, &[], &[])
     });
     let before = browser.submissions.script.replace(script.clone());
     for page in browser.pages.all() {
@@ -243,7 +243,7 @@ fn set_hold_flag_of_new_pages(browser: &Rc<Browser>, hold: bool) {
 
 /// A busy page handles it before any later input. A document that replaces one meanwhile has the flag from its start.
 async fn set_hold_flag(browser: Rc<Browser>, hold: bool) {
-    let (script, limit) = (hold_script(hold), glib::timeout_future(SET_FLAG_WITHIN));
+    let (script, limit) = (hold_flag_script(hold), glib::timeout_future(SET_FLAG_WITHIN));
     let pages = browser.pages.all();
     let flags_set = join_all(pages.iter().map(|page| script::evaluate(page, &script)));
     select(Box::pin(flags_set), limit).await;
