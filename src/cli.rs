@@ -13,7 +13,7 @@ use kitfleet_jobs::inspect;
 use kitfleet_types::ids::{
     AccountId, ApiKeyId, DeliveryId, ProfileId, SessionId, StaffCredentialId, WebhookId, WorkerId,
 };
-use kitfleet_types::limits::{MOST_OWN_PROFILES, MOST_OWN_SESSIONS};
+use kitfleet_types::limits::{MAX_OWN_PROFILES, MAX_OWN_SESSIONS};
 use kitfleet_types::tiers::Tier;
 
 use crate::config::parse_duration;
@@ -157,10 +157,10 @@ pub struct AccountLimits {
     /// The account, acc_….
     pub account: AccountId,
     /// Maximum number of live sessions at a time.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(MOST_OWN_SESSIONS)))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_OWN_SESSIONS)))]
     pub concurrent_sessions: Option<u32>,
     /// Maximum number of profiles.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(MOST_OWN_PROFILES)))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_OWN_PROFILES)))]
     pub profiles: Option<u32>,
     /// Remove the account's own limits, so that those of its tier apply.
     #[arg(long, conflicts_with_all = ["concurrent_sessions", "profiles"])]
@@ -501,12 +501,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn command_line_definition_is_valid() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn a_mistyped_scope_is_a_usage_error() {
+    fn mistyped_scope_is_a_usage_error() {
         let account = AccountId::generate().to_string();
         let mint =
             |scopes| Cli::try_parse_from(["kitfleet", "key", "mint", &account, "--name", "n", "--scopes", scopes]);

@@ -7,9 +7,9 @@
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 /// WebKit opens 17, and the page opens further ones.
-pub const LEAST_SESSION_CONNECTIONS: usize = 24;
+pub const MIN_SESSION_CONNECTIONS: usize = 24;
 /// More connections of clients would only be idle.
-const MOST_CONNECTIONS: usize = 16_384;
+const MAX_CONNECTIONS: usize = 16_384;
 
 /// Returns the limit before and after.
 pub fn raise() -> nix::Result<(u64, u64)> {
@@ -24,5 +24,5 @@ pub fn limit() -> usize {
 }
 
 pub fn connections_that_fit(limit: usize) -> usize {
-    (limit / 8).clamp(4, MOST_CONNECTIONS)
+    (limit / 8).clamp(4, MAX_CONNECTIONS)
 }

@@ -230,7 +230,7 @@ fn faulty_migration(fault: &MigrationFault) -> Check {
 async fn workers_alive(conn: &mut PgConnection) -> sqlx::Result<Check> {
     let (subject, alive) = ("workers", workers::list(&mut *conn, false).await?.len());
     let mend = "start `kitfleet up` or `kitfleet worker`";
-    Ok(match workers::standing(conn).await? {
+    Ok(match workers::best_status(conn).await? {
         None => Check::warn(subject, "none is alive: sessions cannot be created", mend),
         Some(WorkerStatus::Ok) => Check::ok(subject, format!("{alive} alive")),
         Some(WorkerStatus::Draining) => Check::warn(

@@ -47,7 +47,7 @@ const STOP_LIMITS: [(Signal, Duration); 3] = [
     (Signal::SIGQUIT, Duration::from_secs(5)),
     (Signal::SIGKILL, Duration::from_secs(5)),
 ];
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The pause doubles after each failure.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 /// A server that lived this long restarts without a pause.
@@ -372,7 +372,7 @@ impl Server {
             thread::Builder::new().name("postgres-log".to_owned()).spawn(move || relay(messages, &health))?;
         }
         loop {
-            if stop.recv_timeout(LOOK) == Err(RecvTimeoutError::Disconnected) {
+            if stop.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Disconnected) {
                 return end(&mut server);
             }
             if let Some(status) = server.try_wait().context("waiting for postgres")? {

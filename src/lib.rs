@@ -96,14 +96,14 @@ async fn run(cli: Cli) -> Result<()> {
         // The document is JSON in both formats.
         CliCommand::Openapi(_) => openapi(&config),
         CliCommand::Doctor(format) => doctor::examine(&config, format).await,
-        CliCommand::Account(order) => operators::obey(&config, Order::Account(order)).await,
-        CliCommand::Key(order) => operators::obey(&config, Order::Key(order)).await,
-        CliCommand::Sessions(order) => operators::obey(&config, Order::Sessions(order)).await,
-        CliCommand::Workers(order) => operators::obey(&config, Order::Workers(order)).await,
-        CliCommand::Jobs(order) => operators::obey(&config, Order::Jobs(order)).await,
-        CliCommand::Deliveries(order) => operators::obey(&config, Order::Deliveries(order)).await,
-        CliCommand::Profiles(order) => operators::obey(&config, Order::Profiles(order)).await,
-        CliCommand::Sweep(order) => operators::obey(&config, Order::Sweep(order)).await,
+        CliCommand::Account(order) => operators::run(&config, Order::Account(order)).await,
+        CliCommand::Key(order) => operators::run(&config, Order::Key(order)).await,
+        CliCommand::Sessions(order) => operators::run(&config, Order::Sessions(order)).await,
+        CliCommand::Workers(order) => operators::run(&config, Order::Workers(order)).await,
+        CliCommand::Jobs(order) => operators::run(&config, Order::Jobs(order)).await,
+        CliCommand::Deliveries(order) => operators::run(&config, Order::Deliveries(order)).await,
+        CliCommand::Profiles(order) => operators::run(&config, Order::Profiles(order)).await,
+        CliCommand::Sweep(order) => operators::run(&config, Order::Sweep(order)).await,
     };
     if let Some(traces) = trace_exporter {
         traces.end().await;

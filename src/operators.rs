@@ -38,7 +38,7 @@ use crate::database::Database;
 use crate::output::Format;
 use crate::owner;
 
-const MOST_KEYS: i64 = 10_000;
+const MAX_KEYS: i64 = 10_000;
 
 pub enum Order {
     Account(Account),
@@ -51,14 +51,14 @@ pub enum Order {
     Sweep(Sweep),
 }
 
-pub async fn obey(config: &Config, order: Order) -> Result<()> {
+pub async fn run(config: &Config, order: Order) -> Result<()> {
     let database = Database::reach(config).await?;
-    let done = obey_on(config, &database, order).await;
+    let done = run_on(config, &database, order).await;
     database.close().await;
     done
 }
 
-async fn obey_on(config: &Config, database: &Database, order: Order) -> Result<()> {
+async fn run_on(config: &Config, database: &Database, order: Order) -> Result<()> {
     let mut conn = database.connect().await?;
     match order {
         Order::Account(order) => account(config, &mut conn, order).await?,
@@ -314,7 +314,7 @@ async fn key(config: &Config, conn: &mut PgConnection, order: Key) -> Result<()>
         Key::List { account: Some(account), format, .. } => {
             let known = accounts::find(&mut *conn, account).await?;
             known.with_context(|| format!("there is no account {account}"))?;
-            let keys = api_keys::list(conn, account, None, MOST_KEYS).await?;
+            let keys = api_keys::list(conn, account, None, MAX_KEYS).await?;
             let columns =
                 ["id", "name", "scopes", "key_prefix", "created_at", "last_used_at", "expires_at", "revoked_at"];
             format.table(&keys, &columns)

@@ -4,7 +4,7 @@ use kitfleet_domain::workers::Driver;
 use kitfleet_jobs::webhooks;
 
 use crate::config::Config;
-use crate::descriptors::LEAST_SESSION_CONNECTIONS;
+use crate::descriptors::MIN_SESSION_CONNECTIONS;
 
 /// Logs, timers, threads, the embedded database, Redis and mail.
 const ITS_OWN: usize = 128;
@@ -31,11 +31,11 @@ impl Sessions {
         let of_connections = config.server.max_connections + of_views;
         let taken = ITS_OWN + of_database + of_connections + webhooks::attempts_that_fit(limit);
         let left = limit.saturating_sub(taken);
-        let of_least = OF_A_SESSION + ENDS * LEAST_SESSION_CONNECTIONS;
+        let of_least = OF_A_SESSION + ENDS * MIN_SESSION_CONNECTIONS;
         let fitting = u32::try_from(left / of_least).unwrap_or(u32::MAX);
         let count = config.worker.max_sessions.min(fitting).max(1);
         let share = (left / count as usize).saturating_sub(OF_A_SESSION) / ENDS;
-        let connections = share.clamp(LEAST_SESSION_CONNECTIONS, config.worker.session_connections);
+        let connections = share.clamp(MIN_SESSION_CONNECTIONS, config.worker.session_connections);
         Self { count, connections }
     }
 }
@@ -56,9 +56,9 @@ mod tests {
         };
         assert_eq!(fit(1_048_576), Sessions { count: 40, connections: 256 });
         let some = fit(8_192);
-        assert!(some.count == 40 && (LEAST_SESSION_CONNECTIONS..256).contains(&some.connections), "{some:?}");
+        assert!(some.count == 40 && (MIN_SESSION_CONNECTIONS..256).contains(&some.connections), "{some:?}");
         let few = fit(2_048);
-        assert!((1..40).contains(&few.count) && few.connections >= LEAST_SESSION_CONNECTIONS, "{few:?}");
-        assert_eq!(fit(64), Sessions { count: 1, connections: LEAST_SESSION_CONNECTIONS });
+        assert!((1..40).contains(&few.count) && few.connections >= MIN_SESSION_CONNECTIONS, "{few:?}");
+        assert_eq!(fit(64), Sessions { count: 1, connections: MIN_SESSION_CONNECTIONS });
     }
 }

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_restart_shows_where_the_key_is_and_a_lost_key_how_to_mint_another() {
+    fn restart_prints_the_key_file_or_how_to_mint_a_key() {
         let greet = |owner| text("http://127.0.0.1:1", Path::new("/srv/kit fleet/owner-key"), &owner, None);
         assert!(greet(Owner::Kept).contains("KEY=$(cat '/srv/kit fleet/owner-key')"));
         let account = AccountId::generate();

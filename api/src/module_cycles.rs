@@ -11,17 +11,17 @@ type ModuleUses = BTreeMap<String, BTreeSet<String>>;
 
 fn module_uses() -> ModuleUses {
     let mut module_uses = ModuleUses::new();
-    look(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &[], &mut module_uses);
+    collect_uses(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &[], &mut module_uses);
     module_uses
 }
 
-fn look(folder: &Path, module: &[&str], module_uses: &mut ModuleUses) {
+fn collect_uses(folder: &Path, module: &[&str], module_uses: &mut ModuleUses) {
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
         let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
         let module = [module, &[name.as_str()]].concat();
         if path.is_dir() {
-            look(&path, &module, module_uses);
+            collect_uses(&path, &module, module_uses);
         } else if path.extension().is_some_and(|kind| kind == "rs")
             && !matches!(name.as_str(), "lib" | "module_cycles" | "tests")
         {

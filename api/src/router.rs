@@ -117,7 +117,7 @@ pub async fn serve_health(
     let server = Server::new(config, db, wakeups, health, shutdown)?;
     tokio::select! {
         () = server.run(listener) => {}
-        () = server.report_figures() => {}
+        () = server.report_metrics() => {}
     }
     Ok(())
 }
@@ -141,7 +141,7 @@ fn add_common_layers(router: Router<App>, app: App, rows: Rows) -> Router {
         .layer(from_fn_with_state((app.handlers.clone(), app.pulse.clone()), database_probe::answer))
         .layer(from_fn_with_state(app.clone(), problems::render))
         .layer(from_fn_with_state(rows, deprecation::announce))
-        .layer(from_fn_with_state(Arc::clone(&app.board), status_cache::count))
+        .layer(from_fn_with_state(Arc::clone(&app.status_cache), status_cache::count))
         .layer(map_response(page_headers::protect))
         .layer(from_fn_with_state(cors_rules, cors::apply))
         .layer(from_fn(observe::requests))

@@ -185,9 +185,9 @@ async fn bursts(client: &Client) -> Result<()> {
         tokio::time::sleep(Duration::from_secs(8)).await;
         let begun = Instant::now();
         let sessions = futures_util::future::try_join_all((0..BURST.0).map(|_| client.create())).await?;
-        let took = begun.elapsed().as_secs_f64() * 1_000.0;
+        let elapsed = begun.elapsed().as_secs_f64() * 1_000.0;
         let name = if burst == 0 { "the first such burst" } else { "one after another such burst" };
-        report::figure(name, took, "ms", "≤ 500", took <= 500.0);
+        report::figure(name, elapsed, "ms", "≤ 500", elapsed <= 500.0);
         futures_util::future::try_join_all(sessions.iter().map(|session| client.delete(session))).await?;
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Cost of egress through a customer's proxy compared with a direct session.
 //!
-//! The cost of a tunnel is measured by the tests `figures` in `egress/tunnels/tests/servers`.
+//! The cost of a tunnel is measured by the tests `measure_throughput` in `egress/tunnels/tests/servers`.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

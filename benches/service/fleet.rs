@@ -218,8 +218,14 @@ async fn scaling_down() -> Result<()> {
         }
         sleep(Duration::from_millis(50)).await;
     }
-    let took = fell.elapsed();
-    report::figure("six of them empty after", took.as_secs_f64(), "s", "≤ 4 s, the longest session", took <= LONGEST);
+    let elapsed = fell.elapsed();
+    report::figure(
+        "six of them empty after",
+        elapsed.as_secs_f64(),
+        "s",
+        "≤ 4 s, the longest session",
+        elapsed <= LONGEST,
+    );
     // The remaining sessions continue, and new ones are placed only on their workers.
     sleep(LONGEST).await;
     let left = used(&mut conn).await?;
@@ -248,8 +254,8 @@ async fn used(conn: &mut PgConnection) -> Result<usize> {
     Ok(usize::try_from(used)?)
 }
 
-fn per_second(what: usize, took: Duration) -> f64 {
-    count(what) / took.as_secs_f64()
+fn per_second(what: usize, elapsed: Duration) -> f64 {
+    count(what) / elapsed.as_secs_f64()
 }
 
 #[allow(clippy::cast_precision_loss, reason = "counts of some thousands")]

@@ -225,12 +225,12 @@ struct Read {
     pictures: usize,
     bytes: usize,
     ages: Samples,
-    took: Duration,
+    elapsed: Duration,
 }
 
 impl Read {
     fn a_second(&self) -> f64 {
-        self.pictures as f64 / self.took.as_secs_f64()
+        self.pictures as f64 / self.elapsed.as_secs_f64()
     }
 }
 
@@ -240,7 +240,7 @@ impl Viewer {
         let Message::Binary(message) = message else { return Ok(None) };
         let (picture, _) = Picture::read(&message).ok_or("no picture")?;
         self.sharp = picture.sharp;
-        self.say(&json!({"type": "ack", "seq": picture.seq})).await?;
+        self.send(&json!({"type": "ack", "seq": picture.seq})).await?;
         Ok(Some(message))
     }
 
@@ -265,15 +265,15 @@ impl Viewer {
             read.bytes += message.len();
             read.ages.push(now.saturating_sub(Duration::from_micros(picture.taken_us)));
         }
-        read.took = begun.elapsed();
+        read.elapsed = begun.elapsed();
         Ok(read)
     }
 
     async fn act(&mut self, events: &Value) -> Result<()> {
-        self.say(&json!({"type": "input", "events": events})).await
+        self.send(&json!({"type": "input", "events": events})).await
     }
 
-    async fn say(&mut self, message: &Value) -> Result<()> {
+    async fn send(&mut self, message: &Value) -> Result<()> {
         Ok(self.socket.send(Message::text(message.to_string())).await?)
     }
 }

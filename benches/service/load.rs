@@ -36,7 +36,7 @@ const CLIENTS: usize = 16;
 /// Duration of the load before the measurement.
 const WARM_UP: Duration = Duration::from_secs(2);
 /// Interval at which wait events are sampled.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Options after the section's name.
 #[derive(Parser)]
@@ -97,7 +97,7 @@ enum Work {
 
 /// Results of one load. Processor times are in milliseconds per operation.
 #[derive(Serialize)]
-struct Figures {
+struct LoadResult {
     work: Work,
     api: usize,
     workers: usize,
@@ -166,19 +166,19 @@ pub async fn run(arguments: &[String]) -> Result<()> {
         let postgres = Postgres::start(&settings).await?;
         let service = start(&options, &postgres, *workers).await?;
         for clients in &options.clients {
-            let figures = measure(&options, &postgres, &service, *workers, *clients).await?;
-            print(&figures);
+            let results = measure(&options, &postgres, &service, *workers, *clients).await?;
+            print(&results);
             if options.statements {
-                print_statements(&postgres, figures.operations).await?;
+                print_statements(&postgres, results.operations).await?;
             }
-            all.push(figures);
+            all.push(results);
         }
     }
     fs::create_dir_all(&options.into)?;
     fs::write(options.into.join("load.json"), serde_json::to_string_pretty(&all)?)?;
     let mut csv = csv::Writer::from_path(options.into.join("load.csv"))?;
-    for figures in &all {
-        csv.serialize(figures)?;
+    for results in &all {
+        csv.serialize(results)?;
     }
     csv.flush()?;
     Ok(())
@@ -206,7 +206,7 @@ async fn measure(
     service: &Service,
     workers: usize,
     clients: usize,
-) -> Result<Figures> {
+) -> Result<LoadResult> {
     let load = Arc::new(Load::default());
     let mut running = JoinSet::new();
     let accounts = options.accounts_of(clients);
@@ -224,7 +224,7 @@ async fn measure(
     load.counts.store(true, Ordering::Relaxed);
     let waits = look_for(Duration::from_secs(options.seconds), &mut conn).await?;
     load.counts.store(false, Ordering::Relaxed);
-    let (after, took) = (Counts::now(&mut conn, postgres, service).await?, began.elapsed().as_secs_f64());
+    let (after, elapsed) = (Counts::now(&mut conn, postgres, service).await?, began.elapsed().as_secs_f64());
     load.ended.store(true, Ordering::Relaxed);
     while let Some(client) = running.join_next().await {
         client??;
@@ -235,7 +235,7 @@ async fn measure(
     let count = operations.max(1) as f64;
     let milliseconds = |of: fn(&Counts) -> Duration| of(&after).saturating_sub(of(&before)).as_secs_f64() * 1e3 / count;
     let each = |of: fn(&Counts) -> f64| (of(&after) - of(&before)) / count;
-    Ok(Figures {
+    Ok(LoadResult {
         work: options.work,
         api: options.api,
         workers,
@@ -243,9 +243,9 @@ async fn measure(
         accounts,
         commit_delay_us: options.commit_delay,
         redis: options.redis.is_some(),
-        seconds: took,
+        seconds: elapsed,
         operations,
-        per_second: count / took,
+        per_second: count / elapsed,
         p50_ms: samples.quantile(0.5),
         p95_ms: samples.quantile(0.95),
         p99_ms: samples.quantile(0.99),
@@ -257,7 +257,7 @@ async fn measure(
         commits: each(|counts| counts.commits),
         flushes: each(|counts| counts.flushes),
         wal_bytes: each(|counts| counts.wal_bytes),
-        busy: after.machine.saturating_sub(before.machine).as_secs_f64() / took,
+        busy: after.machine.saturating_sub(before.machine).as_secs_f64() / elapsed,
         waits,
     })
 }
@@ -318,12 +318,12 @@ async fn keep_on(mut caller: Caller, work: Work, load: Arc<Load>) -> Result<()> 
             Work::Waits => caller.wait(&path).await.map(|()| None)?,
             Work::Creates => Some(caller.create().await?),
         };
-        let took = began.elapsed();
+        let elapsed = began.elapsed();
         if let Some(destroyed) = destroyed {
             caller.destroy(&destroyed).await?;
         }
         if load.counts.load(Ordering::Relaxed) {
-            load.samples.lock().unwrap_or_else(PoisonError::into_inner).push(took);
+            load.samples.lock().unwrap_or_else(PoisonError::into_inner).push(elapsed);
         }
     }
     caller.destroy(&session).await
@@ -349,7 +349,7 @@ async fn look_for(long: Duration, conn: &mut PgConnection) -> Result<String> {
         for (wait, backends) in waits {
             *looks.entry(wait).or_default() += backends;
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     let all: i64 = looks.values().sum();
     let mut waits: Vec<_> = looks.into_iter().collect();
@@ -406,10 +406,10 @@ impl Counts {
     }
 }
 
-fn print(figures: &Figures) {
-    let Figures { api, workers, clients, accounts, per_second, p50_ms, p95_ms, p99_ms, waits, .. } = figures;
-    let Figures { postgres_ms, api_ms, worker_ms, client_ms, statements, commits, flushes, wal_bytes, busy, .. } =
-        figures;
+fn print(results: &LoadResult) {
+    let LoadResult { api, workers, clients, accounts, per_second, p50_ms, p95_ms, p99_ms, waits, .. } = results;
+    let LoadResult { postgres_ms, api_ms, worker_ms, client_ms, statements, commits, flushes, wal_bytes, busy, .. } =
+        results;
     println!(
         "{api:>3} {workers:>3} {clients:>4} {accounts:>4} {per_second:>8.0} {p50_ms:>7.2} {p95_ms:>7.2} {p99_ms:>7.2}  {postgres_ms:>6.2} \
          {api_ms:>6.2} {worker_ms:>6.2} {client_ms:>6.2}  {statements:>5.1} {commits:>5.1} {flushes:>5.2} {wal_bytes:>6.0} \

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::Result;
 use crate::report::{self, Samples};
 use crate::service::{Client, Service};
-use crate::webhooks::{Sink, database, write};
+use crate::webhooks::{Sink, database, start, write};
 
 const DEAD_LETTERS: i32 = 100_000;
 /// Of the endpoint that takes long for each request.
@@ -33,15 +33,7 @@ const REASON: &str = "their server is back";
 const REQUEUES: &str = "/v1/admin/webhook-deliveries/requeues";
 
 pub async fn run() -> Result<()> {
-    let sink = Sink::start().await?;
-    let ca_file = sink.ca_file();
-    let settings = [
-        ("WORKER__DRIVER", "simulated"),
-        ("WEBHOOKS__ALLOW_PRIVATE_TARGETS", "true"),
-        ("WEBHOOKS__EXTRA_CA_FILE", ca_file.as_str()),
-        ("RATE_LIMITS__CREDENTIAL_PER_MINUTE", "10000000"),
-    ];
-    let service = Service::start(&settings, 1).await?;
+    let (sink, service) = start(("RATE_LIMITS__CREDENTIAL_PER_MINUTE", "10000000")).await?;
     let bench = Bench { db: database(&service).await?, staff: service.staff()?, service, sink };
     let mut others = Vec::new();
     for other in 0..OTHERS.0 {

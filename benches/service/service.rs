@@ -280,7 +280,7 @@ impl Client {
         Ok((id("id")?, id("session_id")?))
     }
 
-    pub async fn say(&self, agent: &str, message: &str) -> Result<Answer> {
+    pub async fn send_message(&self, agent: &str, message: &str) -> Result<Answer> {
         let body = serde_json::json!({"message": message});
         self.call(Method::POST, &format!("/v1/agent-sessions/{agent}/message"), Some(body)).await
     }

@@ -35,8 +35,8 @@ async fn measure(client: &Client, url: &str) -> Result<()> {
     let (mut bare, mut turn, mut three) = (Samples::default(), Samples::default(), Samples::default());
     for _ in 0..ROUNDS {
         bare.push(client.operate(&driver, "interact", tap.clone()).await?.total);
-        turn.push(done(&client.say(&agent, "tap 'Next'").await?)?);
-        three.push(done(&client.say(&agent, "tap 'Next', tap 'Next', tap 'Next'").await?)?);
+        turn.push(done(&client.send_message(&agent, "tap 'Next'").await?)?);
+        three.push(done(&client.send_message(&agent, "tap 'Next', tap 'Next', tap 'Next'").await?)?);
     }
     report::durations("interact: a tap", &bare, None, None);
     report::durations("a turn of that tap, by its name", &turn, None, None);

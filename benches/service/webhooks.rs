@@ -35,15 +35,7 @@ const ATTEMPT: Duration = Duration::from_secs(10);
 const SLOW: Duration = Duration::from_secs(9);
 
 pub async fn run() -> Result<()> {
-    let sink = Sink::start().await?;
-    let ca_file = sink.ca_file();
-    let settings = [
-        ("WORKER__DRIVER", "simulated"),
-        ("WEBHOOKS__ALLOW_PRIVATE_TARGETS", "true"),
-        ("WEBHOOKS__EXTRA_CA_FILE", ca_file.as_str()),
-        ("LIMITS__WEBHOOK_ENDPOINTS", "1000"),
-    ];
-    let service = Service::start(&settings, 1).await?;
+    let (sink, service) = start(("LIMITS__WEBHOOK_ENDPOINTS", "1000")).await?;
     let bench = Bench { db: database(&service).await?, service, sink };
 
     report::heading("A flood of webhooks, deliveries a second from the first commit to the last receipt");
@@ -168,6 +160,20 @@ pub async fn write(db: &PgPool, account: Uuid) -> Result<Uuid> {
     Ok(id)
 }
 
+/// Starts a receiver, and a service with one more setting that delivers to it.
+pub async fn start(setting: (&str, &str)) -> Result<(Sink, Service)> {
+    let sink = Sink::start().await?;
+    let ca_file = sink.ca_file();
+    let settings = [
+        ("WORKER__DRIVER", "simulated"),
+        ("WEBHOOKS__ALLOW_PRIVATE_TARGETS", "true"),
+        ("WEBHOOKS__EXTRA_CA_FILE", ca_file.as_str()),
+        setting,
+    ];
+    let service = Service::start(&settings, 1).await?;
+    Ok((sink, service))
+}
+
 pub async fn database(service: &Service) -> Result<PgPool> {
     // The path may be too long for a socket, so it goes through a folder that stays open.
     let folder = Box::leak(Box::new(std::fs::File::open(service.data_dir().join("postgres"))?));
@@ -184,7 +190,7 @@ pub struct Sink {
 }
 
 impl Sink {
-    pub async fn start() -> Result<Self> {
+    async fn start() -> Result<Self> {
         let own = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
         let folder = tempfile::TempDir::new()?;
         std::fs::write(folder.path().join("ca.pem"), own.cert.pem())?;
@@ -208,7 +214,7 @@ impl Sink {
         format!("https://localhost:{}{path}", self.port)
     }
 
-    pub fn ca_file(&self) -> String {
+    fn ca_file(&self) -> String {
         self.folder.path().join("ca.pem").display().to_string()
     }
 

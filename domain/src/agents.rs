@@ -68,8 +68,8 @@ pub(crate) const AREA: Area = Area {
         "approval.decided",
     ],
     metrics: &[&decomposers::BUNDLED_ERRORS, &lanes::TRANSITIONS, &turn_lifecycle::INTERPRETED_MESSAGES],
-    chains: &[SWEEP_PAIR_HEARTBEATS, CLOSE_ENDED],
-    losses: &[|conn, account, _| Box::pin(on_account_delete(conn, account))],
+    scheduled_jobs: &[SWEEP_PAIR_HEARTBEATS, CLOSE_ENDED],
+    on_account_delete: &[|conn, account, _| Box::pin(on_account_delete(conn, account))],
     bounds: &[
         ("agent_sessions", Bound::Term("`retention.agent_sessions` (30 days) after it was closed")),
         (
@@ -562,7 +562,7 @@ pub struct TooManyBytes {
 }
 
 /// Contract: agents 38. The caller has locked the account. Triggers maintain the byte counts, and an index covers them.
-pub async fn require_room(
+pub async fn require_space(
     conn: &mut PgConnection,
     account: AccountId,
     limits: &Limits,

@@ -24,7 +24,7 @@ use crate::roles::{self, Role};
 pub(crate) const AREA: Area = Area {
     kept: &[("api_keys", "the audit log refers to them")],
     actions: &["api_key.minted", "api_key.updated", "api_key.rotated", "api_key.revoked"],
-    losses: &[|conn, account, actor| Box::pin(revoke_all(conn, account, actor))],
+    on_account_delete: &[|conn, account, actor| Box::pin(revoke_all(conn, account, actor))],
     bounds: &[(
         "api_keys",
         Bound::Account(
@@ -37,7 +37,7 @@ pub(crate) const AREA: Area = Area {
 const NAME_CHARS: usize = 120;
 
 /// Maximum number of entries in a list of scopes, above the number of scopes.
-pub const MOST_SCOPES: usize = 64;
+pub const MAX_SCOPES: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
@@ -107,8 +107,8 @@ impl Scopes {
         if names.is_empty() {
             return Err(Invalid::field("scopes", "must not be empty"));
         }
-        if names.len() > MOST_SCOPES {
-            return Err(Invalid::field("scopes", format!("must have at most {MOST_SCOPES} entries")));
+        if names.len() > MAX_SCOPES {
+            return Err(Invalid::field("scopes", format!("must have at most {MAX_SCOPES} entries")));
         }
         let mut scopes = Vec::new();
         let mut errors = Vec::new();
@@ -222,7 +222,7 @@ pub enum MintError {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum RoomError {
+pub enum KeyLimitError {
     #[error("the account has {0} active API keys, the maximum; revoke a key first")]
     Full(u32),
     #[error(transparent)]
@@ -230,7 +230,7 @@ pub enum RoomError {
 }
 
 /// Takes no lock, so keys created at the same time are not counted: this limit need not be exact.
-pub async fn require_room(conn: &mut PgConnection, account: AccountId, most: u32) -> Result<(), RoomError> {
+pub async fn require_below_limit(conn: &mut PgConnection, account: AccountId, max: u32) -> Result<(), KeyLimitError> {
     let count = sqlx::query_scalar!(
         r#"select count(*) as "count!" from api_keys
            where account_id = $1 and revoked_at is null and coalesce(expires_at > now(), true)"#,
@@ -238,7 +238,7 @@ pub async fn require_room(conn: &mut PgConnection, account: AccountId, most: u32
     )
     .fetch_one(conn)
     .await?;
-    if count < i64::from(most) { Ok(()) } else { Err(RoomError::Full(most)) }
+    if count < i64::from(max) { Ok(()) } else { Err(KeyLimitError::Full(max)) }
 }
 
 /// Returns the name trimmed.

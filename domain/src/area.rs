@@ -25,11 +25,11 @@ pub struct Area {
     pub mails: &'static [&'static str],
     pub metrics: &'static [&'static dyn MetricDeclaration],
     /// Jobs that workers run for the area at fixed intervals.
-    pub chains: &'static [ScheduledJob],
+    pub scheduled_jobs: &'static [ScheduledJob],
     /// Functions that delete the area's data of an account that is being deleted.
-    pub losses: &'static [OnAccountDelete],
+    pub on_account_delete: &'static [OnAccountDelete],
     /// Run after the account's sessions have ended, because the data serves to report their end.
-    pub last_losses: &'static [OnAccountDelete],
+    pub on_account_delete_last: &'static [OnAccountDelete],
     /// A rotation of the deployment's key reseals these columns and no others.
     pub sealed: &'static [Sealed],
 }
@@ -45,9 +45,9 @@ impl Area {
             actions: &[],
             mails: &[],
             metrics: &[],
-            chains: &[],
-            losses: &[],
-            last_losses: &[],
+            scheduled_jobs: &[],
+            on_account_delete: &[],
+            on_account_delete_last: &[],
             sealed: &[],
         }
     }

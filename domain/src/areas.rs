@@ -63,8 +63,8 @@ pub fn find_action(name: &str) -> Option<&'static str> {
     actions().find(|action| *action == name)
 }
 
-pub fn chains() -> impl Iterator<Item = ScheduledJob> {
-    ALL.iter().flat_map(|area| area.chains).copied()
+pub fn scheduled_jobs() -> impl Iterator<Item = ScheduledJob> {
+    ALL.iter().flat_map(|area| area.scheduled_jobs).copied()
 }
 
 pub fn metrics() -> impl Iterator<Item = &'static dyn MetricDeclaration> {
@@ -116,7 +116,7 @@ impl PurgeGroup {
 
 /// Credentials and stored data.
 pub async fn on_account_delete(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
-    for effect in ALL.iter().flat_map(|area| area.losses) {
+    for effect in ALL.iter().flat_map(|area| area.on_account_delete) {
         effect(&mut *conn, account, actor).await?;
     }
     Ok(())
@@ -124,7 +124,7 @@ pub async fn on_account_delete(conn: &mut PgConnection, account: AccountId, acto
 
 /// Deletes the data that had to remain until the account's sessions ended.
 pub async fn delete_remaining(conn: &mut PgConnection, account: AccountId, actor: &Actor) -> sqlx::Result<()> {
-    for effect in ALL.iter().flat_map(|area| area.last_losses) {
+    for effect in ALL.iter().flat_map(|area| area.on_account_delete_last) {
         effect(&mut *conn, account, actor).await?;
     }
     Ok(())

@@ -26,7 +26,7 @@ pub(crate) const AREA: Area = Area {
         Purge::new("billing", "card_checkout_keys", |conn, _, limit| Box::pin(card::purge_keys(conn, limit))),
         Purge::new("billing", "crypto_orders", |conn, _, limit| Box::pin(orders::purge_unanswered(conn, limit))),
     ],
-    chains: &[orders::SWEEP],
+    scheduled_jobs: &[orders::SWEEP],
     mails: &["payment_receipt", "payment_failed", "renewal_reminder"],
     bounds: &[
         ("card_events", Bound::Operator("one for each event of the card provider")),

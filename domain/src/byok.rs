@@ -31,8 +31,8 @@ pub(crate) const AREA: Area = Area {
         "account.bundled_llm_consent_changed",
     ],
     mails: &["byok_key_reminder"],
-    chains: &[REMIND_OF_KEYS],
-    losses: &[|conn, account, _| Box::pin(on_account_delete(conn, account))],
+    scheduled_jobs: &[REMIND_OF_KEYS],
+    on_account_delete: &[|conn, account, _| Box::pin(on_account_delete(conn, account))],
     bounds: &[
         ("byok_keys", Bound::Account("1 for each model provider")),
         ("bundled_llm_consents", Bound::Account("1")),

@@ -100,7 +100,7 @@ where
     loop {
         match attempt().await {
             Err(error) if is_transient(&error) => {
-                failed.say(|held_back| tracing::warn!(%error, held_back, "cannot {what}: trying again"));
+                failed.log(|held_back| tracing::warn!(%error, held_back, "cannot {what}: trying again"));
                 tokio::time::sleep(RETRY).await;
             }
             ended => return ended,

@@ -27,7 +27,7 @@ pub(crate) const AREA: Area = Area {
     purges: &[Purge::new("emails", "emails", |conn, terms, limit| Box::pin(purge(conn, terms.jobs, limit)))],
     actions: &["account.email_preferences_changed"],
     metrics: &[&EMAILS_SENT],
-    chains: &[SEND_DUE],
+    scheduled_jobs: &[SEND_DUE],
     bounds: &[
         ("emails", Bound::Term("`retention.finished_jobs` (7 days) after it was sent or abandoned")),
         ("email_preferences", Bound::Account("6")),

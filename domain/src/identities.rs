@@ -23,7 +23,7 @@ pub(crate) const AREA: Area = Area {
     kept: &[("identities", "a few for each account")],
     purges: &[Purge::new("tokens", "identity_flows", |conn, _, limit| Box::pin(purge_expired(conn, limit)))],
     mails: &["confirm_sign_in"],
-    losses: &[|conn, account, _| Box::pin(unlink_all(conn, account))],
+    on_account_delete: &[|conn, account, _| Box::pin(unlink_all(conn, account))],
     bounds: &[
         ("identities", Bound::Account("1 for each linked account at an identity provider")),
         ("identity_flows", Bound::Term("a day after it expired")),

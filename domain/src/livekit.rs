@@ -64,7 +64,7 @@ pub struct CheckedMacNode<'a> {
 impl<'a> NewMacNode<'a> {
     /// No message repeats the secret.
     pub fn check(self) -> Result<CheckedMacNode<'a>, Invalid> {
-        const MOST: usize = 255;
+        const MAX: usize = 255;
         let mut rules = Rules::default();
         let name = validation::name(self.name, 120);
         rules.note(name.as_ref().err().cloned());
@@ -78,8 +78,8 @@ impl<'a> NewMacNode<'a> {
             "livekit_url",
             "must be a URL such as wss://node.example.com, without credentials or a query",
         );
-        for (text, field, most) in [(self.api_key, "api_key", MOST), (self.api_secret, "api_secret", 1_024)] {
-            rules.length(text, 1, most, field);
+        for (text, field, max) in [(self.api_key, "api_key", MAX), (self.api_secret, "api_secret", 1_024)] {
+            rules.length(text, 1, max, field);
             let is_printable = text.bytes().all(|byte| byte.is_ascii_graphic());
             rules.require(is_printable, field, "must contain only printable ASCII characters without white space");
         }
@@ -174,14 +174,14 @@ pub async fn place(
     session: AgentSessionId,
     vault: Option<&Vault>,
 ) -> Result<AgentRoom, NoRoom> {
-    if let Some(machine) = find_room(&mut *conn, session).await? {
+    if let Some(machine) = find_machine(&mut *conn, session).await? {
         return Ok(machine.open(vault)?);
     }
     let mut tx = conn.begin().await?;
     // Serializes assignments: the next transaction counts the rooms after this one has committed. There are few nodes, so locking
     // all is cheap.
     sqlx::query!("select id from mac_nodes order by id for no key update").fetch_all(&mut *tx).await?;
-    if let Some(machine) = find_room(&mut tx, session).await? {
+    if let Some(machine) = find_machine(&mut tx, session).await? {
         return Ok(machine.open(vault)?);
     }
     // For the comparison, a node without a capacity counts as full at 100 rooms.
@@ -219,7 +219,7 @@ pub async fn place(
     Err(none)
 }
 
-async fn find_room(conn: &mut PgConnection, session: AgentSessionId) -> sqlx::Result<Option<Machine>> {
+async fn find_machine(conn: &mut PgConnection, session: AgentSessionId) -> sqlx::Result<Option<Machine>> {
     sqlx::query_as!(
         Machine,
         "select n.id as node, n.livekit_url, n.api_key, n.sealed_api_secret

@@ -33,7 +33,7 @@ pub(crate) const AREA: Area = Area {
         Box::pin(challenges::purge_expired(conn, limit))
     })],
     actions: &["account.mfa_enrolled", "account.mfa_disabled", "account.recovery_code_used"],
-    losses: &[|conn, account, _| Box::pin(async move { forget(conn, account).await.map(drop) })],
+    on_account_delete: &[|conn, account, _| Box::pin(async move { forget(conn, account).await.map(drop) })],
     bounds: &[
         ("mfa_factors", Bound::Account("1")),
         ("recovery_codes", Bound::Account("`limits.recovery_codes` (10)")),

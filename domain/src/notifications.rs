@@ -23,7 +23,7 @@ pub(crate) const AREA: Area = Area {
             Box::pin(purge(conn, terms.notifications, limit))
         }),
     ],
-    losses: &[|conn, account, _| Box::pin(on_account_delete(conn, account))],
+    on_account_delete: &[|conn, account, _| Box::pin(on_account_delete(conn, account))],
     bounds: &[
         ("notifications", Bound::Term("`retention.notifications` (24 h)")),
         ("notification_readers", Bound::Account("1")),

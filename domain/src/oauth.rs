@@ -21,7 +21,7 @@ pub(crate) const AREA: Area = Area {
         Purge::new("tokens", "oauth_tokens", |conn, _, limit| Box::pin(purge_expired_tokens(conn, limit))),
         Purge::new("oauth_clients", "oauth_clients", |conn, terms, limit| Box::pin(purge(conn, terms.revoked, limit))),
     ],
-    losses: &[|conn, account, _| Box::pin(revoke_all(conn, account))],
+    on_account_delete: &[|conn, account, _| Box::pin(revoke_all(conn, account))],
     bounds: &[
         (
             "oauth_clients",
@@ -59,7 +59,7 @@ pub async fn create_client(
     account: AccountId,
     name: &str,
     scopes: Scopes,
-    most: u32,
+    max: u32,
 ) -> Result<(Client, Token), CreateClientError> {
     let name = check_name(name)?;
     accounts::lock(&mut *conn, account).await?.ok_or(CreateClientError::NoAccount)?;
@@ -69,8 +69,8 @@ pub async fn create_client(
     )
     .fetch_one(&mut *conn)
     .await?;
-    if count >= i64::from(most) {
-        return Err(CreateClientError::TooMany(most));
+    if count >= i64::from(max) {
+        return Err(CreateClientError::TooMany(max));
     }
     let (id, secret) = (OauthClientId::generate(), Token::generate());
     let created_at = sqlx::query_scalar!(

@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use crate::blocking::run_idle;
 
 /// Compiled, and for the tables during a match.
-const MOST_BYTES: usize = 1024 * 1024;
+const MAX_BYTES: usize = 1024 * 1024;
 
 /// Syntax of the `regex` crate, at most 1 MiB after compilation.
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ impl Patterns {
     pub async fn compile(&self, text: &str, field: &str) -> Result<Pattern, PatternError> {
         let text = text.to_owned();
         let compiled = self.run_on_thread(move || {
-            RegexBuilder::new(&text).size_limit(MOST_BYTES).dfa_size_limit(MOST_BYTES).build().map(Pattern)
+            RegexBuilder::new(&text).size_limit(MAX_BYTES).dfa_size_limit(MAX_BYTES).build().map(Pattern)
         });
         Ok(compiled.await?.map_err(|error| {
             let message = match error {

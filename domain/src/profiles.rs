@@ -36,8 +36,8 @@ pub(crate) const AREA: Area = Area {
         "profile.exported",
         "profile.imported",
     ],
-    chains: &[SWEEP_RETENTION],
-    losses: &[|conn, account, _| Box::pin(delete_all(conn, account))],
+    scheduled_jobs: &[SWEEP_RETENTION],
+    on_account_delete: &[|conn, account, _| Box::pin(delete_all(conn, account))],
     bounds: &[
         ("profiles", Bound::Account("`limits.profiles` by tier, including the recycle bin")),
         ("profile_snapshots", Bound::Account("`limits.snapshots_per_profile` (50) of each profile")),
@@ -183,7 +183,11 @@ pub(crate) async fn require_bytes(
 }
 
 /// The account's row is locked until the transaction ends, so that concurrent calls count each other's profiles.
-pub async fn require_room(conn: &mut PgConnection, account: AccountId, limits: &Limits) -> Result<(), CreateError> {
+pub async fn require_below_limit(
+    conn: &mut PgConnection,
+    account: AccountId,
+    limits: &Limits,
+) -> Result<(), CreateError> {
     let (tier, own) = accounts::lock_limits(&mut *conn, account).await?.ok_or(CreateError::NoAccount)?;
     let current =
         sqlx::query_scalar!(r#"select count(*) as "count!" from profiles where account_id = $1"#, account as _)
@@ -194,12 +198,8 @@ pub async fn require_room(conn: &mut PgConnection, account: AccountId, limits: &
 }
 
 /// There must also be room for at least one byte.
-pub async fn require_room_for_content(
-    conn: &mut PgConnection,
-    account: AccountId,
-    limits: &Limits,
-) -> Result<(), CreateError> {
-    require_room(&mut *conn, account, limits).await?;
+pub async fn require_space(conn: &mut PgConnection, account: AccountId, limits: &Limits) -> Result<(), CreateError> {
+    require_below_limit(&mut *conn, account, limits).await?;
     Ok(require_bytes(conn, account, 1, limits).await??)
 }
 
@@ -211,7 +211,7 @@ pub async fn create(
     limits: &Limits,
     actor: &Actor,
 ) -> Result<Profile, CreateError> {
-    require_room(&mut *conn, account, limits).await?;
+    require_below_limit(&mut *conn, account, limits).await?;
     if let Some(content) = new.content {
         require_bytes(&mut *conn, account, content.size_bytes, limits).await??;
         if !stores::keep(&mut *conn, content.store).await? {

@@ -37,7 +37,7 @@ pub(crate) const AREA: Area = Area {
     })
     .counting(|conn, terms| Box::pin(count_lost(conn, terms.deleted_account_secrets)))],
     actions: &["proxy.created", "proxy.updated", "proxy.deleted"],
-    losses: &[|conn, account, _| Box::pin(on_account_delete(conn, account))],
+    on_account_delete: &[|conn, account, _| Box::pin(on_account_delete(conn, account))],
     bounds: &[
         ("proxies", Bound::Account("`limits.proxies` (50)")),
         ("session_proxies", Bound::Account("1 for each live session")),
@@ -103,7 +103,7 @@ impl Scheme {
 
     /// 0 for a protocol without a configuration (contract: proxies 4).
     #[must_use]
-    pub fn most_config_bytes(self) -> usize {
+    pub fn max_config_bytes(self) -> usize {
         match self {
             Self::Socks5 | Self::Http => 0,
             Self::Wireguard => 16 * 1024,

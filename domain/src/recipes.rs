@@ -27,7 +27,7 @@ pub use self::source::{SealedSteps, SourceError};
 pub(crate) const AREA: Area = Area {
     kept: &[("recipes", "limited per account; kept until the account owner deletes them")],
     actions: &["recipe.created", "recipe.deleted"],
-    losses: &[|conn, account, _| Box::pin(delete_all(conn, account))],
+    on_account_delete: &[|conn, account, _| Box::pin(delete_all(conn, account))],
     bounds: &[("recipes", Bound::Account("`limits.recipes` (1,000), each of `limits.recipe_bytes` (256 KiB)"))],
     sealed: &[Sealed {
         kind: "recipes",
@@ -100,7 +100,7 @@ pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
     of: AgentSessionId,
-    words: &RecipeTexts,
+    texts: &RecipeTexts,
     keys: Keys<'_>,
     limits: &Limits,
     actor: &Actor,
@@ -134,8 +134,8 @@ pub async fn create(
         id as _,
         account as _,
         of as _,
-        words.label,
-        words.description,
+        texts.label,
+        texts.description,
         i32::try_from(count).unwrap_or(i32::MAX),
         keys.recipes.seal(PURPOSE, &id.to_string(), &written),
     )
@@ -172,8 +172,8 @@ async fn require_accessible(
         return Ok(());
     }
     let acting = actor.account().ok_or(SourceError::NoAgentSession)?;
-    let standing = teams::standing(conn, owner, acting).await?;
-    let is_admin = standing.is_some_and(|at| at.role == Role::Admin && at.owner_status == AccountStatus::Active);
+    let membership = teams::membership(conn, owner, acting).await?;
+    let is_admin = membership.is_some_and(|at| at.role == Role::Admin && at.owner_status == AccountStatus::Active);
     if is_admin { Ok(()) } else { Err(SourceError::NoAgentSession) }
 }
 

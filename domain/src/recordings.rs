@@ -38,7 +38,7 @@ pub(crate) const AREA: Area = Area {
         ("timeline_streams", Bound::Account("`recordings.max_streams` (16) open ones")),
     ],
     actions: &["trace_link.created", "trace_link.revoked", "session.recording_deleted"],
-    losses: &[|conn, account, _| Box::pin(delete_all(conn, account))],
+    on_account_delete: &[|conn, account, _| Box::pin(delete_all(conn, account))],
     sealed: &[Sealed {
         kind: "recording_keys",
         table: "recordings",

@@ -20,7 +20,7 @@ pub(crate) const AREA: Area = Area {
         Purge::new("samples", "service_samples", |conn, _, limit| Box::pin(purge(conn, limit))),
         Purge::new("samples", "process_figures", |conn, _, limit| Box::pin(purge_processes(conn, limit))),
     ],
-    chains: &[SAMPLE],
+    scheduled_jobs: &[SAMPLE],
     bounds: &[
         ("service_samples", Bound::Operator("one a minute, for 14 days")),
         ("process_figures", Bound::Operator("one for each process, until a day after it ended")),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_one_name_add_up() {
+    fn values_of_one_name_add_up() {
         let mut figures = Figures::default();
         figures.add("service_worker_slots", 2.0);
         figures.add("service_worker_slots", 3.0);

@@ -5,12 +5,12 @@
 //! and sessions that their caller or worker abandoned.
 
 pub mod capabilities;
-pub mod census;
 pub mod dialogs;
 pub mod failures;
 pub mod gui_input;
 pub mod inspection;
 pub mod intents;
+pub mod live_counts;
 pub mod operation_list;
 pub mod pauses;
 pub mod profile_lease;
@@ -56,7 +56,7 @@ pub(crate) const AREA: Area = Area {
     ],
     actions: &["session.created", "session.destroyed"],
     mails: &["session_success_first", "session_failed_first"],
-    chains: &[SWEEP_FREE_TIER, PURGE_FINISHED],
+    scheduled_jobs: &[SWEEP_FREE_TIER, PURGE_FINISHED],
     bounds: &[
         ("sessions", Bound::Term("`retention.ended_sessions` (90 days) after it ended")),
         ("intents", Bound::Term("`retention.finished_jobs` (7 days) after it ended; its result 10 minutes")),
@@ -266,14 +266,14 @@ pub struct PlacementLimits<'a> {
 pub async fn create(
     conn: &mut PgConnection,
     new: &NewSession<'_>,
-    room: PlacementLimits<'_>,
+    bounds: PlacementLimits<'_>,
     actor: &Actor,
     (intent, reply): (IntentId, ReplyTo<'_>),
 ) -> Result<Created, CreateError> {
     let mut emulation = new.emulation.clone();
     let header_values = emulation.take_header_values().map(Secrets::of_headers);
     if new.profile.is_none() && new.proxy.is_none() && header_values.is_none() {
-        return write(conn, new, emulation, None, room, actor, (intent, reply)).await;
+        return write(conn, new, emulation, None, bounds, actor, (intent, reply)).await;
     }
     let mut tx = conn.begin().await?;
     accounts::lock(&mut tx, new.account_id).await?.ok_or(CreateError::AccountSuspended)?;
@@ -292,7 +292,7 @@ pub async fn create(
         Some(id) => Some((id, profiles::take(&mut tx, new.account_id, id).await?)),
         None => None,
     };
-    let created = write(&mut tx, new, emulation, profile, room, actor, (intent, reply)).await?;
+    let created = write(&mut tx, new, emulation, profile, bounds, actor, (intent, reply)).await?;
     if let Some(header_values) = header_values {
         intents::seal(&mut tx, (intent, created.worker), &header_values).await?;
     }
@@ -323,7 +323,7 @@ async fn write(
     new: &NewSession<'_>,
     emulation: Emulation,
     profile: Option<(ProfileId, profiles::LeasedProfile)>,
-    room: PlacementLimits<'_>,
+    bounds: PlacementLimits<'_>,
     actor: &Actor,
     (intent, reply): (IntentId, ReplyTo<'_>),
 ) -> Result<Created, CreateError> {
@@ -332,7 +332,7 @@ async fn write(
     let archetype = new.archetype.or(of_profile).unwrap_or(&archetypes::launch().id);
     let metadata = metadata(new, profile.as_ref());
     let tiers: Vec<_> = Tier::NAMES.iter().map(|name| (*name).to_owned()).collect();
-    let limits: Vec<_> = Tier::ALL.iter().map(|tier| i64::from(room.allowed.of(*tier))).collect();
+    let limits: Vec<_> = Tier::ALL.iter().map(|tier| i64::from(bounds.allowed.of(*tier))).collect();
     let state = (*new.emulation != Emulation::default()).then(|| emulation.state());
     let open = open_request(new, archetype, emulation);
     let payload = json!({"archetype": archetype, "purpose": new.purpose, "label": new.label});
@@ -373,7 +373,7 @@ async fn write(
         reply.request_id,
         &tiers,
         &limits,
-        room.placement.map(|placement| placement == Placement::Pack),
+        bounds.placement.map(|placement| placement == Placement::Pack),
         LEASE.as_secs_f64(),
         json!(open),
         line.columns,

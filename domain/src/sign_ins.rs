@@ -30,7 +30,7 @@ pub(crate) const AREA: Area = Area {
     ],
     bounds: &[("sign_in_networks", Bound::Account("32, each for 180 days after its last sign-in"))],
     purges: &[Purge::new("tokens", "sign_in_networks", |conn, _, limit| Box::pin(purge_networks(conn, limit)))],
-    losses: &[
+    on_account_delete: &[
         |conn, account, _| Box::pin(end_all(conn, account)),
         |conn, account, _| Box::pin(forget_networks(conn, account)),
     ],
@@ -107,7 +107,7 @@ pub async fn complete(
 }
 
 /// The most recently used.
-const MOST_NETWORKS: i64 = 32;
+const MAX_NETWORKS: i64 = 32;
 
 async fn begin(
     conn: &mut PgConnection,
@@ -129,7 +129,7 @@ async fn begin(
             "delete from sign_in_networks where account_id = $1 and network in (
                  select network from sign_in_networks where account_id = $1 order by last_used_at desc, network offset $2)",
             account as _,
-            MOST_NETWORKS,
+            MAX_NETWORKS,
         )
         .execute(&mut *conn)
         .await?;

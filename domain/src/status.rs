@@ -31,7 +31,7 @@ pub(crate) const AREA: Area = Area {
         }),
     ],
     mails: &["status_confirm", "status_subscribed", "incident_posted", "incident_updated", "incident_resolved"],
-    chains: &[SAMPLE, SEND_NOTICES],
+    scheduled_jobs: &[SAMPLE, SEND_NOTICES],
     bounds: &[
         ("incidents", Bound::Operator("written by staff")),
         ("incident_updates", Bound::Operator("written by staff")),
@@ -71,7 +71,7 @@ pub struct StatusPage {
     pub at: Timestamp,
 }
 
-pub async fn look(conn: &mut PgConnection) -> sqlx::Result<StatusPage> {
+pub async fn load(conn: &mut PgConnection) -> sqlx::Result<StatusPage> {
     let components = components::measure(&mut *conn).await?;
     let incidents = incidents::list_open(&mut *conn).await?;
     let history = history::read(&mut *conn).await?;

@@ -34,7 +34,7 @@ pub(crate) const AREA: Area = Area {
         "team.updated",
     ],
     mails: &["team_invite"],
-    losses: &[|conn, account, actor| Box::pin(members::end_all(conn, account, actor))],
+    on_account_delete: &[|conn, account, actor| Box::pin(members::end_all(conn, account, actor))],
     bounds: &[
         ("teams", Bound::Account("1")),
         (
@@ -52,7 +52,7 @@ pub struct TeamMembership {
     pub owner_status: AccountStatus,
 }
 
-pub async fn standing(
+pub async fn membership(
     conn: &mut PgConnection,
     owner: AccountId,
     member: AccountId,

@@ -235,7 +235,7 @@ pub struct BreakdownPart {
 }
 
 /// Most parts of a breakdown. Labels are free texts, so there can be any number of them.
-const MOST_PARTS: i64 = 1_000;
+const MAX_PARTS: i64 = 1_000;
 
 /// Of the last complete UTC days, with the most session minutes first (contract: usage 8).
 pub async fn breakdown(
@@ -274,7 +274,7 @@ pub async fn breakdown(
         by.name(),
         first,
         today,
-        MOST_PARTS,
+        MAX_PARTS,
     )
     .fetch_all(conn)
     .await?;

@@ -39,8 +39,8 @@ pub(crate) const AREA: Area = Area {
         "webhook_delivery.replayed",
     ],
     mails: &["webhook_secret_reminder", "webhook_secret_grace_expiring"],
-    chains: &[GIVE_UP, REMIND_OF_SECRETS, REQUEUE],
-    last_losses: &[|conn, account, _| Box::pin(endpoints::delete_all(conn, account))],
+    scheduled_jobs: &[GIVE_UP, REMIND_OF_SECRETS, REQUEUE],
+    on_account_delete_last: &[|conn, account, _| Box::pin(endpoints::delete_all(conn, account))],
     bounds: &[
         (
             "webhook_endpoints",
@@ -122,9 +122,9 @@ pub struct Subscriptions(Vec<EventType>);
 impl Subscriptions {
     /// Parses the names of event types in their order, without duplicates.
     pub fn parse<S: AsRef<str>>(names: &[S], limits: &Limits) -> Result<Self, Invalid> {
-        let most = limits.webhook_events;
-        if names.is_empty() || names.len() > most {
-            return Err(Invalid::field("events", format!("must have 1 to {most} entries")));
+        let max = limits.webhook_events;
+        if names.is_empty() || names.len() > max {
+            return Err(Invalid::field("events", format!("must have 1 to {max} entries")));
         }
         let mut types = Vec::new();
         for (i, name) in names.iter().enumerate() {

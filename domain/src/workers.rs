@@ -28,7 +28,7 @@ pub(crate) const AREA: Area = Area {
 pub const LEASE: Duration = Duration::from_secs(10);
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
 /// Each needs a row.
-pub const MOST_SESSIONS: u32 = 10_000;
+pub const MAX_SESSIONS: u32 = 10_000;
 
 /// Browser engine of a worker's sessions (contract: operations 25).
 #[derive(
@@ -396,7 +396,7 @@ impl WorkerStatus {
     pub const NAMES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 }
 
-pub async fn standing(conn: &mut PgConnection) -> sqlx::Result<Option<WorkerStatus>> {
+pub async fn best_status(conn: &mut PgConnection) -> sqlx::Result<Option<WorkerStatus>> {
     sqlx::query_scalar!(
         r#"select case when driver = 'none' then 'no_driver' when status = 'draining' then 'draining' when not has_room then 'no_room' else 'ok' end
                   as "standing!: WorkerStatus"
@@ -412,7 +412,7 @@ pub const STATUSES: [&str; 4] = ["active", "draining", "stopped", "lost"];
 
 /// A worker with an expired lease counts as lost, even if it was not declared lost yet. Stopped and lost workers count
 /// for 1 h.
-pub async fn census(conn: &mut PgConnection) -> sqlx::Result<[(&'static str, i64); 4]> {
+pub async fn count_by_status(conn: &mut PgConnection) -> sqlx::Result<[(&'static str, i64); 4]> {
     let counted = sqlx::query!(
         r#"select case when status in ('active', 'draining') and last_seen_at <= now() - make_interval(secs => $1)
                        then 'lost' else status end as "status!", count(*) as "workers!"
@@ -541,7 +541,7 @@ pub async fn lack(conn: &mut PgConnection) -> sqlx::Result<NoSlotReason> {
 }
 
 /// Workers that stopped, and workers that have been lost for `patience` and have sessions in the state `ready`.
-pub async fn forsakers(conn: &mut PgConnection, patience: Duration) -> sqlx::Result<Vec<DeadWorker>> {
+pub async fn dead_with_sessions(conn: &mut PgConnection, patience: Duration) -> sqlx::Result<Vec<DeadWorker>> {
     sqlx::query_as!(
         DeadWorker,
         r#"select w.id as "id: _", w.status = 'lost' as "was_lost!" from workers w

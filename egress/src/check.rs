@@ -31,19 +31,19 @@ pub struct Checked {
 /// Takes at most 15 s. Without probes it contacts no third party.
 pub async fn check(upstream: Upstream, rules: &Rules, probes: Option<&Probes>) -> Result<Checked, Fault> {
     let began = Instant::now();
-    let way = EgressRoute::open(upstream, rules).await?;
+    let route = EgressRoute::open(upstream, rules).await?;
     let latency = began.elapsed();
     let Some(probes) = probes else { return Ok(Checked { latency, exit_address: None, capabilities: None }) };
-    let asking = timeout(EXIT_WITHIN, exit_address(&way, &probes.exit_url));
-    let (measured, exit_address) = tokio::join!(way.measure(probes), asking);
+    let asking = timeout(EXIT_WITHIN, exit_address(&route, &probes.exit_url));
+    let (measured, exit_address) = tokio::join!(route.measure(probes), asking);
     let capabilities = measured?.map(|measured| measured.capabilities);
     Ok(Checked { latency, exit_address: exit_address.ok().flatten(), capabilities })
 }
 
 /// Exit address as a site sees it. The proxy relays the answer and could falsify it.
-async fn exit_address(way: &EgressRoute, url: &Url) -> Option<IpAddr> {
+async fn exit_address(route: &EgressRoute, url: &Url) -> Option<IpAddr> {
     let site = Target { host: url.host()?.to_owned(), port: url.port_or_known_default()? };
-    let mut site_sees = way.connect(&site).await.ok()?;
+    let mut site_sees = route.connect(&site).await.ok()?;
     // HTTP 1.0, so that the response is not chunked and ends with the connection.
     let request = format!("GET {} HTTP/1.0\r\nHost: {site}\r\nAccept: text/plain\r\n\r\n", url.path());
     site_sees.write_all(request.as_bytes()).await.ok()?;

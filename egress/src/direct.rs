@@ -15,7 +15,7 @@ use crate::rules::Rules;
 use crate::target::Target;
 
 /// Concurrent lookups of one browser.
-const LOOK_UPS: usize = 8;
+const MAX_LOOKUPS: usize = 8;
 
 /// Shared by all addresses of the name.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -27,17 +27,17 @@ pub struct Direct {
 
 impl Direct {
     pub fn new(rules: &Rules) -> Self {
-        Self { rules: rules.clone(), look_ups: Semaphore::new(LOOK_UPS) }
+        Self { rules: rules.clone(), look_ups: Semaphore::new(MAX_LOOKUPS) }
     }
 
     pub async fn connect(&self, target: &Target) -> Result<TcpStream, Refusal> {
         let deadline = Instant::now() + WITHIN;
-        let allowed = self.judge(target, deadline).await?;
+        let allowed = self.allowed_addresses(target, deadline).await?;
         dial(&allowed, deadline).await
     }
 
     /// Returns at least one address.
-    async fn judge(&self, target: &Target, deadline: Instant) -> Result<Vec<SocketAddr>, Refusal> {
+    async fn allowed_addresses(&self, target: &Target, deadline: Instant) -> Result<Vec<SocketAddr>, Refusal> {
         let found = match (target.address(), &target.host) {
             (None, Host::Domain(name)) => {
                 let found = timeout_at(deadline, self.resolve(name)).await.map_err(|_| Refusal::NameNotFound)??;

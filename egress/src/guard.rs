@@ -53,13 +53,13 @@ pub struct Guard {
     _serving: AbortOnDropHandle<()>,
 }
 
-struct Sentry {
-    way: Arc<EgressRoute>,
+struct GuardContext {
+    route: Arc<EgressRoute>,
     record: Arc<Record>,
     offline: watch::Receiver<bool>,
 }
 
-impl Sentry {
+impl GuardContext {
     async fn until_offline(&self) {
         let mut offline = self.offline.clone();
         // The wait fails without the guard, whose connections end with it.
@@ -70,7 +70,7 @@ impl Sentry {
         if !matches!(command, Socks5Command::TCPConnect) {
             return Err(Refusal::Unsupported);
         }
-        self.way.connect(&Target::read(target)?).await
+        self.route.connect(&Target::read(target)?).await
     }
 }
 
@@ -103,16 +103,16 @@ struct Record {
 }
 
 impl Guard {
-    pub async fn open(way: Arc<EgressRoute>, rules: &Rules) -> io::Result<Self> {
+    pub async fn open(route: Arc<EgressRoute>, rules: &Rules) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
         rules.with_guards(|ports| ports.insert(port));
-        Ok(Self::serve(GuardListener::Port(listener), Some(port), way, rules))
+        Ok(Self::serve(GuardListener::Port(listener), Some(port), route, rules))
     }
 
     /// Starts listening on a socket in the folder of a browser that has its own network namespace, in which a port leads to the
     /// socket.
-    pub fn open_in(folder: &Path, socket: &str, way: Arc<EgressRoute>, rules: &Rules) -> io::Result<Self> {
+    pub fn open_in(folder: &Path, socket: &str, route: Arc<EgressRoute>, rules: &Rules) -> io::Result<Self> {
         // A socket's path has at most 107 bytes and the folder's path may be longer, so the path goes through the folder's file
         // descriptor.
         let opened = File::open(folder)?;
@@ -120,14 +120,14 @@ impl Guard {
         let listener = UnixListener::bind(&path)?;
         // The browser runs as another user, and no other user can access the folder.
         fs::set_permissions(&path, Permissions::from_mode(0o666))?;
-        Ok(Self::serve(GuardListener::Socket(listener), None, way, rules))
+        Ok(Self::serve(GuardListener::Socket(listener), None, route, rules))
     }
 
-    fn serve(door: GuardListener, port: Option<u16>, way: Arc<EgressRoute>, rules: &Rules) -> Self {
+    fn serve(door: GuardListener, port: Option<u16>, route: Arc<EgressRoute>, rules: &Rules) -> Self {
         let record = Arc::<Record>::default();
         let (offline, is_offline) = watch::channel(false);
-        let sentry = Arc::new(Sentry { way, record: Arc::clone(&record), offline: is_offline });
-        let serving = tokio::spawn(serve(door, rules.connections, sentry));
+        let context = Arc::new(GuardContext { route, record: Arc::clone(&record), offline: is_offline });
+        let serving = tokio::spawn(serve(door, rules.connections, context));
         Self { port, rules: rules.clone(), record, offline, _serving: AbortOnDropHandle::new(serving) }
     }
 
@@ -158,7 +158,7 @@ impl Drop for Guard {
     }
 }
 
-async fn serve(door: GuardListener, connections: usize, sentry: Arc<Sentry>) {
+async fn serve(door: GuardListener, connections: usize, context: Arc<GuardContext>) {
     static FAILED: LogThrottle = LogThrottle::new();
     let places = Arc::new(Semaphore::new(connections));
     // The connections end with this task.
@@ -168,28 +168,28 @@ async fn serve(door: GuardListener, connections: usize, sentry: Arc<Sentry>) {
         while connections.try_join_next().is_some() {}
         match door.accept().await {
             Ok(browser) => {
-                let sentry = Arc::clone(&sentry);
+                let context = Arc::clone(&context);
                 connections.spawn(async move {
                     let _place = place;
-                    if let Err(error) = handle(browser, &sentry).await {
+                    if let Err(error) = handle(browser, &context).await {
                         tracing::debug!(%error, "browser connection ended with an error");
                     }
                 });
             }
             Err(error) => {
                 // The most likely cause is too many open files; others may close.
-                FAILED.say(|held_back| tracing::warn!(%error, held_back, "egress guard cannot accept connections"));
+                FAILED.log(|held_back| tracing::warn!(%error, held_back, "egress guard cannot accept connections"));
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
     }
 }
 
-async fn handle(browser: Browser, sentry: &Sentry) -> Result<(), SocksServerError> {
+async fn handle(browser: Browser, context: &GuardContext) -> Result<(), SocksServerError> {
     let Ok(socks_request) = timeout(HANDSHAKE_WITHIN, read_request(browser)).await else { return Ok(()) };
     let SocksRequest { browser, command, target } = socks_request?;
     let unspecified = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-    let is_offline = *sentry.offline.borrow();
+    let is_offline = *context.offline.borrow();
     if matches!(command, Socks5Command::TCPConnect) && welcome::is_at(&target) && !is_offline {
         let browser = browser.reply_success(unspecified).await?;
         if let Err(error) = welcome::serve(browser).await {
@@ -199,21 +199,21 @@ async fn handle(browser: Browser, sentry: &Sentry) -> Result<(), SocksServerErro
     }
     let connected = tokio::select! {
         biased;
-        () = sentry.until_offline() => Err(Refusal::Offline),
-        connected = sentry.connect(command, target) => connected,
+        () = context.until_offline() => Err(Refusal::Offline),
+        connected = context.connect(command, target) => connected,
     };
     match connected {
         Ok(server) => {
             let browser = browser.reply_success(unspecified).await?;
             tokio::select! {
-                () = relay(browser, server, &sentry.record) => {}
-                () = sentry.until_offline() => {}
+                () = relay(browser, server, &context.record) => {}
+                () = context.until_offline() => {}
             }
             Ok(())
         }
         Err(refusal) => {
             tracing::debug!(%refusal, "egress guard refused a connection");
-            sentry.record.refusal.lock().unwrap_or_else(PoisonError::into_inner).replace(refusal);
+            context.record.refusal.lock().unwrap_or_else(PoisonError::into_inner).replace(refusal);
             browser.reply_error(&refusal.reply()).await
         }
     }

@@ -28,7 +28,7 @@ pub use kitfleet_tunnels::{Credentials, openvpn, wireguard};
 
 pub use self::check::{Checked, check};
 pub use self::guard::Guard;
-pub use self::local_networks::Judge;
+pub use self::local_networks::AddressPolicy;
 pub use self::names::Names;
 pub use self::probe::{Capabilities, Measured, Probes};
 pub use self::refusal::{Fault, ProxyReply, Refusal};

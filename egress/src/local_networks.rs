@@ -18,9 +18,9 @@ use nix::sys::socket::SockaddrStorage;
 const GOOD_FOR: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone)]
-pub struct Judge(Arc<Destinations>);
+pub struct AddressPolicy(Arc<Destinations>);
 
-impl Judge {
+impl AddressPolicy {
     #[must_use]
     pub fn new(destinations: Destinations) -> Self {
         Self(Arc::new(destinations))
@@ -89,7 +89,7 @@ fn interfaces() -> Option<Arc<Interfaces>> {
             Ok(addresses) => *known = Some((Instant::now(), Arc::new(Interfaces::of(addresses)))),
             // The cached addresses are most likely still correct.
             Err(error) => {
-                FAILED.say(|held_back| tracing::error!(%error, held_back, "cannot list this machine's addresses"));
+                FAILED.log(|held_back| tracing::error!(%error, held_back, "cannot list this machine's addresses"));
             }
         }
     }
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn network_of_an_interface_is_near() {
+    fn network_of_an_interface_is_local() {
         let mut interfaces = Interfaces::default();
         interfaces.add(ip("93.184.216.34"), Some(ip("255.255.255.0")), None);
         interfaces.add(ip("2606:4700::5"), Some(ip("ffff:ffff:ffff:ffff::")), None);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_addresses_are_own_or_near() {
+    fn loopback_addresses_are_local() {
         assert_eq!(distance(ip("127.0.0.1")), Distance::Own);
         assert_eq!(distance(ip("::ffff:127.0.0.1")), Distance::Own);
         assert_eq!(distance(ip("127.1.2.3")), Distance::Near);

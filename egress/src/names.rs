@@ -22,7 +22,7 @@ use hickory_resolver::{Hosts, TokioResolver};
 /// Name servers and static names.
 const FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
 /// Interval at which the files are checked for changes.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 pub struct Names {
     current: Mutex<Current>,
@@ -68,7 +68,7 @@ impl Names {
 
     fn sources(&self) -> Sources {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if current.looked_at.elapsed() > LOOK_EVERY {
+        if current.looked_at.elapsed() > POLL_INTERVAL {
             current.looked_at = Instant::now();
             let stamps = stamps();
             if stamps != current.stamps {

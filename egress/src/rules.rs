@@ -7,16 +7,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kitfleet_types::addresses::{Destinations, effective_address};
 
-use crate::local_networks::Judge;
+use crate::local_networks::AddressPolicy;
 use crate::names::Names;
 
 #[derive(Clone)]
 pub struct Rules {
     pub(crate) names: Arc<Names>,
     pub(crate) connections: usize,
-    sites: Judge,
+    sites: AddressPolicy,
     /// Rules for addresses of customers' proxies and tunnels.
-    upstreams: Judge,
+    upstreams: AddressPolicy,
     /// Always denied: another browser's guard leads to that browser's route.
     guards: Arc<Mutex<HashSet<u16>>>,
 }
@@ -28,7 +28,7 @@ impl Rules {
     }
 
     pub(crate) fn asking(names: Names, sites: Destinations, upstreams: Destinations, connections: usize) -> Self {
-        let (sites, upstreams) = (Judge::new(sites), Judge::new(upstreams));
+        let (sites, upstreams) = (AddressPolicy::new(sites), AddressPolicy::new(upstreams));
         Self { names: Arc::new(names), connections, sites, upstreams, guards: Arc::default() }
     }
 

@@ -31,7 +31,7 @@ const PASSWORD_VERSION: u8 = 1;
 const PASSWORD_ACCEPTED: u8 = 0;
 
 /// Includes dialling the proxy.
-const GREETED_WITHIN: Duration = Duration::from_secs(8);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Timeout from there until the proxy reports that it has connected.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(15);
@@ -65,7 +65,7 @@ impl Socks5 {
     }
 
     pub async fn connect_and_log_in(&self) -> Result<TcpStream, Fault> {
-        let deadline = Instant::now() + GREETED_WITHIN;
+        let deadline = Instant::now() + HANDSHAKE_TIMEOUT;
         let mut proxy = self.place.dial(deadline).await?;
         timeout_at(deadline, self.check_login(&mut proxy)).await.map_err(|_| Fault::TimedOut)??;
         Ok(proxy)

@@ -177,9 +177,10 @@ async fn relay_on_another_host_receives_no_datagram() {
     for (relay, warning) in [([127, 0, 0, 9], "none came back"), ([93, 184, 216, 34], "another host")] {
         let answer = [&[5, 0, 0, 1][..], &relay, &port].concat();
         let (proxy_port, _, _running) = scripted(vec![GREETED.to_vec(), answer], false).await;
-        let way = EgressRoute::open(Upstream::Socks5(proxy(proxy_port, None)), &rules(false)).await.expect("a way out");
+        let route =
+            EgressRoute::open(Upstream::Socks5(proxy(proxy_port, None)), &rules(false)).await.expect("an egress route");
         let began = Instant::now();
-        let measured = way.measure(&probes()).await.expect("an open way").expect("a SOCKS 5 proxy");
+        let measured = route.measure(&probes()).await.expect("an open route").expect("a SOCKS 5 proxy");
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
         assert!(!measured.capabilities.udp_associate && measured.capabilities.dns_remote_resolve);
         assert!(measured.capabilities.warnings.iter().any(|text| text.contains(warning)), "{measured:?}");

@@ -119,8 +119,8 @@ async fn check_route(upstream: impl Fn(Option<(&str, &str)>) -> Upstream, rules:
 #[tokio::test]
 async fn microsocks_connects_until_it_is_killed() {
     let ((site, _serving), (server, port)) = (site().await, microsocks().await);
-    let way = EgressRoute::open(Upstream::Socks5(proxy(port, KNOWN)), &rules(true)).await.expect("a way out");
-    let measured = way.measure(&probes(site, 9)).await.expect("an open way").expect("a SOCKS 5 proxy");
+    let route = EgressRoute::open(Upstream::Socks5(proxy(port, KNOWN)), &rules(true)).await.expect("an egress route");
+    let measured = route.measure(&probes(site, 9)).await.expect("an open route").expect("a SOCKS 5 proxy");
     let capabilities = measured.capabilities;
     assert!(capabilities.dns_remote_resolve && !capabilities.udp_associate, "{capabilities:?}");
     check_route(|who| Upstream::Socks5(proxy(port, who)), &rules(true), server, site).await;
@@ -130,12 +130,12 @@ async fn microsocks_connects_until_it_is_killed() {
 async fn dante_relays_datagrams() {
     let ((site, _serving), (quic, _answering)) = (site().await, quic_server().await);
     let (_server, port, _folder) = dante().await;
-    let way = EgressRoute::open(Upstream::Socks5(proxy(port, None)), &rules(true)).await.expect("a way out");
-    let measured = way.measure(&probes(site, quic)).await.expect("an open way").expect("a SOCKS 5 proxy");
+    let route = EgressRoute::open(Upstream::Socks5(proxy(port, None)), &rules(true)).await.expect("an egress route");
+    let measured = route.measure(&probes(site, quic)).await.expect("an open route").expect("a SOCKS 5 proxy");
     assert!(measured.capabilities.udp_associate && measured.capabilities.dns_remote_resolve, "{measured:?}");
     assert!(measured.capabilities.warnings.is_empty(), "{measured:?}");
     // No server answers on this port.
-    let silent = way.measure(&probes(site, 9)).await.expect("an open way").expect("a SOCKS 5 proxy");
+    let silent = route.measure(&probes(site, 9)).await.expect("an open route").expect("a SOCKS 5 proxy");
     assert!(!silent.capabilities.udp_associate && silent.capabilities.dns_remote_resolve, "{silent:?}");
     assert_eq!(silent.report["datagram"]["outcome"], "silent");
 }

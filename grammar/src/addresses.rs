@@ -4,7 +4,7 @@ use kitfleet_types::addresses::Destinations;
 use kitfleet_types::operations::BrowserUrl;
 use url::{Host, Url};
 
-use super::complaints::GrammarErrorKind;
+use super::errors::GrammarErrorKind;
 
 /// Absolute, and unchanged except that a missing scheme is added.
 pub fn read(text: &str, is_quoted: bool, destinations: &Destinations) -> Result<String, GrammarErrorKind> {
@@ -29,7 +29,7 @@ pub fn read(text: &str, is_quoted: bool, destinations: &Destinations) -> Result<
 
 fn not_an_address(is_quoted: bool) -> GrammarErrorKind {
     let tap = if is_quoted { "tap it" } else { "tap it, with the name in quotes" };
-    GrammarErrorKind::says(format!("is not an address; to use an element with this name, {tap}"))
+    GrammarErrorKind::reason(format!("is not an address; to use an element with this name, {tap}"))
 }
 
 /// The colon in `example.com:8080` and `localhost:3000` precedes a port.

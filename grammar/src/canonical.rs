@@ -10,8 +10,8 @@ pub fn print(plan: &[Command]) -> String {
     plan.iter().map(step).collect::<Vec<_>>().join("\n")
 }
 
-fn step(wish: &Command) -> String {
-    match wish {
+fn step(command: &Command) -> String {
+    match command {
         Command::Navigate { url } => format!("open {}", quoted(url)),
         Command::Tap { target } => format!("tap {}", sought(target)),
         Command::DoubleTap { target } => format!("double tap {}", sought(target)),
@@ -27,13 +27,14 @@ fn step(wish: &Command) -> String {
         Command::Upload { target, file } => format!("upload {} into {}", quoted(file), sought(target)),
         Command::Drag { target, to: DragEnd::Element(end) } => format!("drag {} to {}", sought(target), sought(end)),
         Command::Drag { target, to: DragEnd::By { delta_x, delta_y } } => {
-            format!("drag {} {}", sought(target), ways((*delta_x).into(), (*delta_y).into()))
+            format!("drag {} {}", sought(target), directions((*delta_x).into(), (*delta_y).into()))
         }
         Command::Swipe { direction, distance, target } => {
-            let way = SWIPES.iter().find(|(_, means)| means == direction).map(|(word, _)| *word).unwrap_or_default();
+            let direction =
+                SWIPES.iter().find(|(_, means)| means == direction).map(|(word, _)| *word).unwrap_or_default();
             let by = distance.map(|distance| format!(" by {distance}")).unwrap_or_default();
             let on = target.as_ref().map(|target| format!(" on {}", sought(target))).unwrap_or_default();
-            format!("swipe {way}{by}{on}")
+            format!("swipe {direction}{by}{on}")
         }
         Command::Dialog { accept: true, text: Some(text) } => format!("answer the dialog with {}", quoted(text)),
         Command::Dialog { accept: true, text: None } => "accept the dialog".to_owned(),
@@ -44,7 +45,7 @@ fn step(wish: &Command) -> String {
         Command::SetLocation { latitude, longitude } => format!("set the location to {latitude}, {longitude}"),
         Command::Scroll { delta_x, delta_y, target } => {
             let within = target.as_ref().map(|target| format!(" in {}", sought(target))).unwrap_or_default();
-            format!("scroll {}{within}", ways(*delta_x, *delta_y))
+            format!("scroll {}{within}", directions(*delta_x, *delta_y))
         }
         Command::Wait { condition } => format!("wait {}", condition_of(condition)),
         Command::Capture { capture } => {
@@ -87,16 +88,16 @@ fn described(role: Option<&str>, words: &str, list: bool) -> String {
     }
 }
 
-fn ways(delta_x: i64, delta_y: i64) -> String {
-    let way = |delta: i64, along: (i64, i64), against: (i64, i64)| {
+fn directions(delta_x: i64, delta_y: i64) -> String {
+    let direction = |delta: i64, along: (i64, i64), against: (i64, i64)| {
         let to = if delta < 0 { against } else { along };
         let word = DIRECTIONS.iter().find(|(means, _)| *means == to).map(|(_, word)| *word).unwrap_or_default();
         format!("{word} by {}", delta.unsigned_abs())
     };
     match (delta_x, delta_y) {
-        (0, y) => way(y, (0, 1), (0, -1)),
-        (x, 0) => way(x, (1, 0), (-1, 0)),
-        (x, y) => format!("{} {}", way(x, (1, 0), (-1, 0)), way(y, (0, 1), (0, -1))),
+        (0, y) => direction(y, (0, 1), (0, -1)),
+        (x, 0) => direction(x, (1, 0), (-1, 0)),
+        (x, y) => format!("{} {}", direction(x, (1, 0), (-1, 0)), direction(y, (0, 1), (0, -1))),
     }
 }
 

@@ -4,37 +4,37 @@ use chrono::NaiveDate;
 use kitfleet_types::commands::Command;
 
 use super::Context;
-use super::complaints::{GrammarError, GrammarErrorKind};
-use super::targets::{Parsed, complaint, split, stop, whole};
+use super::errors::{GrammarError, GrammarErrorKind};
+use super::targets::{Parsed, error_at, split, stop, whole};
 use super::tokens::Token;
 use super::vocabulary::{INTO, MONTHS, WITH};
 
 /// `TARGET to DATE`, or `DATE in TARGET`
-pub fn set(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
+pub fn set(verb_token: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     let parts = split(rest, WITH).map(|(target, _, date)| (target, date));
     let Some((target, date)) = parts.or_else(|| split(rest, INTO).map(|(date, _, target)| (target, date))) else {
-        let trouble = GrammarErrorKind::says("must name the field and the date");
-        return stop(GrammarError::at(said.span.clone(), trouble));
+        let kind = GrammarErrorKind::reason("must name the field and the date");
+        return stop(GrammarError::at(verb_token.span.clone(), kind));
     };
     let value = read(date)?;
     Ok(Command::Fill { target: whole(target, false, context.message)?, value })
 }
 
 fn read(tokens: &[Token<'_>]) -> Parsed<String> {
-    let says = |words: &'static str| stop(complaint(tokens, GrammarErrorKind::says(words)));
+    let fail = |words: &'static str| stop(error_at(tokens, GrammarErrorKind::reason(words)));
     let text = tokens.iter().map(|token| &*token.text).collect::<Vec<_>>().join(" ");
     let parts: Vec<_> =
         text.split([' ', '-', '/', '.', ',']).filter(|part| !part.is_empty() && *part != "of").collect();
     let number =
         |part: &str| if part.bytes().all(|byte| byte.is_ascii_digit()) { part.parse::<u32>().ok() } else { None };
-    let &[first, second, third] = &parts[..] else { return says("is not a date; write it as 2026-12-24") };
+    let &[first, second, third] = &parts[..] else { return fail("is not a date; write it as 2026-12-24") };
     let is_year = |part: &str| part.len() == 4 && number(part).is_some();
     let (year, month, day) = match (month(first), month(second)) {
         (None, None) if is_year(first) => (number(first), number(second), number(third)),
         (None, None) if is_year(third) => match (number(first), number(second)) {
             (Some(one), Some(other)) if one == other || other > 12 => (number(third), Some(one), Some(other)),
             (Some(one), Some(other)) if one > 12 => (number(third), Some(other), Some(one)),
-            (Some(_), Some(_)) => return says("could be two dates; write it as 2026-12-24"),
+            (Some(_), Some(_)) => return fail("could be two dates; write it as 2026-12-24"),
             _ => (None, None, None),
         },
         (Some(month), None) if is_year(third) => (number(third), Some(month), number(without_ending(second))),
@@ -47,7 +47,7 @@ fn read(tokens: &[Token<'_>]) -> Parsed<String> {
         .and_then(|((year, month), day)| NaiveDate::from_ymd_opt(i32::try_from(year).ok()?, month, day));
     match date {
         Some(date) => Ok(date.format("%Y-%m-%d").to_string()),
-        None => says("is not a date; write it as 2026-12-24"),
+        None => fail("is not a date; write it as 2026-12-24"),
     }
 }
 

@@ -25,7 +25,7 @@ pub fn shown(message: &str, reading: &ParsedMessage) -> String {
 /// Removes the texts that the `plan` types, and words of the message that are not plain and may be texts to type.
 /// Without a plan, such words are hidden wherever they occur in the message.
 #[must_use]
-pub fn said<'a>(reply: &str, message: &'a str, plan: impl Iterator<Item = &'a Command>) -> String {
+pub fn redact_reply<'a>(reply: &str, message: &'a str, plan: impl Iterator<Item = &'a Command>) -> String {
     let mut plan = plan.peekable();
     let has_plan = plan.peek().is_some();
     let from = if has_plan { typing_from(message) } else { Some(0) };
@@ -34,7 +34,7 @@ pub fn said<'a>(reply: &str, message: &'a str, plan: impl Iterator<Item = &'a Co
 }
 
 fn typed<'a>(plan: impl Iterator<Item = &'a Command>) -> impl Iterator<Item = &'a str> {
-    plan.filter_map(|wish| match wish {
+    plan.filter_map(|command| match command {
         Command::Type { value, .. } | Command::Fill { value, .. } => Some(value.as_str()),
         Command::Dialog { text, .. } => text.as_deref(),
         _ => None,
@@ -187,7 +187,7 @@ mod tests {
             ("Is it Tr0ub4dor to type, or 'x'?", "Tr0ub4dor is what to type", &[], "Is it ••• to type, or 'x'?"),
             ("Tapped e-42.", "tap e-42", std::slice::from_ref(&tap), "Tapped e-42."),
         ] {
-            assert_eq!(said(reply, message, plan.iter()), expected, "{message}");
+            assert_eq!(redact_reply(reply, message, plan.iter()), expected, "{message}");
         }
     }
 
@@ -199,7 +199,7 @@ mod tests {
             let words: Vec<_> = (0..words).map(|at| format!("x{at}")).collect();
             let (message, values) = (words.join(" "), words.iter().map(String::as_str).collect::<Vec<_>>());
             let begun = Instant::now();
-            assert!(!said(&message, &message, std::iter::empty()).contains('x'));
+            assert!(!redact_reply(&message, &message, std::iter::empty()).contains('x'));
             assert!(!shown(&message, &typing(&values)).contains('x'));
             assert!(!shown(&format!("{message} typed"), &typing(&["otherwise"])).contains('x'));
             assert!(!shown(&message, &clarify).contains('x'));

@@ -4,8 +4,8 @@ use winnow::combinator::opt;
 use winnow::prelude::*;
 use winnow::stream::TokenSlice;
 
-use super::complaints::{GrammarError, GrammarErrorKind};
-use super::targets::{Parsed, complaint, phrase, stop};
+use super::errors::{GrammarError, GrammarErrorKind};
+use super::targets::{Parsed, error_at, phrase, stop};
 use super::tokens::{Token, same};
 use super::vocabulary::{KEYS, KeyName, MODIFIERS};
 
@@ -21,11 +21,11 @@ pub fn read(rest: &[Token<'_>]) -> Parsed<Option<String>> {
     };
     // “The a key” names the key A; “a key” names none.
     if said.is_some_and(<[_]>::is_empty) || (!the && matches!(words, [a, key] if a.is("a") && is_key(key))) {
-        return stop(complaint(words, GrammarErrorKind::says("does not name a key")));
+        return stop(error_at(words, GrammarErrorKind::reason("does not name a key")));
     }
     if let Some(said @ [first, ..]) = said {
-        let trouble = || GrammarErrorKind::says("is not a known key; use a character or a name such as Enter");
-        let Some(key) = key(&written(said)) else { return stop(GrammarError::at(first.span.clone(), trouble())) };
+        let kind = || GrammarErrorKind::reason("is not a known key; use a character or a name such as Enter");
+        let Some(key) = key(&written(said)) else { return stop(GrammarError::at(first.span.clone(), kind())) };
         return Ok(Some(key));
     }
     let Some(first) = words.first() else { return Ok(None) };
@@ -39,18 +39,18 @@ pub fn read(rest: &[Token<'_>]) -> Parsed<Option<String>> {
         (None, [key, place, ..])
             if ["in", "into", "on"].iter().any(|word| place.is(word)) && named(&key.text).is_some() =>
         {
-            let trouble = GrammarErrorKind::says(
+            let kind = GrammarErrorKind::reason(
                 "does not apply to a key, which goes to the focused element; tap the field first",
             );
-            stop(GrammarError::at(place.span.clone(), trouble))
+            stop(GrammarError::at(place.span.clone(), kind))
         }
         _ => Ok(None),
     }
 }
 
 fn either<T>(token: &Token<'_>, name: &str) -> Parsed<T> {
-    let trouble = format!("could be a key or a button; write “press the {name} key” or “tap \"{name}\"”");
-    stop(GrammarError::at(token.span.clone(), GrammarErrorKind::says(trouble)))
+    let kind = format!("could be a key or a button; write “press the {name} key” or “tap \"{name}\"”");
+    stop(GrammarError::at(token.span.clone(), GrammarErrorKind::reason(kind)))
 }
 
 fn written(tokens: &[Token<'_>]) -> String {

@@ -8,7 +8,7 @@ use winnow::prelude::*;
 use winnow::stream::{LocatingSlice, Location};
 use winnow::token::{any, take_while};
 
-use super::complaints::{GrammarError, GrammarErrorKind};
+use super::errors::{GrammarError, GrammarErrorKind};
 use super::tokens::{Kind, Token, same};
 
 type Text<'m> = LocatingSlice<&'m str>;
@@ -104,8 +104,8 @@ fn closed<'m>(
             at += escaped.len_utf8();
         }
     }
-    let trouble = GrammarErrorKind::says("is a quotation mark without a closing one");
-    Err(ErrMode::Backtrack(GrammarError::at(start..start + opening.len_utf8(), trouble)))
+    let kind = GrammarErrorKind::reason("is a quotation mark without a closing one");
+    Err(ErrMode::Backtrack(GrammarError::at(start..start + opening.len_utf8(), kind)))
 }
 
 /// True for the apostrophe in `Don't`, false for the closing mark of `'Done'`.

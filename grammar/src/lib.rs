@@ -9,8 +9,8 @@
 
 mod addresses;
 mod canonical;
-mod complaints;
 mod dates;
+mod errors;
 mod gestures;
 pub mod hiding;
 mod keys;
@@ -34,7 +34,7 @@ use kitfleet_types::commands::{Command, DragEnd, ElementQuery, PageQuery, Parsed
 use kitfleet_types::limits::Limits;
 
 pub use self::canonical::print;
-use self::complaints::{GrammarError, GrammarErrorKind};
+use self::errors::{GrammarError, GrammarErrorKind};
 use self::tokens::{Kind, Token};
 use self::vocabulary::{FILLERS, StepSyntax};
 pub use self::vocabulary::{KEYS, KeyName, MODIFIERS, NOUNS, Noun, VERBS, Verb};
@@ -43,8 +43,8 @@ pub use self::vocabulary::{KEYS, KeyName, MODIFIERS, NOUNS, Noun, VERBS, Verb};
 pub struct Rules<'r> {
     pub destinations: &'r Destinations,
     pub limits: &'r Limits,
-    pub most_steps: usize,
-    pub most_characters: usize,
+    pub max_steps: usize,
+    pub max_characters: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -56,13 +56,13 @@ struct Context<'r> {
 /// Has commands only if the whole message was understood (contract: agent-grammar 1, 2).
 #[must_use]
 pub fn read(message: &str, rules: &Rules<'_>) -> ParsedMessage {
-    let most = rules.most_characters;
-    if message.chars().nth(most).is_some() {
-        return ParsedMessage::Clarify { reply: format!("Nothing was done: a message has at most {most} characters.") };
+    let max = rules.max_characters;
+    if message.chars().nth(max).is_some() {
+        return ParsedMessage::Clarify { reply: format!("Nothing was done: a message has at most {max} characters.") };
     }
     match plan(Context { message, rules }) {
         Ok(plan) => ParsedMessage::Plan(plan),
-        Err(complaint) => complaint.into_reading(message),
+        Err(error) => error.into_reading(message),
     }
 }
 
@@ -77,39 +77,39 @@ fn plan(context: Context<'_>) -> Result<Vec<Command>, GrammarError> {
     let mut plan: Vec<Command> = Vec::new();
     let mut before: Option<PreviousStep> = None;
     // All breaks since the previous step were soft.
-    let mut goes_on = false;
+    let mut continues = false;
     for piece in tokens.chunk_by(|one, other| !is_break(one) && !is_break(other)) {
         if let [Token { kind: Kind::Break { soft }, .. }] = piece {
-            goes_on = goes_on && *soft;
+            continues = continues && *soft;
             continue;
         }
         let step = without_fillers(piece);
         let Some(first) = step.first() else { continue };
-        if plan.len() == context.rules.most_steps {
-            let trouble = GrammarErrorKind::says(format!("is one step too many: a message has at most {}", plan.len()));
-            return Err(GrammarError::hidden(first.span.clone(), trouble));
+        if plan.len() == context.rules.max_steps {
+            let kind = GrammarErrorKind::reason(format!("is one step too many: a message has at most {}", plan.len()));
+            return Err(GrammarError::hidden(first.span.clone(), kind));
         }
-        let (verb, wish) = read_step(step, before.as_ref(), goes_on, context)?;
-        before = Some(PreviousStep { verb, kind: discriminant(&wish) });
-        goes_on = true;
-        match (wish, plan.last_mut()) {
+        let (verb, command) = read_step(step, before.as_ref(), continues, context)?;
+        before = Some(PreviousStep { verb, kind: discriminant(&command) });
+        continues = true;
+        match (command, plan.last_mut()) {
             // Consecutive extractions after one verb become one command, so that their values come from the same state
             // of the page.
             (Command::Extract { items: more }, Some(Command::Extract { items })) if !begins_with_verb(step) => {
                 items.extend(more);
             }
-            (wish, _) => plan.push(wish),
+            (command, _) => plan.push(command),
         }
         if let Some(Command::Extract { items }) = plan.last() {
             let mut names = HashSet::new();
             if items.len() > context.rules.limits.extractions || !items.iter().all(|item| names.insert(&item.name)) {
-                let trouble = GrammarErrorKind::says("uses a name twice; give another name after “as”");
-                return Err(targets::complaint(step, trouble).in_step(verb, first));
+                let kind = GrammarErrorKind::reason("uses a name twice; give another name after “as”");
+                return Err(targets::error_at(step, kind).in_step(verb, first));
             }
         }
     }
     if plan.is_empty() {
-        return Err(GrammarError::hidden(0..0, GrammarErrorKind::says("contains no command")));
+        return Err(GrammarError::hidden(0..0, GrammarErrorKind::reason("contains no command")));
     }
     Ok(plan)
 }
@@ -174,32 +174,32 @@ fn begins_with_verb(step: &[Token<'_>]) -> bool {
 fn read_step<'m>(
     step: &'m [Token<'m>],
     before: Option<&PreviousStep>,
-    goes_on: bool,
+    continues: bool,
     context: Context<'_>,
 ) -> Result<(&'static Verb, Command), GrammarError> {
     let first = &step[0];
-    let (verb, said, rest) = match (steps::verb(step), before) {
+    let (verb, verb_token, rest) = match (steps::verb(step), before) {
         (Some(verb), _) => verb,
-        (None, Some(before)) if goes_on && may_stand_alone(first) => (before.verb, first, step),
+        (None, Some(before)) if continues && may_stand_alone(first) => (before.verb, first, step),
         (None, Some(before)) if before.verb.act.enters_text() => {
             return Err(GrammarError::hidden(first.span.clone(), GrammarErrorKind::Unknown));
         }
         (None, _) => return Err(GrammarError::at(first.span.clone(), GrammarErrorKind::Unknown)),
     };
     let is_taken_over = rest.len() == step.len();
-    let wish = steps::wish(verb, said, rest, context).map_err(|error| {
-        let complaint = GrammarError::of(error).in_step(verb, said);
+    let command = steps::command(verb, verb_token, rest, context).map_err(|error| {
+        let error = GrammarError::of(error).in_step(verb, verb_token);
         // The step may begin with text to type, so the error message must not repeat it.
-        if is_taken_over { complaint.hiding_but(&(0..0)) } else { complaint }
+        if is_taken_over { error.hiding_but(&(0..0)) } else { error }
     })?;
-    let at = |trouble: GrammarErrorKind| GrammarError::hidden(said.span.clone(), trouble).in_step(verb, said);
-    let is_alike = before.is_none_or(|before| before.kind == discriminant(&wish));
+    let at = |kind: GrammarErrorKind| GrammarError::hidden(verb_token.span.clone(), kind).in_step(verb, verb_token);
+    let is_alike = before.is_none_or(|before| before.kind == discriminant(&command));
     if is_taken_over && !is_alike {
-        return Err(at(GrammarErrorKind::says("does not continue the previous step; begin it with a verb")));
+        return Err(at(GrammarErrorKind::reason("does not continue the previous step; begin it with a verb")));
     }
-    match too_long(&wish, context.rules.limits) {
-        Some(trouble) => Err(at(GrammarErrorKind::says(trouble))),
-        None => Ok((verb, wish)),
+    match too_long(&command, context.rules.limits) {
+        Some(kind) => Err(at(GrammarErrorKind::reason(kind))),
+        None => Ok((verb, command)),
     }
 }
 
@@ -209,16 +209,16 @@ fn may_stand_alone(first: &Token<'_>) -> bool {
 }
 
 /// Returns an error for a command that exceeds the limits of its operation, before any command runs.
-fn too_long(wish: &Command, limits: &Limits) -> Option<String> {
-    let most = |what: &str, text: &str, most: usize| {
-        (text.chars().count() > most).then(|| format!("has {what} of more than {most} characters"))
+fn too_long(command: &Command, limits: &Limits) -> Option<String> {
+    let max = |what: &str, text: &str, max: usize| {
+        (text.chars().count() > max).then(|| format!("has {what} of more than {max} characters"))
     };
     let target = |sought: &ElementQuery| match sought {
-        ElementQuery::Css(selector) => most("a selector", selector, limits.selector_chars),
+        ElementQuery::Css(selector) => max("a selector", selector, limits.selector_chars),
         ElementQuery::Described { .. } | ElementQuery::Ref(_) => None,
     };
-    match wish {
-        Command::Navigate { url } => most("an address", url, limits.url_chars),
+    match command {
+        Command::Navigate { url } => max("an address", url, limits.url_chars),
         Command::Tap { target: sought }
         | Command::DoubleTap { target: sought }
         | Command::LongPress { target: sought }
@@ -227,28 +227,28 @@ fn too_long(wish: &Command, limits: &Limits) -> Option<String> {
         | Command::Select { target: sought, .. }
         | Command::Wait { condition: WaitCondition::Visible(sought) | WaitCondition::Hidden(sought) } => target(sought),
         Command::Type { target: sought, value } | Command::Fill { target: sought, value } => {
-            target(sought).or_else(|| most("a text", value, limits.type_text_chars))
+            target(sought).or_else(|| max("a text", value, limits.type_text_chars))
         }
         Command::Upload { target: sought, file } => {
-            target(sought).or_else(|| most("a file name", file, limits.locator_chars))
+            target(sought).or_else(|| max("a file name", file, limits.locator_chars))
         }
-        Command::Press { key } => most("a key", key, limits.press_key_chars),
+        Command::Press { key } => max("a key", key, limits.press_key_chars),
         Command::Drag { target: sought, to } => target(sought).or_else(|| match to {
             DragEnd::Element(end) => target(end),
             DragEnd::By { .. } => None,
         }),
-        Command::Dialog { text, .. } => most("a text", text.as_deref()?, limits.type_text_chars),
+        Command::Dialog { text, .. } => max("a text", text.as_deref()?, limits.type_text_chars),
         Command::SwitchPage { page: PageQuery::Words(words) }
-        | Command::ClosePage { page: Some(PageQuery::Words(words)) } => most("a name", words, limits.locator_chars),
+        | Command::ClosePage { page: Some(PageQuery::Words(words)) } => max("a name", words, limits.locator_chars),
         Command::Scroll { target: sought, .. } | Command::Swipe { target: sought, .. } => {
             sought.as_ref().and_then(target)
         }
         Command::Wait { condition: WaitCondition::Url(pattern) } => {
-            most("a regular expression", pattern, limits.pattern_chars)
+            max("a regular expression", pattern, limits.pattern_chars)
         }
         Command::Extract { items } => items.iter().find_map(|item| {
-            let name = most("a name", &item.name, limits.extraction_name_chars);
-            name.or_else(|| most("an attribute", item.attribute.as_deref()?, limits.extraction_name_chars))
+            let name = max("a name", &item.name, limits.extraction_name_chars);
+            name.or_else(|| max("an attribute", item.attribute.as_deref()?, limits.extraction_name_chars))
                 .or_else(|| target(&item.target))
         }),
         Command::Wait { condition: WaitCondition::Time { .. } | WaitCondition::Download | WaitCondition::Page }

@@ -77,13 +77,12 @@ fn drag_end() -> impl Strategy<Value = DragEnd> {
     ]
 }
 
-fn degrees(most: i32) -> impl Strategy<Value = Degrees> {
-    (-89..=89_i32, 0..1_000_000_u32).prop_map(move |(whole, millionths)| {
-        Degrees::parse(&format!("{whole}.{millionths:06}"), most).expect("degrees")
-    })
+fn degrees(max: i32) -> impl Strategy<Value = Degrees> {
+    (-89..=89_i32, 0..1_000_000_u32)
+        .prop_map(move |(whole, millionths)| Degrees::parse(&format!("{whole}.{millionths:06}"), max).expect("degrees"))
 }
 
-fn other_wish() -> impl Strategy<Value = Command> {
+fn other_command() -> impl Strategy<Value = Command> {
     let directions = vec![Direction::Up, Direction::Down, Direction::Left, Direction::Right];
     let swipe = (prop::sample::select(directions), prop::option::of(10..=5_000_u32), prop::option::of(sought()));
     prop_oneof![
@@ -103,7 +102,7 @@ fn other_wish() -> impl Strategy<Value = Command> {
     ]
 }
 
-fn wish() -> impl Strategy<Value = Command> {
+fn command() -> impl Strategy<Value = Command> {
     let far = || -1_000_000..=1_000_000_i64;
     let condition = prop_oneof![
         sought().prop_map(WaitCondition::Visible),
@@ -143,7 +142,7 @@ fn wish() -> impl Strategy<Value = Command> {
 }
 
 /// A random sequence of words from the vocabulary.
-fn babble() -> impl Strategy<Value = String> {
+fn arbitrary_text() -> impl Strategy<Value = String> {
     let phrases = VERBS.iter().flat_map(|verb| verb.phrases).chain(NOUNS.iter().flat_map(|noun| noun.names));
     let mut words: Vec<String> = phrases.map(|phrase| (*phrase).to_owned()).collect();
     let glue = [
@@ -203,8 +202,8 @@ fn said(plan: &[Command]) -> Vec<String> {
     let mut target = |sought: &ElementQuery| match sought {
         ElementQuery::Css(text) | ElementQuery::Ref(text) | ElementQuery::Described { words: text, .. } => text.clone(),
     };
-    for wish in plan {
-        match wish {
+    for command in plan {
+        match command {
             Command::Navigate { url } => texts.push(url.strip_prefix("https://").unwrap_or(url).to_owned()),
             Command::Tap { target: sought }
             | Command::DoubleTap { target: sought }
@@ -280,13 +279,13 @@ proptest! {
 
     /// Contract: agent-grammar 2, 12. The parser understands enough of these messages for a meaningful test.
     #[test]
-    fn vocabulary_words_yield_only_named_steps(message in babble()) {
+    fn vocabulary_words_yield_only_named_steps(message in arbitrary_text()) {
         holds(&message)?;
     }
 
     /// Contract: agent-grammar 13.
     #[test]
-    fn printed_plan_parses_to_the_same_plan(plan in prop::collection::vec(prop_oneof![3 => wish(), 2 => other_wish()], 1..6)) {
+    fn printed_plan_parses_to_the_same_plan(plan in prop::collection::vec(prop_oneof![3 => command(), 2 => other_command()], 1..6)) {
         prop_assert_eq!(reading(&print(&plan)), ParsedMessage::Plan(plan.clone()), "{}", print(&plan));
     }
 }
@@ -296,7 +295,7 @@ proptest! {
 fn random_words_sometimes_form_a_plan() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let plans = (0..2_000).filter(|_| {
-        let message = babble().new_tree(&mut runner).map(|tree| tree.current()).unwrap_or_default();
+        let message = arbitrary_text().new_tree(&mut runner).map(|tree| tree.current()).unwrap_or_default();
         matches!(reading(&message), ParsedMessage::Plan(_))
     });
     let plans = plans.count();

@@ -10,9 +10,9 @@ use winnow::stream::TokenSlice;
 use winnow::token::any;
 
 use super::Context;
-use super::complaints::{GrammarError, GrammarErrorKind};
+use super::errors::{GrammarError, GrammarErrorKind};
 use super::targets::{
-    Parsed, Tokens, all, articles, beginning, complaint, count, is_certain, lines, one_of, phrase, quote, split,
+    Parsed, Tokens, all, articles, beginning, count, error_at, is_certain, lines, one_of, phrase, quote, split,
     split_end, stop, whole, word,
 };
 use super::tokens::Token;
@@ -33,33 +33,38 @@ pub fn verb<'m>(step: &'m [Token<'m>]) -> Option<(&'static Verb, &'m Token<'m>, 
     Some((verb, step.first()?, input.finish()))
 }
 
-pub fn wish<'m>(verb: &'static Verb, said: &Token<'_>, rest: &'m [Token<'m>], context: Context<'_>) -> Parsed<Command> {
+pub fn command<'m>(
+    verb: &'static Verb,
+    verb_token: &Token<'_>,
+    rest: &'m [Token<'m>],
+    context: Context<'_>,
+) -> Parsed<Command> {
     match verb.act {
         StepSyntax::Open => open(rest, context),
         StepSyntax::Tap => Ok(Command::Tap { target: whole(without_preposition(rest), false, context.message)? }),
         StepSyntax::DoubleTap => Ok(Command::DoubleTap { target: whole(rest, false, context.message)? }),
         StepSyntax::LongPress => Ok(Command::LongPress { target: whole(rest, false, context.message)? }),
-        StepSyntax::Check => check(rest, ("checkbox", !(said.is("uncheck") || said.is("untick"))), context),
+        StepSyntax::Check => check(rest, ("checkbox", !(verb_token.is("uncheck") || verb_token.is("untick"))), context),
         StepSyntax::TurnOn => check(rest, ("switch", true), context),
         StepSyntax::TurnOff => check(rest, ("switch", false), context),
-        StepSyntax::Type => typed(said, rest, context),
-        StepSyntax::Fill => filled(said, rest, context),
+        StepSyntax::Type => typed(verb_token, rest, context),
+        StepSyntax::Fill => filled(verb_token, rest, context),
         StepSyntax::Clear => Ok(Command::Fill { target: whole(rest, false, context.message)?, value: String::new() }),
-        StepSyntax::SetDate => dates::set(said, rest, context),
-        StepSyntax::SetLocation => gestures::location(said, rest),
-        StepSyntax::Drag => gestures::drag(said, rest, context),
+        StepSyntax::SetDate => dates::set(verb_token, rest, context),
+        StepSyntax::SetLocation => gestures::location(verb_token, rest),
+        StepSyntax::Drag => gestures::drag(verb_token, rest, context),
         StepSyntax::Swipe => gestures::swipe(rest, context),
         StepSyntax::Hover => Ok(Command::Hover { target: whole(rest, false, context.message)? }),
         StepSyntax::AcceptDialog => pages::dialog(rest, true),
         StepSyntax::DismissDialog => pages::dialog(rest, false),
-        StepSyntax::AnswerDialog => pages::answer(said, rest, context),
-        StepSyntax::SwitchPage => pages::switch(said, rest),
-        StepSyntax::ClosePage => pages::close(said, rest),
+        StepSyntax::AnswerDialog => pages::answer(verb_token, rest, context),
+        StepSyntax::SwitchPage => pages::switch(verb_token, rest),
+        StepSyntax::ClosePage => pages::close(verb_token, rest),
         StepSyntax::Press => press(rest, context),
         StepSyntax::Choose => choose(rest, context),
         StepSyntax::Scroll => scroll(rest, context),
-        StepSyntax::Wait => Ok(Command::Wait { condition: condition(said, rest, context)? }),
-        StepSyntax::Capture => capture(said, rest),
+        StepSyntax::Wait => Ok(Command::Wait { condition: condition(verb_token, rest, context)? }),
+        StepSyntax::Capture => capture(verb_token, rest),
         StepSyntax::Extract => Ok(Command::Extract { items: vec![item(rest, context)?] }),
         StepSyntax::Back => {
             all(rest, (opt(phrase(&["to"])), articles, opt(phrase(&["previous page", "last page"]))), Command::Back)
@@ -68,21 +73,21 @@ pub fn wish<'m>(verb: &'static Verb, said: &Token<'_>, rest: &'m [Token<'m>], co
             all(rest, (opt(phrase(&["to"])), articles, opt(phrase(&["next page"]))), Command::Forward)
         }
         StepSyntax::Reload => all(rest, (articles, opt(phrase(&["page", "this page"]))), Command::Reload),
-        StepSyntax::Upload => upload(said, rest, context),
-        StepSyntax::Solve => solve(said, rest),
+        StepSyntax::Upload => upload(verb_token, rest, context),
+        StepSyntax::Solve => solve(verb_token, rest),
     }
 }
 
-fn refuse<T>(said: &Token<'_>, reason: &'static str) -> Parsed<T> {
-    stop(GrammarError::at(said.span.clone(), GrammarErrorKind::Refused(reason.into())))
+fn refuse<T>(verb_token: &Token<'_>, reason: &'static str) -> Parsed<T> {
+    stop(GrammarError::at(verb_token.span.clone(), GrammarErrorKind::Refused(reason.into())))
 }
 
 /// The object may be something other than a captcha, and the grammar has no rule for that.
-fn solve<T>(said: &Token<'_>, rest: &[Token<'_>]) -> Parsed<T> {
+fn solve<T>(verb_token: &Token<'_>, rest: &[Token<'_>]) -> Parsed<T> {
     if rest.iter().any(|token| token.text.to_ascii_lowercase().contains("captcha")) {
-        return refuse(said, "I do not solve captchas.");
+        return refuse(verb_token, "I do not solve captchas.");
     }
-    stop(GrammarError::at(said.span.clone(), GrammarErrorKind::Unknown))
+    stop(GrammarError::at(verb_token.span.clone(), GrammarErrorKind::Unknown))
 }
 
 fn open(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
@@ -90,7 +95,7 @@ fn open(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     let noun = opt(phrase(&["page", "site", "website", "url", "address"]));
     let (_, _, address) = (articles, noun, any).parse_next(&mut input)?;
     let url = addresses::read(&address.text, address.is_quote(), context.rules.destinations)
-        .or_else(|trouble| stop(GrammarError::at(address.span.clone(), trouble)))?;
+        .or_else(|kind| stop(GrammarError::at(address.span.clone(), kind)))?;
     all(input.finish(), eof, Command::Navigate { url })
 }
 
@@ -110,18 +115,18 @@ fn check(rest: &[Token<'_>], (role, checked): (&str, bool), context: Context<'_>
 }
 
 /// `TEXT into TARGET`
-fn typed(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
-    let hidden = |complaint: GrammarError| complaint.hiding_but(&said.span);
-    let says = |words| stop(GrammarError::at(said.span.clone(), GrammarErrorKind::says(words)));
+fn typed(verb_token: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
+    let hidden = |error: GrammarError| error.hiding_but(&verb_token.span);
+    let fail = |words| stop(GrammarError::at(verb_token.span.clone(), GrammarErrorKind::reason(words)));
     let Some((text_tokens, into, target)) = split(rest, INTO) else {
-        return says("must name the text to type and the field");
+        return fail("must name the text to type and the field");
     };
     let is_quoted = text_tokens.iter().all(Token::is_quote);
     if !is_quoted && count(rest, INTO) > 1 {
-        return says("could be read in more than one way; put the text in quotes");
+        return fail("could be read in more than one way; put the text in quotes");
     }
     if !is_quoted && !into.is("into") && !is_certain(target) {
-        return says("could be read in more than one way; put the text in quotes");
+        return fail("could be read in more than one way; put the text in quotes");
     }
     let value = text(text_tokens, context).map_err(|error| error.map(hidden))?;
     let target = whole(target, false, context.message).map_err(|error| error.map(hidden))?;
@@ -129,32 +134,32 @@ fn typed(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<C
 }
 
 /// `FILE into TARGET`
-fn upload(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
+fn upload(verb_token: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     if split(rest, INTO).is_none() {
-        let trouble = GrammarErrorKind::says("must name an attached file and the element to upload it into");
-        return stop(GrammarError::at(said.span.clone(), trouble));
+        let kind = GrammarErrorKind::reason("must name an attached file and the element to upload it into");
+        return stop(GrammarError::at(verb_token.span.clone(), kind));
     }
     let mut file = TokenSlice::new(rest);
     // The noun “file” is optional, because the rule implies it.
     (articles, opt(phrase(&["file"]))).parse_next(&mut file)?;
-    match typed(said, file.finish(), context)? {
+    match typed(verb_token, file.finish(), context)? {
         Command::Type { target, value } => Ok(Command::Upload { target, file: value }),
         other => Ok(other),
     }
 }
 
 /// `TARGET with TEXT`. The same verbs also accept `TEXT into TARGET`.
-fn filled(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
-    let hidden = |complaint: GrammarError| complaint.hiding_but(&said.span);
-    let says = |words| stop(GrammarError::at(said.span.clone(), GrammarErrorKind::says(words)));
+fn filled(verb_token: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
+    let hidden = |error: GrammarError| error.hiding_but(&verb_token.span);
+    let fail = |words| stop(GrammarError::at(verb_token.span.clone(), GrammarErrorKind::reason(words)));
     let Some((target, _, value)) = split(rest, WITH) else {
-        return Ok(match typed(said, rest, context)? {
+        return Ok(match typed(verb_token, rest, context)? {
             Command::Type { target, value } => Command::Fill { target, value },
             other => other,
         });
     };
     if count(rest, WITH) > 1 {
-        return says("could be read in more than one way; put the text in quotes");
+        return fail("could be read in more than one way; put the text in quotes");
     }
     let target = whole(target, false, context.message).map_err(|error| error.map(hidden))?;
     Ok(Command::Fill { target, value: text(value, context).map_err(|error| error.map(hidden))? })
@@ -181,8 +186,8 @@ fn choose(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     let is_quoted = option.iter().all(Token::is_quote);
     let is_ambiguous = !is_quoted && (count(rest, FROM) > 1 || (!from.is("from") && !is_certain(list)));
     if is_ambiguous {
-        let trouble = GrammarErrorKind::says("could be part of the option; put the option in quotes");
-        return stop(GrammarError::at(from.span.clone(), trouble));
+        let kind = GrammarErrorKind::reason("could be part of the option; put the option in quotes");
+        return stop(GrammarError::at(from.span.clone(), kind));
     }
     Ok(Command::Select { option: text(option, context)?, target: whole(list, false, context.message)? })
 }
@@ -192,7 +197,7 @@ fn scroll(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
     let mut input = TokenSlice::new(rest);
     let page = || (articles, phrase(&["page", "screen"])).map(|_| None);
     let before = opt(alt((page(), beginning.map(Some)))).parse_next(&mut input)?;
-    let ways: Vec<_> = repeat(1.., way).parse_next(&mut input)?;
+    let directions: Vec<_> = repeat(1.., direction).parse_next(&mut input)?;
     let within = preceded(phrase(&["in", "inside", "within", "of"]), winnow::token::rest);
     let behind = opt(within).parse_next(&mut input)?;
     let behind = match behind {
@@ -201,14 +206,14 @@ fn scroll(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
         None => opt(page()).parse_next(&mut input)?,
     };
     let (mut delta_x, mut delta_y) = (None, None);
-    for (x, y) in ways {
+    for (x, y) in directions {
         let axis = if x == 0 { &mut delta_y } else { &mut delta_x };
         if axis.replace(x + y).is_some() {
-            return stop(complaint(rest, GrammarErrorKind::says("scrolls in more than one direction")));
+            return stop(error_at(rest, GrammarErrorKind::reason("scrolls in more than one direction")));
         }
     }
     if before.is_some() && behind.is_some() {
-        return stop(complaint(rest, GrammarErrorKind::says("names more than one element to scroll")));
+        return stop(error_at(rest, GrammarErrorKind::reason("names more than one element to scroll")));
     }
     let target = before.or(behind).flatten();
     let (delta_x, delta_y) = (delta_x.unwrap_or_default(), delta_y.unwrap_or_default());
@@ -216,7 +221,7 @@ fn scroll(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Command> {
 }
 
 /// Returns pixels to the right and pixels down. One of them is zero.
-fn way(input: &mut Tokens<'_>) -> Parsed<(i64, i64)> {
+fn direction(input: &mut Tokens<'_>) -> Parsed<(i64, i64)> {
     let flip = |(means, phrase)| (phrase, means);
     let end = one_of(ENDS.into_iter().map(flip)).map(|(x, y)| (x * FAR, y * FAR));
     let number = preceded(opt(phrase(&["by"])), terminated(distance, opt(phrase(&["px", "pixels", "pixel"]))));
@@ -226,9 +231,12 @@ fn way(input: &mut Tokens<'_>) -> Parsed<(i64, i64)> {
 }
 
 /// `for TARGET [to appear | to disappear]`, `for the address to match TEXT`, `N seconds`
-fn condition(said: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<WaitCondition> {
+fn condition(verb_token: &Token<'_>, rest: &[Token<'_>], context: Context<'_>) -> Parsed<WaitCondition> {
     if rest.is_empty() {
-        return stop(GrammarError::at(said.span.clone(), GrammarErrorKind::says("must name a condition to wait for")));
+        return stop(GrammarError::at(
+            verb_token.span.clone(),
+            GrammarErrorKind::reason("must name a condition to wait for"),
+        ));
     }
     if let Some(ms) = time(rest, context)? {
         return Ok(WaitCondition::Time { ms });
@@ -255,20 +263,20 @@ fn time(rest: &[Token<'_>], context: Context<'_>) -> Parsed<Option<u64>> {
     else {
         return Ok(None);
     };
-    let says = |words: String| stop(GrammarError::at(first.span.clone(), GrammarErrorKind::says(words)));
+    let fail = |words: String| stop(GrammarError::at(first.span.clone(), GrammarErrorKind::reason(words)));
     let end = first.text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(first.text.len());
     let (number, unit) = first.text.split_at(end);
     let seconds = match (lines(&UNITS).find(|(name, _)| unit.eq_ignore_ascii_case(name)), &rest[1..]) {
         (Some((_, seconds)), []) => seconds,
         (None, [second]) if unit.is_empty() => all(&rest[1..], one_of(lines(&UNITS)), ())
             .and_then(|()| one_of(lines(&UNITS)).parse_next(&mut TokenSlice::new(std::slice::from_ref(second))))?,
-        _ => return says("has no known unit; use seconds, milliseconds or minutes".to_owned()),
+        _ => return fail("has no known unit; use seconds, milliseconds or minutes".to_owned()),
     };
     let time = number.parse().ok().and_then(|number: f64| Duration::try_from_secs_f64(number * seconds).ok());
-    let most = context.rules.limits.max_time_wait;
-    match time.map(|time| (time <= most, u64::try_from(time.as_millis()))) {
+    let max = context.rules.limits.max_time_wait;
+    match time.map(|time| (time <= max, u64::try_from(time.as_millis()))) {
         Some((true, Ok(ms))) => Ok(Some(ms)),
-        _ => says(format!("is not a time of at most {} seconds", most.as_secs())),
+        _ => fail(format!("is not a time of at most {} seconds", max.as_secs())),
     }
 }
 
@@ -284,15 +292,15 @@ fn address_test(rest: &[Token<'_>]) -> Parsed<Option<String>> {
 }
 
 /// `a screenshot [of the page]`
-fn capture(said: &Token<'_>, rest: &[Token<'_>]) -> Parsed<Command> {
+fn capture(verb_token: &Token<'_>, rest: &[Token<'_>]) -> Parsed<Command> {
     let captures = CAPTURES.iter().flat_map(|(kind, names)| names.iter().map(|name| (*name, *kind)));
     let mut input = TokenSlice::new(rest);
-    let default = said.is("screenshot").then_some(CaptureKind::Screenshot);
+    let default = verb_token.is("screenshot").then_some(CaptureKind::Screenshot);
     articles.parse_next(&mut input)?;
     let Some(kind) = opt(one_of(captures)).parse_next(&mut input)?.or(default) else {
         return stop(GrammarError::at(
-            said.span.clone(),
-            GrammarErrorKind::says("must name a kind of capture, such as a screenshot"),
+            verb_token.span.clone(),
+            GrammarErrorKind::reason("must name a kind of capture, such as a screenshot"),
         ));
     };
     let of = opt((phrase(&["of"]), articles, opt(phrase(&["this", "current"])), phrase(&["page", "screen"])));

@@ -7,7 +7,7 @@ use winnow::prelude::*;
 use winnow::stream::TokenSlice;
 use winnow::token::any;
 
-use super::complaints::{GrammarError, GrammarErrorKind};
+use super::errors::{GrammarError, GrammarErrorKind};
 use super::tokens::Token;
 use super::vocabulary::{ARTICLES, CALLED, NOUNS, Noun, UNCLEAR};
 
@@ -15,14 +15,14 @@ pub type Tokens<'m> = TokenSlice<'m, Token<'m>>;
 pub type Parsed<T> = ModalResult<T, GrammarError>;
 
 /// No other alternative can match.
-pub fn stop<T>(complaint: GrammarError) -> Parsed<T> {
-    Err(ErrMode::Cut(complaint))
+pub fn stop<T>(error_at: GrammarError) -> Parsed<T> {
+    Err(ErrMode::Cut(error_at))
 }
 
-pub fn complaint(tokens: &[Token<'_>], trouble: GrammarErrorKind) -> GrammarError {
+pub fn error_at(tokens: &[Token<'_>], kind: GrammarErrorKind) -> GrammarError {
     match (tokens.first(), tokens.last()) {
-        (Some(first), Some(last)) => GrammarError::at(first.span.start..last.span.end, trouble),
-        _ => GrammarError::missing(trouble),
+        (Some(first), Some(last)) => GrammarError::at(first.span.start..last.span.end, kind),
+        _ => GrammarError::missing(kind),
     }
 }
 
@@ -145,7 +145,7 @@ fn named(input: &mut Tokens<'_>, several: bool) -> Parsed<ElementQuery> {
     let is_text = opt(phrase(CALLED)).parse_next(input)?.is_some() || before.is_some_and(|noun| noun.role.is_none());
     let text = quote.parse_next(input)?;
     if text.text.trim().is_empty() {
-        return stop(GrammarError::at(text.span.clone(), GrammarErrorKind::says("names nothing")));
+        return stop(GrammarError::at(text.span.clone(), GrammarErrorKind::reason("names nothing")));
     }
     let after = if before.is_none() { opt(noun(several)).parse_next(input)? } else { None };
     if !is_text && text.text.starts_with(['#', '.', '[']) {
@@ -161,25 +161,25 @@ fn plain<'m>(tokens: &'m [Token<'m>], several: bool, message: &str) -> Parsed<El
     let articles = articles.parse_next(&mut input)?;
     let words = input.finish();
     let (Some(first), Some(_)) = (words.first(), words.last()) else {
-        return stop(complaint(tokens, GrammarErrorKind::says("does not name an element")));
+        return stop(error_at(tokens, GrammarErrorKind::reason("does not name an element")));
     };
     if let Some(unclear) = words.iter().find(|word| UNCLEAR.iter().any(|unclear| word.is(unclear))) {
-        let trouble = GrammarErrorKind::says("is ambiguous; put it in quotes, with the text that it is part of");
-        return stop(GrammarError::at(unclear.span.clone(), trouble));
+        let kind = GrammarErrorKind::reason("is ambiguous; put it in quotes, with the text that it is part of");
+        return stop(GrammarError::at(unclear.span.clone(), kind));
     }
     let begins = longest(nouns(several), words);
     let (called, role) = split_end(words, nouns(several)).map_or((words, None), |(rest, noun)| (rest, noun.role));
     let is_only_noun = called.is_empty();
     if is_only_noun && articles == 0 && !several {
-        let trouble = format!("could be a name or a kind of element; write “the {0}” or \"{0}\"", first.text);
-        return stop(complaint(words, GrammarErrorKind::says(trouble)));
+        let kind = format!("could be a name or a kind of element; write “the {0}” or \"{0}\"", first.text);
+        return stop(error_at(words, GrammarErrorKind::reason(kind)));
     }
     if is_only_noun && role.is_none() {
-        return stop(complaint(words, GrammarErrorKind::says("does not identify an element; name it")));
+        return stop(error_at(words, GrammarErrorKind::reason("does not identify an element; name it")));
     }
     if !is_only_noun && begins.is_some() && called.len() == words.len() {
-        let trouble = "could be part of a name or a kind of element; put the name in quotes";
-        return stop(GrammarError::at(first.span.clone(), GrammarErrorKind::says(trouble)));
+        let kind = "could be part of a name or a kind of element; put the name in quotes";
+        return stop(GrammarError::at(first.span.clone(), GrammarErrorKind::reason(kind)));
     }
     Ok(ElementQuery::Described { role: role.map(str::to_owned), words: as_written(called, message).to_owned() })
 }

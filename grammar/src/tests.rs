@@ -10,7 +10,7 @@ use super::{NOUNS, Rules, VERBS, print, read};
 
 pub(super) fn reading(message: &str) -> ParsedMessage {
     let (destinations, limits) = (Destinations::default(), Limits::default());
-    read(message, &Rules { destinations: &destinations, limits: &limits, most_steps: 20, most_characters: 10_000 })
+    read(message, &Rules { destinations: &destinations, limits: &limits, max_steps: 20, max_characters: 10_000 })
 }
 
 #[track_caller]
@@ -444,7 +444,7 @@ fn unsupported_requests_are_refused() {
     ]);
     let destinations = Destinations { allow_private: true, ..Destinations::default() };
     let limits = Limits::default();
-    let rules = Rules { destinations: &destinations, limits: &limits, most_steps: 20, most_characters: 10_000 };
+    let rules = Rules { destinations: &destinations, limits: &limits, max_steps: 20, max_characters: 10_000 };
     assert!(matches!(read("open http://localhost:3000", &rules), ParsedMessage::Plan(_)));
 }
 
@@ -466,7 +466,7 @@ fn message_has_at_most_20_steps_and_10000_characters() {
 #[test]
 fn parsing_time_is_linear_in_the_message() {
     // An unoptimized build takes ten times as long, on a machine that runs other work too.
-    let most = Duration::from_millis(if cfg!(debug_assertions) { 100 } else { 10 });
+    let max = Duration::from_millis(if cfg!(debug_assertions) { 100 } else { 10 });
     let cut = |message: String| message.chars().take(10_000).collect::<String>();
     let repeated = |text: &str| text.repeat(10_000 / text.chars().count() + 1);
     let texts = [
@@ -508,7 +508,7 @@ fn parsing_time_is_linear_in_the_message() {
             let _ = reading(&message);
             started.elapsed()
         });
-        let took = quickest.min().unwrap_or_default();
-        assert!(took < most, "{took:?} for {}…", message.chars().take(20).collect::<String>());
+        let elapsed = quickest.min().unwrap_or_default();
+        assert!(elapsed < max, "{elapsed:?} for {}…", message.chars().take(20).collect::<String>());
     }
 }

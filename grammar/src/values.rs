@@ -3,8 +3,8 @@
 use winnow::prelude::*;
 
 use super::Context;
-use super::complaints::{GrammarError, GrammarErrorKind};
-use super::targets::{Parsed, Tokens, as_written, complaint, stop, word};
+use super::errors::{GrammarError, GrammarErrorKind};
+use super::targets::{Parsed, Tokens, as_written, error_at, stop, word};
 use super::tokens::Token;
 use super::vocabulary::UNCLEAR;
 
@@ -15,12 +15,12 @@ pub const FAR: i64 = 1_000_000;
 pub fn text(tokens: &[Token<'_>], context: Context<'_>) -> Parsed<String> {
     match tokens {
         [quoted] if quoted.is_quote() => Ok(quoted.text.to_string()),
-        [] => stop(complaint(tokens, GrammarErrorKind::says("contains no text"))),
+        [] => stop(error_at(tokens, GrammarErrorKind::reason("contains no text"))),
         words if words.iter().any(Token::is_quote) => {
-            stop(complaint(words, GrammarErrorKind::says("must be one quoted text, or a text without quotes")))
+            stop(error_at(words, GrammarErrorKind::reason("must be one quoted text, or a text without quotes")))
         }
         words if words.iter().any(|word| UNCLEAR.iter().any(|unclear| word.is(unclear))) => {
-            stop(complaint(words, GrammarErrorKind::says("is ambiguous; put the text in quotes")))
+            stop(error_at(words, GrammarErrorKind::reason("is ambiguous; put the text in quotes")))
         }
         words => Ok(as_written(words, context.message).to_owned()),
     }
@@ -34,7 +34,7 @@ pub fn distance(input: &mut Tokens<'_>) -> Parsed<i64> {
         Ok(pixels @ 0..=FAR) => Ok(pixels),
         _ => stop(GrammarError::at(
             number.span.clone(),
-            GrammarErrorKind::says(format!("is not a number of pixels up to {FAR}")),
+            GrammarErrorKind::reason(format!("is not a number of pixels up to {FAR}")),
         )),
     }
 }

@@ -665,11 +665,11 @@ pub(super) fn has(word: &str) -> bool {
             &MONTHS,
         ];
         let captures = CAPTURES.iter().flat_map(|(_, names)| *names);
-        let standings = STANDINGS.iter().chain(&ADDRESS_TESTS).flat_map(|(_, phrases)| *phrases);
+        let states = STANDINGS.iter().chain(&ADDRESS_TESTS).flat_map(|(_, phrases)| *phrases);
         let units = UNITS.iter().flat_map(|(_, names)| *names);
-        let ways = DIRECTIONS.iter().chain(&ENDS).map(|(_, way)| way);
+        let directions = DIRECTIONS.iter().chain(&ENDS).map(|(_, direction)| direction);
         let phrases = verbs.chain(nouns).chain(keys).chain(lists.into_iter().flatten());
-        let phrases = phrases.chain(captures).chain(standings).chain(units).chain(ways);
+        let phrases = phrases.chain(captures).chain(states).chain(units).chain(directions);
         let others = ["and", "then", "of", "for", "as", "css", "ref", "key", "by", "at", "pixels"];
         phrases.flat_map(|phrase| phrase.split(' ')).chain(others).collect()
     });

@@ -35,7 +35,7 @@ pub async fn enqueue_without_wakeup(conn: &mut PgConnection, job: &TurnJob) -> s
 }
 
 pub fn wake(wakeups: &Wakeups, worker: WorkerId) {
-    wakeups.tell(&wakeups::channel(&TurnJob::QUEUE.name_at(worker)), String::new());
+    wakeups.send(&wakeups::channel(&TurnJob::QUEUE.name_at(worker)), String::new());
 }
 
 /// Destroys the driver session too, in the caller's transaction. The caller sends the notices of the returned

@@ -36,7 +36,7 @@ use tokio::time::Sleep;
 use crate::{Job, SAFETY};
 
 /// Interval of a job worker's heartbeat in apalis's registry. Only the purge of old entries reads it.
-const BEAT: Duration = Duration::from_mins(1);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_mins(1);
 pub(crate) const RETRY: Duration = Duration::from_millis(200);
 const BATCH: usize = 32;
 
@@ -47,7 +47,7 @@ pub struct QueueBackend<J> {
     wakeups: Receiver<()>,
     safety: Pin<Box<Sleep>>,
     /// The table may hold jobs that were not claimed yet.
-    look: bool,
+    should_poll: bool,
     /// Since the last poll. A full batch means there may be more.
     handed_out: usize,
     job: PhantomData<fn() -> J>,
@@ -57,13 +57,13 @@ impl<J: Job> QueueBackend<J> {
     /// See [`async_commit_pool`].
     #[must_use]
     pub fn new(async_commit_pool: PgPool, queue: &str, wakeups: Receiver<()>) -> Self {
-        let config = Config::default().queue(queue).batch_size(BATCH).heartbeat_interval(BEAT);
+        let config = Config::default().queue(queue).batch_size(BATCH).heartbeat_interval(HEARTBEAT_INTERVAL);
         Self {
             persisted: Persisted::new(Queue { db: async_commit_pool, config, claims: Arc::default() }),
             codec: JsonCodec::default(),
             wakeups,
             safety: Box::pin(tokio::time::sleep(SAFETY)),
-            look: true,
+            should_poll: true,
             handed_out: 0,
             job: PhantomData,
         }
@@ -72,10 +72,10 @@ impl<J: Job> QueueBackend<J> {
     /// Registers the waker with the wake-ups and the safety timer.
     fn poll_wakeups(&mut self, cx: &mut Context<'_>) {
         while let Poll::Ready(Some(())) = self.wakeups.poll_recv(cx) {
-            self.look = true;
+            self.should_poll = true;
         }
         while self.safety.as_mut().poll(cx).is_ready() {
-            self.look = true;
+            self.should_poll = true;
             self.safety.set(tokio::time::sleep(SAFETY));
         }
     }
@@ -111,16 +111,16 @@ impl<J: Job> Backend for QueueBackend<J> {
         loop {
             self.poll_wakeups(cx);
             if matches!(self.persisted.state(), State::Ready) {
-                if !self.look {
+                if !self.should_poll {
                     return Poll::Pending;
                 }
-                self.look = false;
+                self.should_poll = false;
                 self.handed_out = 0;
             }
             match self.persisted.poll_next(cx, worker) {
                 Poll::Ready(task) => {
                     self.handed_out += 1;
-                    self.look |= self.handed_out >= BATCH;
+                    self.should_poll |= self.handed_out >= BATCH;
                     return Poll::Ready(task);
                 }
                 Poll::Pending if matches!(self.persisted.state(), State::Fetch(_)) => return Poll::Pending,
@@ -291,7 +291,7 @@ impl Persistence for Queue {
             Err(error) => {
                 static FAILED: LogThrottle = LogThrottle::new();
                 let queue = &self.config.queue;
-                FAILED.say(|held_back| tracing::warn!(%error, held_back, %queue, "cannot claim jobs"));
+                FAILED.log(|held_back| tracing::warn!(%error, held_back, %queue, "cannot claim jobs"));
                 self.claims().uncertain = true;
                 tokio::time::sleep(RETRY).await;
                 Ok(Vec::new())

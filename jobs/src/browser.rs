@@ -36,12 +36,12 @@ pub fn notify_destroyed(wakeups: &Wakeups, destroyed: Destroyed) {
     if let Destroyed::Now { worker, notice } = destroyed {
         close(wakeups, worker);
         if let Some(notice) = notice {
-            wakeups.tell(&notice.channel, notice.payload);
+            wakeups.send(&notice.channel, notice.payload);
         }
     }
 }
 
 /// Call it after the commit.
 pub fn close(wakeups: &Wakeups, worker: WorkerId) {
-    wakeups.tell(&wakeups::channel(&queue_of(worker)), String::new());
+    wakeups.send(&wakeups::channel(&queue_of(worker)), String::new());
 }

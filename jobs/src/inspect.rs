@@ -256,7 +256,7 @@ pub async fn stats(conn: &mut PgConnection) -> sqlx::Result<Vec<QueueStats>> {
 pub struct JobLoad {
     /// Queue name without the worker's id.
     pub job_type: &'static str,
-    /// Due jobs; for webhooks at most [`MOST_COUNTED`].
+    /// Due jobs; for webhooks at most [`MAX_COUNTED`].
     pub waiting: i64,
     /// Time the oldest has waited.
     pub age: Duration,
@@ -318,14 +318,14 @@ pub async fn loads(conn: &mut PgConnection) -> sqlx::Result<Vec<JobLoad>> {
 pub struct Backlog {
     /// Queue name without the worker's id.
     pub job_type: &'static str,
-    /// Number of jobs; for webhooks at most [`MOST_COUNTED`].
+    /// Number of jobs; for webhooks at most [`MAX_COUNTED`].
     pub depth: i64,
     /// Time the oldest has waited.
     pub age: Duration,
 }
 
 /// The count runs every few seconds and must not scan a million rows.
-pub const MOST_COUNTED: i64 = 100_000;
+pub const MAX_COUNTED: i64 = 100_000;
 
 pub async fn backlogs(conn: &mut PgConnection) -> sqlx::Result<Vec<Backlog>> {
     // All times are the database's, because a process's clock may be minutes off. Jobs that an earlier version enqueued have no
@@ -342,7 +342,7 @@ pub async fn backlogs(conn: &mut PgConnection) -> sqlx::Result<Vec<Backlog>> {
          from (select next_attempt_at from webhook_deliveries where due limit $2) due",
     )
     .bind(AttemptJob::QUEUE.name)
-    .bind(MOST_COUNTED)
+    .bind(MAX_COUNTED)
     .fetch_all(conn)
     .await?;
     let of_queue = |Queue { name: job_type, .. }| {

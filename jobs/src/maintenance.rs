@@ -17,21 +17,21 @@ use crate::queues::Queue;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MaintenanceJob {
-    chain: Cow<'static, str>,
+    name: Cow<'static, str>,
 }
 
 impl MaintenanceJob {
     pub const QUEUE: Queue = Queue::of_all_workers("maintenance").started_by_timer();
 
     #[must_use]
-    pub fn chain(&self) -> &str {
-        &self.chain
+    pub fn name(&self) -> &str {
+        &self.name
     }
 }
 
 impl From<ScheduledJob> for MaintenanceJob {
-    fn from(chain: ScheduledJob) -> Self {
-        Self { chain: chain.name.into() }
+    fn from(job: ScheduledJob) -> Self {
+        Self { name: job.name.into() }
     }
 }
 
@@ -51,11 +51,10 @@ pub struct Scheduled {
 
 /// Writes the row of each scheduled job's next tick, if it is missing.
 pub async fn schedule(conn: &mut PgConnection) -> sqlx::Result<Scheduled> {
-    let chains: Vec<_> = areas::chains().collect();
-    let ids: Vec<_> = chains.iter().map(|_| ulid::Ulid::generate().to_string()).collect();
-    let jobs: Result<Vec<_>, _> =
-        chains.iter().map(|chain| serde_json::to_vec(&MaintenanceJob::from(*chain))).collect();
-    let (names, periods): (Vec<_>, Vec<_>) = chains.iter().map(|chain| (chain.name, chain.period)).unzip();
+    let scheduled: Vec<_> = areas::scheduled_jobs().collect();
+    let ids: Vec<_> = scheduled.iter().map(|_| ulid::Ulid::generate().to_string()).collect();
+    let jobs: Result<Vec<_>, _> = scheduled.iter().map(|job| serde_json::to_vec(&MaintenanceJob::from(*job))).collect();
+    let (names, periods): (Vec<_>, Vec<_>) = scheduled.iter().map(|job| (job.name, job.period)).unzip();
     let (anew, next): (bool, f64) = sqlx::query_as(
         "with next as (
              select id, job, name, tick, to_timestamp(tick * period) as due
@@ -88,5 +87,5 @@ pub async fn pending_chains(conn: &mut PgConnection) -> sqlx::Result<Vec<(&'stat
     .bind(MaintenanceJob::QUEUE.name)
     .fetch_all(conn)
     .await?;
-    Ok(areas::chains().map(|chain| (chain.name, pending.iter().any(|name| name == chain.name))).collect())
+    Ok(areas::scheduled_jobs().map(|job| (job.name, pending.iter().any(|name| name == job.name))).collect())
 }

@@ -8,5 +8,5 @@ use crate::wakeups::Wakeups;
 /// Notifies the processes that have listeners of the account. Call it after the commit. Rare changes notify in their own
 /// transaction; operations do not wait for that.
 pub(crate) fn notify_account(wakeups: &Wakeups, account: AccountId) {
-    wakeups.tell_all(CHANNEL, account.as_uuid().to_string());
+    wakeups.broadcast(CHANNEL, account.as_uuid().to_string());
 }

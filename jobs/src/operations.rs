@@ -53,7 +53,7 @@ impl OperationJob {
 }
 
 pub fn wake(wakeups: &Wakeups, worker: WorkerId) {
-    wakeups.tell(&wakeups::channel(&OperationJob::QUEUE.name_at(worker)), String::new());
+    wakeups.send(&wakeups::channel(&OperationJob::QUEUE.name_at(worker)), String::new());
 }
 
 #[derive(Debug)]
@@ -63,7 +63,7 @@ pub struct OperationBackend {
     wakeups: Receiver<()>,
     safety: Pin<Box<Sleep>>,
     /// There may be intents that were not claimed yet.
-    look: bool,
+    should_poll: bool,
     handed_out: Option<Timestamp>,
     /// A claim has failed since: its transaction may have committed despite the error.
     uncertain: bool,
@@ -82,7 +82,7 @@ impl OperationBackend {
             db: generic_plan_pool(async_commit_pool, 2),
             wakeups,
             safety: Box::pin(sleep(SAFETY)),
-            look: true,
+            should_poll: true,
             handed_out: None,
             uncertain: false,
             claims: JoinSet::new(),
@@ -93,10 +93,10 @@ impl OperationBackend {
 
     /// Claims run one at a time; intents that arrive during a claim are left to the next.
     fn take_more(&mut self) {
-        if !self.look || !self.claims.is_empty() {
+        if !self.should_poll || !self.claims.is_empty() {
             return;
         }
-        self.look = false;
+        self.should_poll = false;
         let (db, worker) = (self.db.clone(), self.worker);
         let lost_since = self.uncertain.then_some(self.handed_out);
         self.claims.spawn(async move {
@@ -116,7 +116,7 @@ impl OperationBackend {
         while let Poll::Ready(Some(())) = self.wakeups.poll_recv(cx) {
             woken = true;
         }
-        self.look |= woken;
+        self.should_poll |= woken;
         woken
     }
 
@@ -125,7 +125,7 @@ impl OperationBackend {
             return false;
         }
         self.safety.as_mut().reset(Instant::now() + SAFETY);
-        self.look = true;
+        self.should_poll = true;
         true
     }
 
@@ -134,7 +134,7 @@ impl OperationBackend {
         match claimed {
             Ok(Ok(taken)) => {
                 self.uncertain = false;
-                self.look |= i64::try_from(taken.len()).is_ok_and(|taken| taken >= BATCH);
+                self.should_poll |= i64::try_from(taken.len()).is_ok_and(|taken| taken >= BATCH);
                 self.handed_out = taken.iter().filter_map(|taken| taken.at).max().or(self.handed_out);
                 self.taken.extend(
                     taken.into_iter().map(|TakenIntent { intent, started, .. }| OperationJob { intent, started }),
@@ -142,7 +142,7 @@ impl OperationBackend {
             }
             Ok(Err(error)) => {
                 static FAILED: LogThrottle = LogThrottle::new();
-                FAILED.say(|held_back| tracing::warn!(%error, held_back, "cannot claim operations"));
+                FAILED.log(|held_back| tracing::warn!(%error, held_back, "cannot claim operations"));
                 self.try_again();
             }
             Err(panic) => {

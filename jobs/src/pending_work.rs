@@ -26,12 +26,12 @@ impl PendingWork {
     pub fn wake(&self, wakeups: &Wakeups, worker: WorkerId) {
         let operations = self.operations.then(|| OperationJob::QUEUE.name_at(worker));
         for queue in self.queues.iter().chain(&operations) {
-            wakeups.tell(&wakeups::channel(queue), String::new());
+            wakeups.send(&wakeups::channel(queue), String::new());
         }
     }
 }
 
-pub async fn look(conn: &mut PgConnection, worker: WorkerId, queues: &[String]) -> sqlx::Result<PendingWork> {
+pub async fn find(conn: &mut PgConnection, worker: WorkerId, queues: &[String]) -> sqlx::Result<PendingWork> {
     sqlx::query_as(
         "select exists(select from intents where worker_id = $1 and status = 'queued') as operations,
                 exists(select from webhook_deliveries where due)

@@ -32,5 +32,5 @@ pub async fn enqueue_without_wakeup(conn: &mut PgConnection, job: &CheckProxy) -
 }
 
 pub fn wake(wakeups: &Wakeups, worker: WorkerId) {
-    wakeups.tell(&wakeups::channel(&CheckProxy::QUEUE.name_at(worker)), String::new());
+    wakeups.send(&wakeups::channel(&CheckProxy::QUEUE.name_at(worker)), String::new());
 }

@@ -84,7 +84,7 @@ impl Replies {
     /// Includes the trace context of the caller's span.
     #[must_use]
     pub fn address<'a>(&'a self, request_id: &'a str) -> ReplyTo<'a> {
-        ReplyTo { channel: &self.0.channel, request_id, trace_parent: traces::here() }
+        ReplyTo { channel: &self.0.channel, request_id, trace_parent: traces::current() }
     }
 
     /// Call this before the intent is committed: its outcome may arrive at any time after that.
@@ -149,7 +149,7 @@ impl Replies {
             Err(error) => {
                 static UNREADABLE: LogThrottle = LogThrottle::new();
                 UNREADABLE
-                    .say(|held_back| tracing::warn!(%error, held_back, "cannot parse a wake-up with an outcome: ignoring it"));
+                    .log(|held_back| tracing::warn!(%error, held_back, "cannot parse a wake-up with an outcome: ignoring it"));
             }
         }
     }
@@ -236,9 +236,9 @@ impl Waiter {
     }
 
     async fn read_row(&self, answers: Option<(&AnswerBudget, AccountId)>) -> sqlx::Result<AwaitedOutcome> {
-        let most = if answers.is_some() { UNCOUNTED } else { u64::MAX };
+        let max = if answers.is_some() { UNCOUNTED } else { u64::MAX };
         let db = &self.replies.0.db;
-        let bytes = match intents::ending_within(&mut *db.acquire().await?, self.intent, most).await? {
+        let bytes = match intents::ending_within(&mut *db.acquire().await?, self.intent, max).await? {
             Some(StoredEnding::Whole(ending)) => {
                 return Ok(AwaitedOutcome::Ended(ending, Reservation::default()));
             }
@@ -271,7 +271,7 @@ pub enum Work {
 
 /// Call it after the commit.
 pub fn notify_ended(wakeups: &Wakeups, channel: &str, work: Work) {
-    wakeups.tell(channel, serde_json::json!({"ended": work}).to_string());
+    wakeups.send(channel, serde_json::json!({"ended": work}).to_string());
 }
 
 pub struct WorkWaiter {

@@ -1,7 +1,7 @@
 //! Measures the figures that staff see over time (contract: staff 25).
 
 use kitfleet_domain::samples::{self, Figures};
-use kitfleet_domain::sessions::census;
+use kitfleet_domain::sessions::live_counts;
 use kitfleet_domain::workers;
 use sqlx::PgConnection;
 
@@ -9,21 +9,21 @@ use crate::inspect;
 
 /// Figures of the deployment now, under the names of the metrics.
 pub async fn measure(conn: &mut PgConnection) -> sqlx::Result<Figures> {
-    let mut figures = samples::of_processes(&mut *conn).await?;
-    for (status, sessions) in census::live(&mut *conn).await? {
-        figures.add_labelled("service_sessions_live", "status", status.name(), number(sessions));
+    let mut values = samples::of_processes(&mut *conn).await?;
+    for (status, sessions) in live_counts::live_by_status(&mut *conn).await? {
+        values.add_labelled("service_sessions_live", "status", status.name(), number(sessions));
     }
-    for (status, count) in workers::census(&mut *conn).await? {
-        figures.add_labelled("service_workers", "status", status, number(count));
+    for (status, count) in workers::count_by_status(&mut *conn).await? {
+        values.add_labelled("service_workers", "status", status, number(count));
     }
     let slots = workers::slots(&mut *conn).await?;
-    figures.add("service_worker_slots", number(slots.all));
-    figures.add("service_worker_slots_free", number(slots.free));
+    values.add("service_worker_slots", number(slots.all));
+    values.add("service_worker_slots_free", number(slots.free));
     for backlog in inspect::backlogs(conn).await? {
-        figures.add_labelled("service_job_queue_depth", "job_type", backlog.job_type, number(backlog.depth));
-        figures.add_labelled("service_job_queue_age_seconds", "job_type", backlog.job_type, backlog.age.as_secs_f64());
+        values.add_labelled("service_job_queue_depth", "job_type", backlog.job_type, number(backlog.depth));
+        values.add_labelled("service_job_queue_age_seconds", "job_type", backlog.job_type, backlog.age.as_secs_f64());
     }
-    Ok(figures)
+    Ok(values)
 }
 
 fn number(count: i64) -> f64 {

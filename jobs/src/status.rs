@@ -83,9 +83,9 @@ pub async fn resolve(
 }
 
 /// Writes the next `limit` due mails, and enqueues mails up to the limit of pending jobs. `false` if no mail was due.
-pub async fn go_on_telling(conn: &mut PgConnection, update_interval: Duration, limit: i64) -> sqlx::Result<bool> {
+pub async fn send_notices(conn: &mut PgConnection, update_interval: Duration, limit: i64) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
-    let more = notices::go_on(&mut tx, update_interval, limit).await?;
+    let more = notices::queue_batch(&mut tx, update_interval, limit).await?;
     tx.commit().await?;
     if more {
         // A separate transaction, so that an unsubscribe does not wait for the enqueueing too. If this process dies before it,

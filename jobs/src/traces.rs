@@ -11,11 +11,11 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 pub const TRACE_ID: &str = "trace_id";
 
 #[must_use]
-pub fn here() -> Option<TraceParent> {
-    standing(&Span::current())
+pub fn current() -> Option<TraceParent> {
+    trace_of(&Span::current())
 }
 
-fn standing(span: &Span) -> Option<TraceParent> {
+fn trace_of(span: &Span) -> Option<TraceParent> {
     let context = span.context();
     let context = context.span().span_context().clone();
     context.is_valid().then(|| TraceParent {
@@ -39,7 +39,7 @@ pub fn follow(span: &Span, parent: Option<TraceParent>) {
 
 /// So that log lines carry the trace id.
 pub fn name(span: &Span) {
-    if let Some(TraceParent { trace, .. }) = standing(span) {
+    if let Some(TraceParent { trace, .. }) = trace_of(span) {
         span.record(TRACE_ID, field::display(format_args!("{trace:032x}")));
     }
 }

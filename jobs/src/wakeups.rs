@@ -40,7 +40,7 @@ pub(crate) const WAKEUPS: Counter<1> =
 const OUTBOX: usize = 4_096;
 const BATCH: usize = 256;
 /// Notifications through PostgreSQL wake every listening process.
-const GATHERED_FOR: Duration = Duration::from_millis(1);
+const BATCH_DELAY: Duration = Duration::from_millis(1);
 /// Maximum time [`Wakeups::serve`] waits until PostgreSQL listens to its channels.
 const LISTENS_WITHIN: Duration = Duration::from_secs(5);
 
@@ -113,13 +113,13 @@ impl Wakeups {
     pub fn start(db: &PgPool, listening: PgConnectOptions, redis: Option<Client>) -> RedisResult<Self> {
         let publisher = redis.as_ref().map(redis::Publisher::new).transpose()?;
         let (outbox, waiting) = mpsc::channel(OUTBOX);
-        tokio::spawn(carry(waiting, publisher, postgres::Notifier::new(db)));
+        tokio::spawn(forward(waiting, publisher, postgres::Notifier::new(db)));
         let (listeners, shared_listeners) = (Mutex::default(), Mutex::default());
         Ok(Self(Arc::new(Hub { listening, redis, listeners, shared_listeners, outbox })))
     }
 
     /// Drops the wake-up if the outbox is full. Never waits.
-    pub fn tell(&self, channel: &str, payload: String) {
+    pub fn send(&self, channel: &str, payload: String) {
         if self.0.dispatch(channel, Some(&payload)) {
             WakeupTransport::Memory.count(1);
         } else if self.0.outbox.try_send(WakeUp { channel: channel.to_owned(), payload }).is_err() {
@@ -127,8 +127,8 @@ impl Wakeups {
         }
     }
 
-    /// Sends a wake-up to the listeners of this channel in every process. Like [`Self::tell`], it never waits.
-    pub fn tell_all(&self, channel: &str, payload: String) {
+    /// Sends a wake-up to the listeners of this channel in every process. Like [`Self::send`], it never waits.
+    pub fn broadcast(&self, channel: &str, payload: String) {
         if self.0.dispatch(channel, Some(&payload)) {
             WakeupTransport::Memory.count(1);
         }
@@ -155,10 +155,10 @@ impl Wakeups {
             receivers.insert((*queue).to_owned(), receiver);
         }
         let listening = self.listen_on(listeners);
-        let mut standing = listening.shared_listeners.standing.clone();
-        let includes_all = |standing: &HashSet<String>| listening.channels.is_subset(standing);
-        let stands = timeout(LISTENS_WITHIN, standing.wait_for(includes_all)).await;
-        stands.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::WorkerCrashed)?;
+        let mut subscribed_channels = listening.shared_listeners.subscribed_channels.clone();
+        let includes_all = |subscribed_channels: &HashSet<String>| listening.channels.is_subset(subscribed_channels);
+        let subscribed = timeout(LISTENS_WITHIN, subscribed_channels.wait_for(includes_all)).await;
+        subscribed.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::WorkerCrashed)?;
         Ok((listening, receivers))
     }
 
@@ -185,7 +185,7 @@ impl Hub {
     }
 
     /// Calls the listeners without a payload, because messages may have been lost.
-    fn look(&self, channels: &[String]) {
+    fn notify_missed(&self, channels: &[String]) {
         for channel in channels {
             self.dispatch(channel, None);
         }
@@ -216,7 +216,11 @@ impl Drop for Listening {
 }
 
 /// Sends wake-ups to other processes until the hub is dropped.
-async fn carry(mut waiting: mpsc::Receiver<WakeUp>, mut redis: Option<redis::Publisher>, postgres: postgres::Notifier) {
+async fn forward(
+    mut waiting: mpsc::Receiver<WakeUp>,
+    mut redis: Option<redis::Publisher>,
+    postgres: postgres::Notifier,
+) {
     static LOST: LogThrottle = LogThrottle::new();
     let (mut batch, mut notified) = (Vec::new(), Instant::now());
     while waiting.recv_many(&mut batch, BATCH).await > 0 {
@@ -227,7 +231,7 @@ async fn carry(mut waiting: mpsc::Receiver<WakeUp>, mut redis: Option<redis::Pub
             }
         } else {
             // Sends immediately unless a notification was sent within the interval.
-            sleep_until(notified + GATHERED_FOR).await;
+            sleep_until(notified + BATCH_DELAY).await;
             while batch.len() < BATCH
                 && let Ok(more) = waiting.try_recv()
             {
@@ -237,7 +241,7 @@ async fn carry(mut waiting: mpsc::Receiver<WakeUp>, mut redis: Option<redis::Pub
         let carrier = match postgres.notify(&batch).await {
             Ok(()) => WakeupTransport::Postgres,
             Err(error) => {
-                LOST.say(
+                LOST.log(
                     |held_back| tracing::warn!(%error, held_back, "cannot send wake-ups: recipients fall back to polling"),
                 );
                 WakeupTransport::None

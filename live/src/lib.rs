@@ -14,4 +14,4 @@ pub mod pictures;
 pub const PROTOCOL: &str = "kitfleet.live.v1";
 
 /// Maximum number of concurrent viewers of a session (contract: live 5).
-pub const MOST_VIEWERS: usize = 64;
+pub const MAX_VIEWERS: usize = 64;

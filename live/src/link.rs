@@ -25,7 +25,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 const LINE_BYTES: usize = 1_024;
 
 /// Timeout for connecting, and for each side's line.
-pub const SPOKEN_WITHIN: Duration = Duration::from_secs(5);
+pub const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Placeholder: the worker's certificate is verified by its fingerprint.
 const NAME: &str = "worker.kitfleet.internal";
@@ -82,7 +82,7 @@ pub async fn connect(end: &LiveEnd, greeting: &Greeting) -> Result<Box<dyn Strea
         let answer: Answer = read_line(&mut stream).await?;
         Ok::<_, io::Error>((stream, answer))
     };
-    let (stream, answer) = timeout(SPOKEN_WITHIN, connecting).await.map_err(io::Error::from)??;
+    let (stream, answer) = timeout(GREETING_TIMEOUT, connecting).await.map_err(io::Error::from)??;
     if answer.admitted { Ok(stream) } else { Err(answer.reason.unwrap_or(NotAdmitted::Unavailable).into()) }
 }
 
@@ -191,13 +191,13 @@ impl Incoming {
             let greeting = read_line(&mut stream).await?;
             Ok((stream, greeting))
         };
-        timeout(SPOKEN_WITHIN, hearing).await?
+        timeout(GREETING_TIMEOUT, hearing).await?
     }
 }
 
 pub async fn answer(stream: &mut Box<dyn Stream>, admitted: Result<(), NotAdmitted>) -> io::Result<()> {
     let answer = Answer { admitted: admitted.is_ok(), reason: admitted.err() };
-    timeout(SPOKEN_WITHIN, write_line(stream, &answer)).await?
+    timeout(GREETING_TIMEOUT, write_line(stream, &answer)).await?
 }
 
 fn certificate() -> io::Result<(TlsAcceptor, Vec<u8>)> {

@@ -269,8 +269,8 @@ mod tests {
         assert!(!refused(&vec![cookie(1); MAX_COOKIES]));
         assert!(refused(&vec![cookie(1); MAX_COOKIES + 1]));
         assert!(refused(&vec![cookie(4_000); MAX_COOKIES / 2]));
-        let most = serialize(&vec![cookie(1_600); MAX_COOKIES]).expect("cookies");
-        assert!(most.len() as u64 <= MAX_COOKIE_BYTES);
+        let max = serialize(&vec![cookie(1_600); MAX_COOKIES]).expect("cookies");
+        assert!(max.len() as u64 <= MAX_COOKIE_BYTES);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use tokio::sync::mpsc::{Receiver, Sender};
 use url::Url;
 
 /// Maximum number of chunks in flight to or from the storage.
-pub const CHUNKS_UNDER_WAY: usize = 2;
+pub const CHUNKS_IN_FLIGHT: usize = 2;
 
 pub trait BlobStore: Send + Sync {
     fn write(&self, store: StoreId, chunks: Receiver<Bytes>) -> BoxFuture<'_, io::Result<()>>;

@@ -34,7 +34,7 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use self::blob_stores::{BlobStore, CHUNKS_UNDER_WAY, Rows};
+use self::blob_stores::{BlobStore, CHUNKS_IN_FLIGHT, Rows};
 pub use self::blob_stores::{Bucket, Objects};
 pub use self::cookies::Cookie;
 use self::files::ListError;
@@ -391,7 +391,7 @@ impl Stores {
         let id = StoreId::generate();
         let (key, limit) = (StoreKey::derive(&key, profile, id), self.0.store_bytes);
         stores::begin(&mut *self.connection().await?, id, profile).await.map_err(upload)?;
-        let (to_place, chunks) = mpsc::channel(CHUNKS_UNDER_WAY);
+        let (to_place, chunks) = mpsc::channel(CHUNKS_IN_FLIGHT);
         let produced = blocking(move || seal_all(key, limit, &to_place, produce));
         let (kept, produced) = tokio::join!(self.0.place.write(id, chunks), produced);
         // An error of the storage takes precedence, because it causes the other side to fail, too.
@@ -447,7 +447,7 @@ impl Stores {
         if !stores::hold(&mut tx, store).await.map_err(io::Error::other)? {
             return Err(io::Error::new(io::ErrorKind::NotFound, "there is no such store"));
         }
-        let (to, chunks) = mpsc::channel(CHUNKS_UNDER_WAY);
+        let (to, chunks) = mpsc::channel(CHUNKS_IN_FLIGHT);
         let consumed = blocking(move || consume(Chunks { chunks, chunk: Bytes::new() }));
         let (given, consumed) = tokio::join!(self.0.place.read(&mut tx, store, to), consumed);
         // An error of the storage takes precedence, because it makes the store look truncated.

@@ -170,28 +170,7 @@ mod tests {
             ..RequestEvent::default()
         };
         let entry = entry(Timestamp::EPOCH, &request);
-        assert_eq!(entry["startedDateTime"], "1969-12-31T23:59:59.000Z");
-        assert_eq!(entry["request"]["queryString"][0], json!({"name": "q", "value": "a b"}));
-        assert_eq!(entry["request"]["bodySize"], -1);
-        assert_eq!(entry["response"]["status"], 0);
-        assert!(!entry.to_string().contains('\0'));
-        assert_eq!(entry["response"]["redirectURL"], "");
-        for member in ["method", "url", "httpVersion", "cookies", "headers", "queryString", "headersSize", "bodySize"] {
-            assert!(entry["request"].get(member).is_some(), "{member}");
-        }
-        for member in [
-            "status",
-            "statusText",
-            "httpVersion",
-            "cookies",
-            "headers",
-            "content",
-            "redirectURL",
-            "headersSize",
-            "bodySize",
-        ] {
-            assert!(entry["response"].get(member).is_some(), "{member}");
-        }
+        insta::assert_json_snapshot!("har_entry", entry);
     }
 
     struct DeletedSource;

@@ -27,16 +27,16 @@ use crate::segment::{Record, RecordKind, SEGMENT_BYTES, SegmentKey, SegmentPlace
 use crate::{Recordings, Snapshot};
 
 /// Maximum number of events of a session.
-pub const MOST_EVENTS: u32 = 10_000;
+pub const MAX_EVENTS: u32 = 10_000;
 
 /// Maximum time from an event to the attempt to store it.
 const FLUSH_AFTER: Duration = Duration::from_secs(2);
 const FLUSH_WITHIN: Duration = Duration::from_secs(5);
 const FINISH_WITHIN: Duration = Duration::from_secs(8);
 const RETRY: Duration = Duration::from_millis(200);
-const MOST_RETRY: Duration = Duration::from_secs(5);
+const MAX_RETRY: Duration = Duration::from_secs(5);
 /// Maximum size of records in memory that are not being stored.
-const MOST_PENDING: usize = 4 * 1024 * 1024;
+const MAX_PENDING: usize = 4 * 1024 * 1024;
 /// Upper bound of a picture's event and of the headers of both records.
 const FRAME_EVENT_BYTES: usize = 512;
 /// Stored bytes between two checks of the account's quota.
@@ -287,7 +287,7 @@ impl State {
             return None;
         }
         self.events += 1;
-        if self.events == MOST_EVENTS {
+        if self.events == MAX_EVENTS {
             self.is_full = true;
             self.notify_stopped = self.notify_stopped.or(Some(RecordingReason::EventLimit));
             return self.push_event(at, EventBody::Recording(stopped(RecordingReason::EventLimit)));
@@ -324,9 +324,9 @@ impl State {
             return None;
         }
         // Its event must not be dropped for its own picture.
-        if self.pending_bytes + jpeg.len() + FRAME_EVENT_BYTES > MOST_PENDING {
+        if self.pending_bytes + jpeg.len() + FRAME_EVENT_BYTES > MAX_PENDING {
             self.drop_pictures();
-            if self.pending_bytes + jpeg.len() + FRAME_EVENT_BYTES > MOST_PENDING {
+            if self.pending_bytes + jpeg.len() + FRAME_EVENT_BYTES > MAX_PENDING {
                 self.drop_picture();
                 return None;
             }
@@ -387,10 +387,10 @@ impl State {
 
     /// While the storage is not available, drops pictures first and then the new event. Returns false if the record was dropped.
     fn push(&mut self, pending: PendingRecord) -> bool {
-        if self.pending_bytes + pending.record.size() > MOST_PENDING {
+        if self.pending_bytes + pending.record.size() > MAX_PENDING {
             self.drop_pictures();
         }
-        let fits = self.pending_bytes + pending.record.size() <= MOST_PENDING;
+        let fits = self.pending_bytes + pending.record.size() <= MAX_PENDING;
         if fits {
             self.pending_bytes += pending.record.size();
             self.pending.push_back(pending);
@@ -584,14 +584,14 @@ impl RecorderTask {
                 }
                 Err(error) if error.is_transient() => {
                     let session = self.session;
-                    self.failures.say(|held_back| {
+                    self.failures.log(|held_back| {
                         tracing::warn!(%session, %error, held_back, "cannot store a part of a recording: trying again");
                     });
                     tokio::select! {
                         () = sleep(pause) => {}
                         () = inner.closed() => return false,
                     }
-                    pause = (pause * 2).min(MOST_RETRY);
+                    pause = (pause * 2).min(MAX_RETRY);
                 }
                 Err(error) => {
                     tracing::error!(session = %self.session, %error, "cannot store a part of a recording: the recording ends");
@@ -773,8 +773,8 @@ mod tests {
     #[test]
     fn events_stop_at_their_limit() {
         let mut state = State::default();
-        let numbers: Vec<_> = (0..MOST_EVENTS + 5).filter_map(|_| state.append(now(), console("a"))).collect();
-        assert_eq!((numbers.len(), numbers.last()), (MOST_EVENTS as usize, Some(&u64::from(MOST_EVENTS))));
+        let numbers: Vec<_> = (0..MAX_EVENTS + 5).filter_map(|_| state.append(now(), console("a"))).collect();
+        assert_eq!((numbers.len(), numbers.last()), (MAX_EVENTS as usize, Some(&u64::from(MAX_EVENTS))));
         assert_eq!(reasons(&state), [Some(RecordingReason::EventLimit)]);
         assert_eq!(frame(&mut state, &RecordingLimits::default(), 1), None);
     }
@@ -786,7 +786,7 @@ mod tests {
             state.append(now(), console("a"));
             frame(&mut state, &limits, 800_000);
         }
-        assert!(state.pending_bytes <= MOST_PENDING);
+        assert!(state.pending_bytes <= MAX_PENDING);
         let (events, frames) = (state.dropped_events, state.dropped_frames);
         assert!(events == 0 && (5..=10).contains(&frames), "{events} {frames}");
         let lines =
@@ -796,7 +796,7 @@ mod tests {
         for _ in 0..3_000 {
             state.append(now(), console(&text));
         }
-        assert!(state.pending_bytes <= MOST_PENDING);
+        assert!(state.pending_bytes <= MAX_PENDING);
         assert!(state.dropped_events > 500);
     }
 

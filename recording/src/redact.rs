@@ -11,7 +11,7 @@ const HEADER_CHARS: usize = 1_024;
 const HEADERS_BYTES: usize = 8 * 1024;
 const NAME_CHARS: usize = 255;
 /// A session that sets more names has all values masked.
-const MOST_SECRET_HEADERS: usize = 1_000;
+const MAX_SECRET_HEADERS: usize = 1_000;
 
 /// Names of the headers that a session has set by `extra_headers`.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl SecretHeaders {
             if self.names.iter().any(|known| known.eq_ignore_ascii_case(&name)) {
                 continue;
             }
-            if self.names.len() == MOST_SECRET_HEADERS {
+            if self.names.len() == MAX_SECRET_HEADERS {
                 self.masks_all = true;
                 return;
             }
@@ -123,8 +123,8 @@ fn replace(text: &mut String) {
     }
 }
 
-fn cut(text: &mut String, most: usize) {
-    if let Some((end, _)) = text.char_indices().nth(most) {
+fn cut(text: &mut String, max: usize) {
+    if let Some((end, _)) = text.char_indices().nth(max) {
         text.truncate(end);
     }
 }
@@ -201,8 +201,8 @@ mod tests {
     #[test]
     fn session_with_too_many_secret_headers_has_all_masked() {
         let mut secrets = SecretHeaders::default();
-        secrets.add((0..=MOST_SECRET_HEADERS).map(|number| format!("x-{number}")));
-        assert_eq!(secrets.names.len(), MOST_SECRET_HEADERS);
+        secrets.add((0..=MAX_SECRET_HEADERS).map(|number| format!("x-{number}")));
+        assert_eq!(secrets.names.len(), MAX_SECRET_HEADERS);
         assert!(secrets.contains("accept"));
     }
 }

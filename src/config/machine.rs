@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use kitfleet_domain::machine::Memory;
-use kitfleet_domain::workers::MOST_SESSIONS;
+use kitfleet_domain::workers::MAX_SESSIONS;
 
 pub(super) fn name() -> String {
     nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_else(|| "worker".to_owned())
@@ -19,7 +19,7 @@ pub(super) fn host_program() -> PathBuf {
 pub(super) fn sessions_that_fit(memory: u64) -> u32 {
     const MIB: u64 = 1024 * 1024;
     let sessions = memory.saturating_sub(1024 * MIB) / (110 * MIB);
-    u32::try_from(sessions).unwrap_or(u32::MAX).clamp(1, MOST_SESSIONS)
+    u32::try_from(sessions).unwrap_or(u32::MAX).clamp(1, MAX_SESSIONS)
 }
 
 /// Bytes of the machine's memory, or of the narrowest control group around this process.

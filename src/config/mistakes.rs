@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use kitfleet_domain::workers::MOST_SESSIONS;
-use kitfleet_types::limits::MOST_RESULT_BYTES;
+use kitfleet_domain::workers::MAX_SESSIONS;
+use kitfleet_types::limits::MAX_RESULT_BYTES;
 use tracing_subscriber::EnvFilter;
 
 use super::recordings::Recordings;
@@ -15,9 +15,9 @@ use super::{Config, Variable};
 use crate::descriptors;
 
 /// Largest value of a database column.
-const MOST_TOKENS: u32 = i32::MAX.unsigned_abs();
+const MAX_TOKENS: u32 = i32::MAX.unsigned_abs();
 /// A caller stops waiting half a minute after the time limit of an operation.
-const MOST_TEARDOWN: Duration = Duration::from_secs(25);
+const MAX_TEARDOWN: Duration = Duration::from_secs(25);
 
 #[derive(Debug, thiserror::Error)]
 #[error("configuration: {0}")]
@@ -63,7 +63,7 @@ impl Config {
         [
             (self.recordings.max_streams >= 1, "recordings.max_streams", "must be at least 1"),
             (
-                self.recordings.session_bytes <= Recordings::MOST_SESSION_BYTES,
+                self.recordings.session_bytes <= Recordings::MAX_SESSION_BYTES,
                 "recordings.session_bytes",
                 "must be at most 2147483648",
             ),
@@ -83,11 +83,7 @@ impl Config {
     fn rules_of_agents(&self) -> [(bool, &'static str, &'static str); 7] {
         let agents = &self.agents;
         [
-            (
-                (1..=MOST_TOKENS).contains(&agents.max_token_budget),
-                "agents.max_token_budget",
-                "must be 1 to 2147483647",
-            ),
+            ((1..=MAX_TOKENS).contains(&agents.max_token_budget), "agents.max_token_budget", "must be 1 to 2147483647"),
             (agents.default_token_budget >= 1, "agents.default_token_budget", "must be at least 1"),
             (
                 agents.default_token_budget <= agents.max_token_budget,
@@ -111,7 +107,7 @@ impl Config {
                 "needs database.url, which is not set",
             ),
             ((8..=10_000).contains(&self.database.max_connections), "database.max_connections", "must be 8 to 10000"),
-            ((1..=MOST_SESSIONS).contains(&self.worker.max_sessions), "worker.max_sessions", "must be 1 to 10000"),
+            ((1..=MAX_SESSIONS).contains(&self.worker.max_sessions), "worker.max_sessions", "must be 1 to 10000"),
             (!self.worker.name.trim().is_empty(), "worker.name", "must not be empty"),
             (
                 !self.worker.live_listen.ip().is_unspecified(),
@@ -131,7 +127,7 @@ impl Config {
             (self.server.max_connections >= 4, "server.max_connections", "must be at least 4"),
             (self.server.max_connections_per_address >= 1, "server.max_connections_per_address", "must be at least 1"),
             (
-                self.worker.session_connections >= descriptors::LEAST_SESSION_CONNECTIONS,
+                self.worker.session_connections >= descriptors::MIN_SESSION_CONNECTIONS,
                 "worker.session_connections",
                 "must be at least 24",
             ),
@@ -149,7 +145,7 @@ impl Config {
                 "limits.default_form_timeout",
                 "must not exceed limits.max_form_timeout",
             ),
-            (limits.form_teardown <= MOST_TEARDOWN, "limits.form_teardown", "must be 25s at most"),
+            (limits.form_teardown <= MAX_TEARDOWN, "limits.form_teardown", "must be 25s at most"),
             (limits.password_min_chars >= 1, "limits.password_min_chars", "must be at least 1"),
             (
                 limits.password_min_chars <= limits.password_max_chars,
@@ -177,7 +173,7 @@ impl Config {
                 "must not exceed limits.usage_days_max",
             ),
             (
-                (1..=MOST_RESULT_BYTES).contains(&limits.result_bytes),
+                (1..=MAX_RESULT_BYTES).contains(&limits.result_bytes),
                 "limits.result_bytes",
                 "must be 1 to 15728640, 15 MiB",
             ),

@@ -27,13 +27,13 @@ pub struct Staff {
 impl Default for Recordings {
     fn default() -> Self {
         let RecordingLimits { session_bytes, account_bytes } = RecordingLimits::default();
-        Self { default: RecordMode::default(), session_bytes, account_bytes, max_streams: streams::MOST }
+        Self { default: RecordMode::default(), session_bytes, account_bytes, max_streams: streams::MAX_STREAMS }
     }
 }
 
 impl Recordings {
     /// A trace is a ZIP file without the extension for large files.
-    pub const MOST_SESSION_BYTES: u64 = 2 * 1024 * 1024 * 1024;
+    pub const MAX_SESSION_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 
     #[must_use]
     pub fn limits(&self) -> RecordingLimits {

@@ -15,7 +15,7 @@ use crate::database::Database;
 use crate::output::Format;
 
 /// Interval between two reads of the worker's state while the command waits.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Drains a worker. With `--wait` it waits until the worker has no live session.
 pub async fn drain(config: &Config, database: &Database, conn: &mut PgConnection, order: &Drain) -> Result<()> {
@@ -96,7 +96,7 @@ async fn wait_until_empty(db: &PgPool, id: WorkerId, format: Format) -> Result<(
             }
         }
         reported = Some(drained);
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

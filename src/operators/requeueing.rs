@@ -15,7 +15,7 @@ use sqlx::{Connection as _, PgConnection};
 use crate::output::Format;
 
 /// Interval between two reads of the progress while a worker handles a batch.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 pub async fn requeue_all(conn: &mut PgConnection, endpoint: WebhookId, format: Format) -> Result<()> {
     let mut tx = conn.begin().await?;
@@ -26,7 +26,7 @@ pub async fn requeue_all(conn: &mut PgConnection, endpoint: WebhookId, format: F
     let mut told = 0;
     loop {
         let mut tx = conn.begin().await?;
-        let batch = requeues::go_on(&mut tx, Some(begun.id), BatchLimits::COMMAND).await?;
+        let batch = requeues::requeue_batch(&mut tx, Some(begun.id), BatchLimits::COMMAND).await?;
         tx.commit().await?;
         let now = requeues::find(conn, begun.id).await?.with_context(|| format!("{} was deleted", begun.id))?;
         if now.done_at.is_some() {
@@ -37,7 +37,7 @@ pub async fn requeue_all(conn: &mut PgConnection, endpoint: WebhookId, format: F
             format.progress(|| format!("requeued {told} of {} deliveries", now.total))?;
         }
         if batch.is_none() {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
     let requeued = dead_letters::moved_since(conn, &dead, begun.created_at).await?;

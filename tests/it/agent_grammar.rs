@@ -21,7 +21,7 @@ async fn examples_of_the_page_parse_as_documented() {
     app.stop().await;
 
     let (destinations, limits) = (Destinations::default(), Limits::default());
-    let rules = Rules { destinations: &destinations, limits: &limits, most_steps: 20, most_characters: 10_000 };
+    let rules = Rules { destinations: &destinations, limits: &limits, max_steps: 20, max_characters: 10_000 };
     let (examples, words) = page.split_once("Kinds of elements").expect("examples, and then words");
     let row = Regex::new("<tr><td><code>(?<said>.*?)</code><td><code>(?<means>.*?)</code>\n").expect("a pattern");
     let mut shown = 0;

@@ -21,11 +21,11 @@ impl Client {
         id_of(&self.agent_session(json!({})).await)
     }
 
-    pub async fn tell(&self, agent: &str, what: &str, body: Value) -> Answer {
+    pub async fn post_to_agent(&self, agent: &str, what: &str, body: Value) -> Answer {
         self.post(&format!("/v1/agent-sessions/{agent}/{what}"), body).await
     }
 
-    pub async fn see(&self, agent: &str) -> Value {
+    pub async fn get_agent(&self, agent: &str) -> Value {
         self.get(&format!("/v1/agent-sessions/{agent}")).await.expect(200).body
     }
 }

@@ -14,23 +14,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::support::records::uuid_of;
-use crate::support::{Answer, App, Client, assert_timestamp, at_once, eventually, members, unknown_id};
+use crate::support::{Answer, App, Client, assert_timestamp, at_once, eventually, members, stable, unknown_id};
 
 pub const KEYS: &str = "/v1/api-keys";
-
-/// Contract: api-keys 1.
-const FIELDS: [&str; 10] = [
-    "id",
-    "account_id",
-    "name",
-    "scopes",
-    "key_prefix",
-    "created_by_account_id",
-    "created_at",
-    "last_used_at",
-    "expires_at",
-    "revoked_at",
-];
 
 /// Creation and rotation alone return the key.
 #[derive(Debug, Clone)]
@@ -106,28 +92,19 @@ async fn key_is_shown_once_and_has_a_checksum() {
     let ada = app.person(Tier::Enterprise).await;
 
     let made = ada.client.post(KEYS, json!({"name": " CI ", "scopes": ["read", "write:sessions"]})).await.expect(201);
-    let fields = BTreeSet::from(FIELDS);
-    assert_eq!(members(&made.body), &fields | &BTreeSet::from(["key"]));
+    insta::assert_json_snapshot!("key", stable(&made.body), { ".key" => "[key]", ".key_prefix" => "[prefix]" });
     let minted = Minted::of(&made);
-    assert!(minted.id.starts_with("key_"), "{}", minted.id);
-    assert_eq!(uuid_of(&minted.id).get_version_num(), 7);
     assert_eq!(made.headers["location"], minted.path());
     assert_eq!(made.headers["cache-control"], "no-store");
     let account = ada.account.to_string();
     assert_eq!((&made.body["account_id"], &made.body["created_by_account_id"]), (&json!(account), &json!(account)));
-    assert_eq!((&made.body["name"], &made.body["scopes"]), (&json!("CI"), &json!(["read", "write:sessions"])));
-    assert_timestamp(&made.body["created_at"]);
-    for null in ["last_used_at", "expires_at", "revoked_at"] {
-        assert_eq!(made.body[null], Value::Null, "{null}");
-    }
     assert_key(&minted.key, "svc_live_");
     assert_eq!(made.body["key_prefix"], minted.key[..12]);
 
     let got = ada.client.get(&minted.path()).await.expect(200).body;
-    assert_eq!(members(&got), fields);
-    for member in FIELDS {
-        assert_eq!(got[member], made.body[member], "{member}");
-    }
+    let mut expected = made.body.clone();
+    expected.as_object_mut().expect("an object").remove("key");
+    assert_eq!(got, expected);
     let listed = ada.client.get(KEYS).await.expect(200).body;
     assert_eq!(listed["data"], json!([got]));
     for part in [minted.key.as_str(), &minted.key[9..73]] {
@@ -278,7 +255,6 @@ async fn keys_are_listed_newest_first_in_pages() {
     assert_timestamp(&whole["data"][1]["revoked_at"]);
     assert_timestamp(&whole["data"][2]["expires_at"]);
     for (entry, key) in whole["data"].as_array().expect("a list").iter().zip(&keys) {
-        assert_eq!(members(entry), BTreeSet::from(FIELDS));
         assert_eq!(ada.client.get(&key.path()).await.expect(200).body, *entry);
     }
     for limit in [1, 2, 4, 5, 100] {
@@ -469,15 +445,13 @@ async fn rotated_key_works_during_its_grace_period() {
     let old = mint(&ada.client, &["read", "write:sessions"]).await;
     let answer = old.rotate(&ada.client).await.expect(201);
     let new = Minted::of(&answer);
-    assert_eq!(members(&answer.body), &BTreeSet::from(FIELDS) | &BTreeSet::from(["key", "rotated_from"]));
+    insta::assert_json_snapshot!("rotated_key", stable(&answer.body), { ".key" => "[key]", ".key_prefix" => "[prefix]" });
     assert_eq!(answer.headers["location"], new.path());
     assert_eq!(answer.headers["cache-control"], "no-store");
     assert_eq!(answer.body["rotated_from"], old.id);
     assert_key(&new.key, "svc_live_");
     assert!(new.key != old.key && new.id > old.id);
     assert_eq!(answer.body["key_prefix"], new.key[..12]);
-    assert_eq!((&answer.body["name"], &answer.body["scopes"]), (&json!("CI"), &json!(["read", "write:sessions"])));
-    assert_eq!((&answer.body["expires_at"], &answer.body["last_used_at"]), (&Value::Null, &Value::Null));
     assert_eq!(app.tables_with(&new.key).await, <[String; 0]>::default());
 
     let clients = [old.client(&app.base_url), new.client(&app.base_url)];

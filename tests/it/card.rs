@@ -137,7 +137,7 @@ async fn purchases_without_a_provider_are_503() {
     check_out(&client, "api_builder", None).await.problem(503, "feature-unavailable");
     client.post(PORTAL, json!({"return_url": "https://example.com/"})).await.problem(503, "feature-unavailable");
     client.get(SUBSCRIPTION).await.expect(200);
-    app.told_by_card(&json!({})).await.problem(503, "feature-unavailable");
+    app.deliver_card_event(&json!({})).await.problem(503, "feature-unavailable");
     let errors = value(&app, "service_card_webhook_total{outcome=\"error\"}").await;
     assert!((errors - 1.0).abs() < 0.5, "{errors}");
     app.stop().await;

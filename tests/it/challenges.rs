@@ -266,19 +266,21 @@ async fn turn_of_an_agent_ends_at_a_challenge() {
     let (_, client) = app.customer(Tier::Enterprise).await;
     let made = client.agent_session(json!({})).await;
     let (agent, driver) = (id_of(&made), driver_of(&made));
-    let say = async |message: &str| client.tell(&agent, "message", json!({"message": message})).await.expect(200).body;
-    say(&format!("open {}", page("kasada"))).await;
+    let send_message = async |message: &str| {
+        client.post_to_agent(&agent, "message", json!({"message": message})).await.expect(200).body
+    };
+    send_message(&format!("open {}", page("kasada"))).await;
     let found = paused(&client, &driver).await;
     for message in ["scroll down, press Tab", "tap 'nothing', scroll down"] {
-        let turn = say(message).await;
+        let turn = send_message(message).await;
         let (step, next) = (&turn["intents"][0], &turn["intents"][1]);
         assert_eq!((&step["status"], &next["status"]), (&json!("failed"), &json!("skipped")), "{turn}");
         assert!(step["error"].as_str().is_some_and(|error| error.contains("paused by a challenge (kasada)")), "{step}");
     }
-    let picture = say("take a screenshot").await;
+    let picture = send_message("take a screenshot").await;
     assert_eq!(picture["intents"][0]["status"], "done", "{picture}");
     client.post(&resolution(&driver, &found), json!({})).await.expect(200);
-    let turn = say("open https://example.com, scroll down").await;
+    let turn = send_message("open https://example.com, scroll down").await;
     assert_eq!(
         (&turn["intents"][0]["status"], &turn["intents"][1]["status"]),
         (&json!("done"), &json!("done")),

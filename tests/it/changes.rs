@@ -59,22 +59,22 @@ async fn changes_without_effect_do_not_count() {
     for _ in 0..6 {
         client.post("/v1/webhooks", json!({"url": "http://plain.example", "events": []})).await.expect(400);
         client.patch(&format!("/v1/webhooks/{}", unknown_id("whk")), json!({"active": true})).await.expect(404);
-        client.tell(&agent, "mode", json!({"mode": "pair"})).await.expect(200);
-        client.tell(&unknown_id("agt"), "mode", json!({"mode": "ai"})).await.expect(404);
+        client.post_to_agent(&agent, "mode", json!({"mode": "pair"})).await.expect(200);
+        client.post_to_agent(&unknown_id("agt"), "mode", json!({"mode": "ai"})).await.expect(404);
     }
     let takeover = json!({"client_id": "a tab"});
-    client.tell(&agent, "takeover", takeover.clone()).await.expect(200);
+    client.post_to_agent(&agent, "takeover", takeover.clone()).await.expect(200);
     for _ in 0..6 {
-        client.tell(&agent, "takeover", takeover.clone()).await.expect(200);
-        client.tell(&agent, "takeover", json!({"client_id": "another"})).await.problem(409, "conflict");
-        client.tell(&agent, "mode", json!({"mode": "ai"})).await.problem(409, "conflict");
+        client.post_to_agent(&agent, "takeover", takeover.clone()).await.expect(200);
+        client.post_to_agent(&agent, "takeover", json!({"client_id": "another"})).await.problem(409, "conflict");
+        client.post_to_agent(&agent, "mode", json!({"mode": "ai"})).await.problem(409, "conflict");
     }
-    client.tell(&agent, "handback", takeover.clone()).await.expect(200);
-    client.tell(&agent, "mode", json!({"mode": "ai"})).await.expect(200);
-    client.tell(&agent, "mode", json!({"mode": "pair"})).await.expect(200);
-    client.tell(&agent, "takeover", takeover.clone()).await.expect(200);
-    client.tell(&agent, "handback", takeover.clone()).await.expect(200);
-    client.tell(&agent, "takeover", takeover).await.problem(429, "rate-limited");
+    client.post_to_agent(&agent, "handback", takeover.clone()).await.expect(200);
+    client.post_to_agent(&agent, "mode", json!({"mode": "ai"})).await.expect(200);
+    client.post_to_agent(&agent, "mode", json!({"mode": "pair"})).await.expect(200);
+    client.post_to_agent(&agent, "takeover", takeover.clone()).await.expect(200);
+    client.post_to_agent(&agent, "handback", takeover.clone()).await.expect(200);
+    client.post_to_agent(&agent, "takeover", takeover).await.problem(429, "rate-limited");
     app.stop().await;
 }
 
@@ -149,8 +149,8 @@ async fn only_audited_changes_are_limited() {
     client.set_key("anthropic", "sk-ant-api03-never-seen-again").await.expect(204);
     client.consent(json!({"consented": true})).await.expect(200);
     let agent = agent_id_of(&client.agent_session(json!({"mode": "pair"})).await);
-    client.tell(&agent, "message", json!({"message": "scroll down"})).await.expect(200);
-    client.tell(&agent, "takeover", json!({"client_id": "a tab"})).await.expect(200);
+    client.post_to_agent(&agent, "message", json!({"message": "scroll down"})).await.expect(200);
+    client.post_to_agent(&agent, "takeover", json!({"client_id": "a tab"})).await.expect(200);
     let recipe = client.post("/v1/recipes", json!({"agent_session_id": agent, "label": "Down"})).await.expect(201).body;
     let team = client.get("/v1/teams").await.expect(200).body["data"][0]["id"].as_str().expect("an id").to_owned();
     app.exhaust(account).await;
@@ -179,8 +179,8 @@ async fn only_audited_changes_are_limited() {
         client.send(client.request(Method::POST, "/v1/account/me/byok-anthropic-key/test")).await,
         put(client, consent, json!({"consented": true})).await,
         put(client, mails, email(true)).await,
-        client.tell(&agent, "mode", json!({"mode": "ai"})).await,
-        client.tell(&agent, "takeover", json!({"client_id": "another"})).await,
+        client.post_to_agent(&agent, "mode", json!({"mode": "ai"})).await,
+        client.post_to_agent(&agent, "takeover", json!({"client_id": "another"})).await,
     ];
     for (number, answer) in refused.into_iter().enumerate() {
         assert_eq!((answer.status.as_u16(), &answer.body["limit"]), (429, &json!(1_000)), "{number}: {}", answer.body);
@@ -188,8 +188,8 @@ async fn only_audited_changes_are_limited() {
 
     let session = client.session().await;
     client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
-    client.tell(&agent, "handback", json!({"client_id": "a tab"})).await.expect(200);
-    client.tell(&agent, "message", json!({"message": "scroll down"})).await.expect(200);
+    client.post_to_agent(&agent, "handback", json!({"client_id": "a tab"})).await.expect(200);
+    client.post_to_agent(&agent, "message", json!({"message": "scroll down"})).await.expect(200);
     client.consent(json!({"consented": false})).await.expect(200);
     put(client, mails, email(false)).await.expect(200);
     put(client, mails, email(false)).await.expect(200);

@@ -10,7 +10,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::support::app::free_port;
-use crate::support::commands::{Ran, alone, run};
+use crate::support::commands::{CommandOutput, alone, run};
 use crate::support::{App, Client, Role, unknown_id};
 use crate::teams::delete_me;
 
@@ -91,7 +91,7 @@ async fn account_can_be_suspended_and_reactivated() {
     assert!(app.run(&["account", "suspend", &account]).await.code(0).stdout.contains(" 0 live sessions"));
     assert_eq!(app.run(&["account", "show", &account, "--json"]).await.code(0).json()["status"], "suspended");
     let mint = ["key", "mint", &account, "--name", "laptop", "--scopes", "read"];
-    assert!(app.run(&mint).await.code(1).complaint().contains("is suspended"));
+    assert!(app.run(&mint).await.code(1).error_text().contains("is suspended"));
 
     let reactivated = app.run(&["account", "reactivate", &account, "--json"]).await.code(0).json();
     assert_eq!(reactivated, json!({"id": account, "status": "active"}));
@@ -105,7 +105,7 @@ async fn account_can_be_suspended_and_reactivated() {
 async fn printed_links_sign_in_the_local_owner() {
     let app = App::simulated().roles(&[Role::Api]).start().await;
     let link = ["account", "sign-in-link"];
-    assert!(app.run(&link).await.code(1).complaint().contains("local owner"));
+    assert!(app.run(&link).await.code(1).error_text().contains("local owner"));
     let owner = app.account(Tier::Enterprise).await;
     let local = "update accounts set email = 'owner@localhost', email_key = 'owner@localhost', password_hash = null where id = $1";
     app.execute(local, owner.as_uuid()).await;
@@ -147,7 +147,7 @@ async fn deleted_account_cannot_be_changed() {
     let account = person.account.to_string();
     for change in [&["suspend", &account][..], &["reactivate", &account], &["set-tier", &account, "api_builder"]] {
         let refused = app.run(&[&["account"], change].concat()).await.code(1);
-        assert!(refused.complaint().contains("there is no account"), "{change:?}: {refused:?}");
+        assert!(refused.error_text().contains("there is no account"), "{change:?}: {refused:?}");
     }
     let shown = app.run(&["account", "show", &account, "--json"]).await.code(0).json();
     assert_eq!((&shown["status"], &shown["tier"]), (&json!("deleted"), &json!("free")));
@@ -190,7 +190,7 @@ async fn failure_exits_with_1_and_misuse_with_2() {
     ];
     for args in failures {
         let ran = app.run(args).await.code(1);
-        assert!(!ran.complaint().is_empty());
+        assert!(!ran.error_text().is_empty());
         assert!(ran.stdout.is_empty(), "{args:?}: {ran:?}");
     }
     let misuses: [&[&str]; 17] = [
@@ -255,7 +255,7 @@ async fn configuration_is_layered_and_secrets_are_masked() {
         command.envs(variables.iter().copied());
         run(command, "").await.code(0)
     };
-    let cap = |ran: &Ran| ran.json()["sessions"]["free_tier_cap"].clone();
+    let cap = |ran: &CommandOutput| ran.json()["sessions"]["free_tier_cap"].clone();
     assert_eq!(cap(&config(&["--json"], &[]).await), "5m");
     assert_eq!(cap(&config(&["--config", other, "--json"], &[]).await), "7m");
     let variable = ("KITFLEET_SESSIONS__FREE_TIER_CAP", "9m");
@@ -309,7 +309,7 @@ async fn invalid_configuration_fails_with_one_line() {
             // The contract leaves open whether an invalid configuration is exit code 1 or 2.
             assert!(matches!(ran.code, Some(1 | 2)), "{ran:?}");
             assert!(ran.stdout.is_empty(), "{ran:?}");
-            let line = ran.complaint();
+            let line = ran.error_text();
             assert!(line.contains(key), "{role}: {line} does not name {key}");
             assert!(!line.contains("hunter2"), "{line}");
         }
@@ -317,9 +317,9 @@ async fn invalid_configuration_fails_with_one_line() {
     fs::remove_file(folder.path().join("kitfleet.toml")).expect("the file");
     let ran = run(alone(folder.path(), &["--config", "missing.toml", "config"]), "").await;
     assert!(matches!(ran.code, Some(1 | 2)), "{ran:?}");
-    assert!(ran.complaint().contains("missing.toml"));
+    assert!(ran.error_text().contains("missing.toml"));
     let ran = run(alone(folder.path(), &["--config", ".", "config"]), "").await.code(2);
-    assert!(ran.complaint().contains("Is a directory"), "{ran:?}");
+    assert!(ran.error_text().contains("Is a directory"), "{ran:?}");
     let left = fs::read_dir(folder.path()).expect("the folder").count();
     assert_eq!(left, 0, "a failed start left files behind");
 }
@@ -331,7 +331,7 @@ async fn command_without_database_fails_and_creates_none() {
     let account = unknown_id("acc");
     for args in [&["account", "show", &account][..], &["workers", "list"], &["jobs", "list"], &["sweep", "free-tier"]] {
         let ran = run(alone(folder.path(), args), "").await.code(1);
-        let line = ran.complaint();
+        let line = ran.error_text();
         assert!(line.contains("there is no database in") && line.contains(".kitfleet"), "{args:?}: {line}");
     }
     assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 0);
@@ -404,7 +404,7 @@ async fn migrate_is_repeatable_and_openapi_needs_no_database() {
 
     let mut nowhere = alone(folder.path(), &["migrate"]);
     nowhere.env("DATABASE_URL", format!("postgres://127.0.0.1:{}/none", free_port()));
-    assert!(!run(nowhere, "").await.code(1).complaint().is_empty());
+    assert!(!run(nowhere, "").await.code(1).error_text().is_empty());
     app.stop().await;
 }
 

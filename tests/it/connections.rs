@@ -9,7 +9,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::support::{App, Role, eventually, plain_http};
 
-const MOST_CALLERS: Ipv4Addr = Ipv4Addr::LOCALHOST;
+const MAX_CALLERS: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const OTHER_CALLER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 /// Longer than a test.
@@ -60,8 +60,8 @@ async fn idle_callers_do_not_block_others() {
         .await;
 
     // All from one address: the service closes connections of that address.
-    let mut idle = idle_from(&app, std::iter::repeat_n(MOST_CALLERS, 100)).await;
-    for address in [MOST_CALLERS, OTHER_CALLER] {
+    let mut idle = idle_from(&app, std::iter::repeat_n(MAX_CALLERS, 100)).await;
+    for address in [MAX_CALLERS, OTHER_CALLER] {
         assert_eq!(health_from(&app, address).await, Some(200), "{address}");
     }
     for stream in &mut idle[..80] {
@@ -71,7 +71,7 @@ async fn idle_callers_do_not_block_others() {
     // From many addresses: each has equally few connections, and a new caller can still connect.
     let crowd = (0..200).map(|nth| Ipv4Addr::new(127, 0, 1, nth));
     let crowd = idle_from(&app, crowd).await;
-    for address in [MOST_CALLERS, OTHER_CALLER] {
+    for address in [MAX_CALLERS, OTHER_CALLER] {
         assert_eq!(health_from(&app, address).await, Some(200), "{address}");
     }
     drop((idle, crowd));
@@ -98,7 +98,7 @@ async fn running_request_survives_a_crowd_of_idle_connections() {
         (app.count(open).await == 1).then_some(())
     })
     .await;
-    let idle = idle_from(&app, std::iter::repeat_n(MOST_CALLERS, 60)).await;
+    let idle = idle_from(&app, std::iter::repeat_n(MAX_CALLERS, 60)).await;
     let crowd = idle_from(&app, (0..60).map(|nth| Ipv4Addr::new(127, 0, 1, nth))).await;
     waiting.await.expect("a task").expect(200);
     drop((idle, crowd));
@@ -137,13 +137,13 @@ async fn process_without_file_descriptors_recovers() {
         .start()
         .await;
     assert!(app.log(0).contains(r#""before":100,"now":200"#), "the soft limit was not raised: {}", app.log(0));
-    let idle = idle_from(&app, std::iter::repeat_n(MOST_CALLERS, 400)).await;
-    for address in [MOST_CALLERS, OTHER_CALLER] {
+    let idle = idle_from(&app, std::iter::repeat_n(MAX_CALLERS, 400)).await;
+    for address in [MAX_CALLERS, OTHER_CALLER] {
         assert_eq!(health_from(&app, address).await, Some(200), "{address}");
     }
     drop(idle);
     eventually(Duration::from_secs(20), "the service accepts connections again", async || {
-        health_from(&app, MOST_CALLERS).await
+        health_from(&app, MAX_CALLERS).await
     })
     .await;
     let complaints = app.log(0).matches("cannot accept connections").count();

@@ -150,7 +150,7 @@ async fn idempotency_key_returns_its_first_order() {
         answers.iter().filter(|answer| answer.headers.get("idempotent-replayed").is_some_and(|header| header == "1"));
     assert_eq!(replays.count(), 7);
 
-    app.told_by_crypto(&notice(&answers[0].body, "finished", &json!({}))).await.expect(200);
+    app.deliver_crypto_notice(&notice(&answers[0].body, "finished", &json!({}))).await.expect(200);
     assert_ne!(app.tier(account).await, "free");
     let later = check_out(&client, json!({"product": 5, "what": []}), Some("once")).await.expect(201);
     assert_eq!(later.headers["location"], format!("{ORDERS}/{}", later.body["id"].as_str().expect("an id")));
@@ -242,7 +242,7 @@ async fn payment_changes_the_tier_once() {
     drop(client);
     let order = order(&person).await;
     for status in ["waiting", "confirming", "confirmed", "sending", "partially_paid"] {
-        app.told_by_crypto(&notice(&order, status, &json!({}))).await.expect(200);
+        app.deliver_crypto_notice(&notice(&order, status, &json!({}))).await.expect(200);
         assert_eq!(read(&person, &order).await["status"], "pending", "{status}");
     }
     let paid = notice(&order, "finished", &json!({}));
@@ -276,11 +276,11 @@ async fn payment_changes_the_tier_once() {
     assert_eq!(app.count("select count(*) from crypto_orders where flag is not null").await, 0);
 
     let more = notice(&order, "finished", &json!({"payment_id": 99, "parent_payment_id": 1}));
-    app.told_by_crypto(&more).await.expect(200);
+    app.deliver_crypto_notice(&more).await.expect(200);
     assert_eq!(app.count("select count(*) from crypto_orders where flag = 'it was paid twice'").await, 1);
     assert_eq!(app.order_events(&order).await.len(), 1);
 
-    app.told_by_crypto(&notice(&order, "refunded", &json!({}))).await.expect(200);
+    app.deliver_crypto_notice(&notice(&order, "refunded", &json!({}))).await.expect(200);
     assert_eq!(
         app.count("select count(*) from crypto_orders where flag = 'it was given back after it was paid'").await,
         1
@@ -288,7 +288,7 @@ async fn payment_changes_the_tier_once() {
     assert_eq!(app.tier(account).await, "api_builder");
 
     let second = self::order(&person).await;
-    app.told_by_crypto(&notice(&second, "finished", &json!({}))).await.expect(200);
+    app.deliver_crypto_notice(&notice(&second, "finished", &json!({}))).await.expect(200);
     let added =
         "select count(*) from crypto_orders a join crypto_orders b on b.paid_until = a.paid_until + interval '30 days'";
     assert_eq!(app.count(added).await, 1);
@@ -309,11 +309,11 @@ async fn wrong_amount_price_or_currency_is_flagged() {
         (json!({"pay_currency": "doge"}), "the currency of the payment differs from the currency of the order"),
     ] {
         let order = order(&client).await;
-        app.told_by_crypto(&notice(&order, "finished", &amiss)).await.expect(200);
+        app.deliver_crypto_notice(&notice(&order, "finished", &amiss)).await.expect(200);
         assert_eq!(read(&client, &order).await["status"], "pending", "{amiss}");
         let flagged = sqlx::query_scalar::<_, String>("select flag from crypto_orders where flag is not null");
         assert_eq!(flagged.fetch_one(&app.database.pool).await.expect("a flag"), why, "{amiss}");
-        app.told_by_crypto(&notice(&order, "finished", &json!({"payment_id": 77}))).await.expect(200);
+        app.deliver_crypto_notice(&notice(&order, "finished", &json!({"payment_id": 77}))).await.expect(200);
         assert_eq!(read(&client, &order).await["status"], "paid", "{amiss}");
         assert_eq!(app.count("select count(*) from crypto_orders where flag is not null").await, 1);
         sqlx::query("delete from crypto_orders").execute(&app.database.pool).await.expect("a statement");
@@ -330,7 +330,7 @@ async fn failed_payment_ends_the_order() {
     for status in ["failed", "refunded", "expired"] {
         let order = order(&client).await;
         let sent = json!({"order_id": order["id"], "payment_id": order["payment_id"], "payment_status": status});
-        app.told_by_crypto(&sent).await.expect(200);
+        app.deliver_crypto_notice(&sent).await.expect(200);
         let now = read(&client, &order).await;
         assert_eq!((&now["status"], &now["reason"], &now["paid_at"]), (&json!("failed"), &json!("ipn"), &Value::Null));
         let wanted = json!({
@@ -338,7 +338,7 @@ async fn failed_payment_ends_the_order() {
             "payment_id": order["payment_id"], "failed_at": now["failed_at"], "reason": "ipn",
         });
         assert_eq!(app.order_events(&order).await, [("crypto.order.failed".to_owned(), wanted)]);
-        app.told_by_crypto(&notice(&order, "finished", &json!({}))).await.expect(200);
+        app.deliver_crypto_notice(&notice(&order, "finished", &json!({}))).await.expect(200);
         assert_eq!(read(&client, &order).await, now, "a failed order is final");
         assert_eq!(app.order_events(&order).await.len(), 1);
     }
@@ -364,25 +364,25 @@ async fn payment_clears_only_its_own_flag() {
 
     let order = order(&client).await;
     let first = order["payment_id"].as_str().expect("an id");
-    app.told_by_crypto(&notice(&order, "finished", &less)).await.expect(200);
-    app.told_by_crypto(&notice(&order, "finished", &other(0.000_5))).await.expect(200);
+    app.deliver_crypto_notice(&notice(&order, "finished", &less)).await.expect(200);
+    app.deliver_crypto_notice(&notice(&order, "finished", &other(0.000_5))).await.expect(200);
     assert_eq!(flag(&order).await, shown(too_little, "77"));
-    app.told_by_crypto(&notice(&order, "finished", &other(0.001_042_5))).await.expect(200);
+    app.deliver_crypto_notice(&notice(&order, "finished", &other(0.001_042_5))).await.expect(200);
     assert_eq!(read(&client, &order).await["status"], "paid");
     assert_eq!(flag(&order).await, shown(too_little, first));
     let flagged = staff.get("/v1/admin/crypto-orders?flagged=true").await.expect(200).body;
     assert_eq!((&flagged["data"][0]["id"], &flagged["data"][0]["flag"]), (&order["id"], &json!(too_little)));
 
     let second = self::order(&client).await;
-    app.told_by_crypto(&notice(&second, "finished", &less)).await.expect(200);
-    app.told_by_crypto(&notice(&second, "finished", &other(0.000_5))).await.expect(200);
-    app.told_by_crypto(&notice(&second, "finished", &json!({}))).await.expect(200);
+    app.deliver_crypto_notice(&notice(&second, "finished", &less)).await.expect(200);
+    app.deliver_crypto_notice(&notice(&second, "finished", &other(0.000_5))).await.expect(200);
+    app.deliver_crypto_notice(&notice(&second, "finished", &json!({}))).await.expect(200);
     assert_eq!(read(&client, &second).await["status"], "paid");
     assert_eq!(flag(&second).await, shown(too_little, "77"));
 
     let third = self::order(&client).await;
-    app.told_by_crypto(&notice(&third, "finished", &less)).await.expect(200);
-    app.told_by_crypto(&notice(&third, "finished", &other(0.000_5))).await.expect(200);
+    app.deliver_crypto_notice(&notice(&third, "finished", &less)).await.expect(200);
+    app.deliver_crypto_notice(&notice(&third, "finished", &other(0.000_5))).await.expect(200);
     let path = format!("/v1/admin/crypto-orders/{}/settle", third["id"].as_str().expect("an id"));
     let order_now = staff.post(&path, json!({"reason": "both came"})).await.expect(200).body;
     assert_eq!((&order_now["status"], &order_now["flagged"]), (&json!("paid"), &json!(true)));
@@ -420,7 +420,7 @@ async fn partial_payment_of_failed_order_is_flagged() {
         let order = order(&client).await;
         let sent = notice(&order, status, &json!({"actually_paid": paid}));
         for _ in 0..2 {
-            app.told_by_crypto(&sent).await.expect(200);
+            app.deliver_crypto_notice(&sent).await.expect(200);
             let now = shown(&order).await;
             assert_eq!(
                 (&now["status"], &now["reason"], &now["flag"]),
@@ -435,7 +435,7 @@ async fn partial_payment_of_failed_order_is_flagged() {
         }
         let settled = settle(&order).await.expect(200).body;
         assert_eq!((&settled["status"], &settled["flagged"]), (&json!("paid"), &json!(false)));
-        app.told_by_crypto(&sent).await.expect(200);
+        app.deliver_crypto_notice(&sent).await.expect(200);
         assert_eq!(shown(&order).await["flagged"], false);
         let events: Vec<_> = app.order_events(&order).await.into_iter().map(|(kind, _)| kind).collect();
         assert_eq!(events, ["crypto.order.failed", "crypto.order.paid"]);
@@ -444,13 +444,13 @@ async fn partial_payment_of_failed_order_is_flagged() {
 
     let waits = order(&client).await;
     let part = json!({"payment_id": 77, "parent_payment_id": waits["payment_id"], "actually_paid": 0.000_5});
-    app.told_by_crypto(&notice(&waits, "expired", &part)).await.expect(200);
+    app.deliver_crypto_notice(&notice(&waits, "expired", &part)).await.expect(200);
     let now = shown(&waits).await;
     assert_eq!((&now["status"], &now["flag"]), (&json!("pending"), &too_little));
 
     let [short, nothing] = [order(&client).await, order(&client).await];
-    processor.stands(&notice(&short, "partially_paid", &json!({"actually_paid": 0.000_5})));
-    processor.stands(&notice(&nothing, "waiting", &json!({"actually_paid": 0})));
+    processor.store_notice(&notice(&short, "partially_paid", &json!({"actually_paid": 0.000_5})));
+    processor.store_notice(&notice(&nothing, "waiting", &json!({"actually_paid": 0})));
     for old in [&short, &nothing] {
         app.age(old, "8 days 1 minute").await;
     }
@@ -479,14 +479,14 @@ async fn order_keeps_its_price() {
     assert_eq!((&old["price_cents"], &new["price_cents"]), (&json!(19_900), &json!(29_900)));
     assert_eq!(processor.asked().last().map(|asked| asked["price_amount"].clone()), Some(json!(299.0)));
 
-    app.told_by_crypto(&notice(&misled, "finished", &json!({"price_amount": 299}))).await.expect(200);
-    app.told_by_crypto(&notice(&new, "finished", &json!({"price_amount": 199}))).await.expect(200);
+    app.deliver_crypto_notice(&notice(&misled, "finished", &json!({"price_amount": 299}))).await.expect(200);
+    app.deliver_crypto_notice(&notice(&new, "finished", &json!({"price_amount": 199}))).await.expect(200);
     for order in [&misled, &new] {
         assert_eq!(read(&client, order).await["status"], "pending");
     }
     let flagged = "select count(*) from crypto_orders where flag = 'the price of the payment differs from the price of the order'";
     assert_eq!((app.count(flagged).await, app.tier(account).await.as_str()), (2, "api_starter"));
-    app.told_by_crypto(&notice(&old, "finished", &json!({}))).await.expect(200);
+    app.deliver_crypto_notice(&notice(&old, "finished", &json!({}))).await.expect(200);
     let paid = read(&client, &old).await;
     assert_eq!((&paid["status"], &paid["price_cents"]), (&json!("paid"), &json!(19_900)));
     assert_eq!((app.count(flagged).await, app.tier(account).await.as_str()), (2, "api_builder"));
@@ -499,8 +499,8 @@ async fn scheduled_job_sweeps_orders() {
     let (app, processor) = shop().await;
     let (account, client) = app.customer(Tier::ApiStarter).await;
     let [paid, waiting] = [order(&client).await, order(&client).await];
-    processor.stands(&notice(&paid, "finished", &json!({})));
-    processor.stands(&notice(&waiting, "waiting", &json!({"actually_paid": 0})));
+    processor.store_notice(&notice(&paid, "finished", &json!({})));
+    processor.store_notice(&notice(&waiting, "waiting", &json!({"actually_paid": 0})));
     for old in [&paid, &waiting] {
         app.age(old, "8 days 1 minute").await;
     }
@@ -557,7 +557,7 @@ async fn unsigned_notices_are_rejected_and_counted() {
 
     // Notices with an unknown order or without one are accepted and change nothing.
     for unknown in [json!(unknown_id("ord")), json!("4711"), Value::Null] {
-        app.told_by_crypto(&notice(&order, "finished", &json!({"order_id": unknown}))).await.expect(200);
+        app.deliver_crypto_notice(&notice(&order, "finished", &json!({"order_id": unknown}))).await.expect(200);
         counted("ok").await;
     }
     // Numbers, letters and arrays are signed as written; the processor's own script turns arrays into objects.
@@ -595,7 +595,7 @@ async fn staff_expire_and_settle_orders_once() {
     staff.post(&path(&late, "expire"), because()).await.problem(409, "conflict");
     staff.post(&path(&late, "settle"), because()).await.problem(409, "conflict");
 
-    app.told_by_crypto(&notice(&late, "finished", &json!({}))).await.expect(200);
+    app.deliver_crypto_notice(&notice(&late, "finished", &json!({}))).await.expect(200);
     let flagged = staff.get("/v1/admin/crypto-orders?flagged=true").await.expect(200).body;
     assert_eq!((flagged["data"].as_array().map(Vec::len), &flagged["data"][0]["id"]), (Some(1), &late["id"]));
     assert_eq!(staff.get("/v1/admin/crypto-orders?flagged=true&status=paid").await.expect(200).body["data"], json!([]));
@@ -621,7 +621,7 @@ async fn staff_expire_and_settle_orders_once() {
         let paid = notice(&order, "finished", &json!({}));
         let expire = path(&order, "expire");
         let sweep = app.run(&["sweep", "crypto-orders", "--json"]);
-        let (_, _, swept) = tokio::join!(app.told_by_crypto(&paid), staff.post(&expire, because()), sweep);
+        let (_, _, swept) = tokio::join!(app.deliver_crypto_notice(&paid), staff.post(&expire, because()), sweep);
         swept.code(0);
         assert_eq!(app.order_events(&order).await.len(), 1);
         let moved = read(&client, &order).await;
@@ -640,12 +640,12 @@ async fn renewal_keeps_the_tier_of_a_paid_order() {
         json!({"id": "sub_1", "object": "subscription", "customer": "cus_1", "status": status,
                "metadata": {"account_id": account, "tier": "api_starter"}, "start_date": now() - 100})
     };
-    app.told_by_card(&event("evt_1", "customer.subscription.created", now() - 100, &subscription("active")))
+    app.deliver_card_event(&event("evt_1", "customer.subscription.created", now() - 100, &subscription("active")))
         .await
         .expect(200);
     let order = order(&client).await;
-    app.told_by_crypto(&notice(&order, "finished", &json!({}))).await.expect(200);
-    app.told_by_card(&event("evt_2", "customer.subscription.updated", now(), &subscription("active")))
+    app.deliver_crypto_notice(&notice(&order, "finished", &json!({}))).await.expect(200);
+    app.deliver_card_event(&event("evt_2", "customer.subscription.updated", now(), &subscription("active")))
         .await
         .expect(200);
     assert_eq!(app.tier(account).await, "api_builder");
@@ -664,8 +664,8 @@ async fn sweep_ends_old_orders_and_paid_periods() {
     let client = app.device_of(account).await;
     let [paid, waiting, unknown, young] =
         [order(&client).await, order(&client).await, order(&client).await, order(&client).await];
-    processor.stands(&notice(&paid, "finished", &json!({})));
-    processor.stands(&notice(&waiting, "waiting", &json!({"actually_paid": 0})));
+    processor.store_notice(&notice(&paid, "finished", &json!({})));
+    processor.store_notice(&notice(&waiting, "waiting", &json!({"actually_paid": 0})));
     for old in [&paid, &waiting, &unknown] {
         app.age(old, "8 days 1 minute").await;
     }
@@ -688,7 +688,7 @@ async fn sweep_ends_old_orders_and_paid_periods() {
     assert_eq!((&swept["lapsed"], app.tier(account).await.as_str()), (&json!(1), "free"));
     assert_eq!(app.run(&["sweep", "crypto-orders", "--json"]).await.code(0).json()["lapsed"], 0);
 
-    app.told_by_crypto(&notice(&young, "finished", &json!({}))).await.expect(200);
+    app.deliver_crypto_notice(&notice(&young, "finished", &json!({}))).await.expect(200);
     app.run(&["account", "set-tier", &account.to_string(), "enterprise"]).await.code(0);
     app.age(&young, "31 days").await;
     let swept = app.run(&["sweep", "crypto-orders", "--json"]).await.code(0).json();

@@ -233,7 +233,7 @@ async fn pages_say_what_a_person_may_do() {
 
 /// An expired sign-in, a service that is away, many tabs, and strange addresses: nothing that was typed is lost.
 #[tokio::test]
-async fn flows_survive_trouble() {
+async fn flows_recover_from_errors() {
     let sink = Sink::start().await;
     let app = with_flows(App::simulated(), &sink).start().await;
     let flows = ["flows.mjs", "expiredSignIn", "serviceAway", "twoTabs", "manyTabs", "strangeAddresses"];

@@ -210,26 +210,26 @@ async fn messages_answer_dialogs() {
     let (_, client) = app.customer(Tier::Enterprise).await;
     let agent = client.post("/v1/agent-sessions", json!({})).await.expect(201).body;
     let path = format!("/v1/agent-sessions/{}/message", agent["id"].as_str().expect("an id"));
-    let tell = async |body: Value| client.post(&path, body).await.expect(200).body;
-    let opened = tell(json!({"message": format!("open {CONFIRM}")})).await;
+    let post_dialog = async |body: Value| client.post(&path, body).await.expect(200).body;
+    let opened = post_dialog(json!({"message": format!("open {CONFIRM}")})).await;
     assert_eq!(opened["dialog"], held("confirm", "Delete it", &Value::Null), "{opened}");
-    let other = tell(json!({"message": "tap 'Next'"})).await;
+    let other = post_dialog(json!({"message": "tap 'Next'"})).await;
     assert_eq!(other["intents"][0]["status"], "skipped", "{other}");
-    let waits = tell(json!({"message": "accept the dialog"})).await;
+    let waits = post_dialog(json!({"message": "accept the dialog"})).await;
     let step = &waits["intents"][0];
     assert_eq!((&step["kind"], &step["status"]), (&json!("dialog"), &json!("needs_approval")), "{waits}");
-    let done = tell(json!({"message": "approved", "approvals": [step["id"]]})).await;
+    let done = post_dialog(json!({"message": "approved", "approvals": [step["id"]]})).await;
     assert_eq!(done["intents"][0]["status"], "done", "{done}");
     assert_eq!(done["dialogs"], answered("confirm", "Delete it", true), "{done}");
 
-    tell(json!({"message": format!("open {PROMPT}")})).await;
-    let named = tell(json!({"message": "answer the dialog with 'Grace Hopper'"})).await;
+    post_dialog(json!({"message": format!("open {PROMPT}")})).await;
+    let named = post_dialog(json!({"message": "answer the dialog with 'Grace Hopper'"})).await;
     assert_eq!(
         (&named["intents"][0]["status"], &named["intents"][0]["text"]),
         (&json!("done"), &json!("•••")),
         "{named}"
     );
-    let none = tell(json!({"message": "dismiss the dialog"})).await;
+    let none = post_dialog(json!({"message": "dismiss the dialog"})).await;
     assert_eq!(none["kind"], "clarify", "{none}");
     app.stop().await;
 }

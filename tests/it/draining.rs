@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::support::commands::{Ran, run};
+use crate::support::commands::{CommandOutput, run};
 use crate::support::records::uuid_of;
 use crate::support::{App, Client, Redis, Role, eventually, unknown_id};
 
@@ -346,8 +346,8 @@ async fn drains_survive_a_database_restart() {
 
     let ran = draining.await.expect("a task").code(1);
     assert!(ran.stderr.contains("had to end 1 live session at the deadline"), "{ran:?}");
-    let took = began.elapsed();
-    assert!(took + Duration::from_secs(1) > DEADLINE && took < DEADLINE + AT_ONCE, "the drain took {took:?}");
+    let elapsed = began.elapsed();
+    assert!(elapsed + Duration::from_secs(1) > DEADLINE && elapsed < DEADLINE + AT_ONCE, "the drain took {elapsed:?}");
     until_ended(&mut app, told).await;
     for of_worker in sessions.values() {
         assert_eq!(
@@ -388,7 +388,7 @@ async fn drain_survives_the_death_of_redis() {
 }
 
 /// Of `kitfleet workers drain --wait --json`.
-fn json_lines(ran: &Ran) -> Vec<Value> {
+fn json_lines(ran: &CommandOutput) -> Vec<Value> {
     ran.stdout.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
@@ -423,7 +423,7 @@ async fn drain_command_waits_for_live_sessions() {
     assert_eq!(app.run(&["workers", "list", "--json"]).await.code(0).json()[0]["status"], "draining");
     let again = app.run(&["workers", "drain", &worker, "--wait"]).await.code(0).stdout;
     assert!(again.contains("has no live session"), "{again}");
-    assert!(app.run(&["workers", "drain", &worker]).await.code(1).complaint().contains("already draining"));
+    assert!(app.run(&["workers", "drain", &worker]).await.code(1).error_text().contains("already draining"));
     client.post("/v1/sessions", json!({})).await.problem(503, "capacity-exhausted");
     app.stop().await;
 }
@@ -452,7 +452,7 @@ async fn drain_deadline_ends_live_sessions() {
     let started = Instant::now();
     let ran = app.run(&["workers", "drain", &worker, "--wait", "--deadline", "0s", "--json"]).await.code(1);
     assert!(started.elapsed() < Duration::from_secs(10), "it took {:?}", started.elapsed());
-    assert!(ran.complaint().contains("had to end 2 live sessions at the deadline"), "{ran:?}");
+    assert!(ran.error_text().contains("had to end 2 live sessions at the deadline"), "{ran:?}");
     assert_eq!(json_lines(&ran).last().expect("at least one line")["ended_sessions"], 2);
     app.run(&["workers", "drain", &worker, "--wait"]).await.code(0);
     wait.await.expect("a task").problem(503, "driver-not-integrated");
@@ -477,7 +477,7 @@ async fn drain_of_unknown_or_ended_worker_fails() {
         (vec!["nobody", "--wait"], "no live worker is named nobody"),
     ] {
         let ran = app.run(&[&["workers", "drain"], &args[..]].concat()).await.code(1);
-        assert!(ran.complaint().contains(why), "{args:?}: {ran:?}");
+        assert!(ran.error_text().contains(why), "{args:?}: {ran:?}");
     }
     for args in [vec![], vec!["twin", "--self"], vec!["twin", "--deadline", "soon"], vec!["twin", "--deadline", "31d"]]
     {
@@ -493,12 +493,12 @@ async fn drain_of_unknown_or_ended_worker_fails() {
     for id in &ids {
         let ran = app.run(&["workers", "drain", id.as_str().expect("an id"), "--wait"]).await.code(1);
         ends.extend(
-            ["its status is stopped", "its status is lost"].into_iter().filter(|end| ran.complaint().contains(end)),
+            ["its status is stopped", "its status is lost"].into_iter().filter(|end| ran.error_text().contains(end)),
         );
     }
     ends.sort_unstable();
     assert_eq!(ends, ["its status is lost", "its status is stopped"]);
-    assert!(app.run(&["workers", "drain", "--self"]).await.code(1).complaint().contains("no worker runs on"));
+    assert!(app.run(&["workers", "drain", "--self"]).await.code(1).error_text().contains("no worker runs on"));
     app.stop().await;
 }
 

@@ -14,7 +14,7 @@ use sqlx::FromRow;
 
 use crate::support::commands::alone;
 use crate::support::postmark::Postmark;
-use crate::support::smtp::{MailServer, Mood};
+use crate::support::smtp::{MailServer, ServerBehavior};
 use crate::support::{Answer, App, Client, Role, commands, eventually};
 
 const HALF_AN_HOUR: Duration = Duration::from_mins(30);
@@ -63,9 +63,9 @@ impl App {
         rows.remove(0)
     }
 
-    async fn hurry(&self) {
-        let hurry = "update emails set next_attempt_at = now() where status <> 'done'";
-        sqlx::query(hurry).execute(&self.database.pool).await.expect("a statement");
+    async fn make_mails_due(&self) {
+        let make_mails_due = "update emails set next_attempt_at = now() where status <> 'done'";
+        sqlx::query(make_mails_due).execute(&self.database.pool).await.expect("a statement");
     }
 
     async fn unverified(&self) -> (AccountId, String) {
@@ -223,12 +223,12 @@ async fn mail_is_retried_until_the_server_accepts_it() {
         (3, (451, "4.3.0 try again"), "transport"),
         (4, (530, "5.7.0 who are you"), "unknown"),
     ] {
-        server.set_mood(Mood::Refuses(refusal.0, refusal.1));
-        app.hurry().await;
+        server.set_behavior(ServerBehavior::Refuses(refusal.0, refusal.1));
+        app.make_mails_due().await;
         assert_eq!(app.attempted(attempt).await.outcome.as_deref(), Some(outcome));
     }
-    server.set_mood(Mood::Takes);
-    app.hurry().await;
+    server.set_behavior(ServerBehavior::Accepts);
+    app.make_mails_due().await;
     let row = app.done().await;
     assert_eq!((row.outcome.as_deref(), row.attempts), (Some("ok"), 5));
     let taken = server.taken();
@@ -256,7 +256,7 @@ async fn permanently_rejected_mail_is_not_retried() {
         ((550, "5.7.1 not from you"), "invalid-request"),
         ((554, "5.6.0 not that"), "invalid-request"),
     ] {
-        server.set_mood(Mood::Refuses(refusal.0, refusal.1));
+        server.set_behavior(ServerBehavior::Refuses(refusal.0, refusal.1));
         app.notify(account, Template::MagicLink).await;
         let row = app.done().await;
         assert_eq!((row.outcome.as_deref(), row.attempts), (Some(outcome), 1));
@@ -269,7 +269,7 @@ async fn permanently_rejected_mail_is_not_retried() {
 #[tokio::test]
 async fn silent_mail_server_delays_only_its_mails() {
     let server = MailServer::up();
-    server.set_mood(Mood::FallsSilent);
+    server.set_behavior(ServerBehavior::StopsAnswering);
     let builder = App::simulated().set("email.transport", "smtp").set("email.smtp_url", &server.url());
     let app = builder.start().await;
     let (account, _) = app.unverified().await;
@@ -293,8 +293,8 @@ async fn silent_mail_server_delays_only_its_mails() {
     })
     .await;
     assert_eq!((row.outcome.as_deref(), row.attempts), (Some("transport"), 1));
-    server.set_mood(Mood::Takes);
-    app.hurry().await;
+    server.set_behavior(ServerBehavior::Accepts);
+    app.make_mails_due().await;
     assert_eq!(app.done().await.outcome.as_deref(), Some("ok"));
     assert_eq!(server.taken().len(), 1);
     app.stop().await;
@@ -304,7 +304,7 @@ async fn silent_mail_server_delays_only_its_mails() {
 #[tokio::test]
 async fn mail_of_dead_worker_is_sent_once() {
     let server = MailServer::up();
-    server.set_mood(Mood::FallsSilent);
+    server.set_behavior(ServerBehavior::StopsAnswering);
     let builder = App::simulated().roles(&[Role::Api, Role::Worker]);
     let mut app = builder.set("email.transport", "smtp").set("email.smtp_url", &server.url()).start().await;
     let (account, address) = app.unverified().await;
@@ -316,11 +316,11 @@ async fn mail_of_dead_worker_is_sent_once() {
     app.signal(1, Signal::SIGKILL).await;
     assert_eq!(app.only_mail().await.status, "sending");
 
-    server.set_mood(Mood::Takes);
+    server.set_behavior(ServerBehavior::Accepts);
     app.start(Role::Worker);
     app.start(Role::Worker);
     app.ready().await;
-    app.hurry().await;
+    app.make_mails_due().await;
     let row = app.done().await;
     assert_eq!((row.outcome.as_deref(), row.attempts), (Some("ok"), 2));
     let again = "insert into apalis.jobs (id, job_type, job, status, attempts, max_attempts, run_at, priority)
@@ -582,7 +582,7 @@ async fn incomplete_transport_fails_the_start() {
             command.envs(variables.iter().copied());
             let ran = commands::run(command, "").await;
             assert!(matches!(ran.code, Some(1 | 2)) && ran.stdout.is_empty(), "{ran:?}");
-            assert!(ran.complaint().contains(key) && !ran.complaint().contains("hunter2"), "{ran:?}");
+            assert!(ran.error_text().contains(key) && !ran.error_text().contains("hunter2"), "{ran:?}");
         }
     }
 }

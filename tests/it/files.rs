@@ -325,19 +325,19 @@ async fn agent_uploads_an_attached_file() {
     client.post(&files, file("a", &vec![1; 16 * MIB + 1])).await.problem(413, "payload-too-large");
     client.post("/v1/agent-sessions/agt_1/files", file("a", b"a")).await.problem(404, "not-found");
 
-    let say = async |message: &str| {
+    let send_message = async |message: &str| {
         let answer = client.post(&format!("{path}/message"), json!({"message": message})).await.expect(200);
         answer.body["intents"].as_array().map(|intents| intents[0].clone()).unwrap_or_default()
     };
     for _ in 0..2 {
-        let step = say("upload \"cv.pdf\" into \"Resume\"").await;
+        let step = send_message("upload \"cv.pdf\" into \"Resume\"").await;
         assert_eq!(
             (&step["kind"], &step["status"], &step["file"]),
             (&json!("upload"), &json!("done"), &json!("cv.pdf")),
             "{step}"
         );
     }
-    assert_eq!(say("upload \"other.pdf\" into \"Resume\"").await["status"], "failed");
+    assert_eq!(send_message("upload \"other.pdf\" into \"Resume\"").await["status"], "failed");
 
     for number in 0..19 {
         client.post(&files, file(&format!("{number}.txt"), b"a")).await.expect(201);

@@ -75,12 +75,12 @@ async fn exercise_and_check(app: &App, client: &Client, scraper: &Client, sessio
         client.navigate(session, "https://example.com/").await;
         tokio::time::sleep(Duration::from_secs(4)).await;
     }
-    for chain in areas::chains() {
-        eventually(Duration::from_mins(1), chain.name, async || {
+    for job in areas::scheduled_jobs() {
+        eventually(Duration::from_mins(1), job.name, async || {
             let ended = "select count(*) from apalis.jobs where job_type = 'maintenance' and status = 'Done'
                          and idempotency_key like $1 || ':%'";
             let ended: i64 =
-                sqlx::query_scalar(ended).bind(chain.name).fetch_one(&app.database.pool).await.expect("a count");
+                sqlx::query_scalar(ended).bind(job.name).fetch_one(&app.database.pool).await.expect("a count");
             (ended > 0).then_some(())
         })
         .await;

@@ -85,7 +85,7 @@ async fn first_sign_in_creates_an_account_later_ones_find_it() {
 async fn claims_in_the_id_token_are_accepted() {
     let mut provider = IdentityProvider::new();
     let app = provider.configure(App::simulated()).start().await;
-    provider.start_talkative(&app);
+    provider.start_with_claims_in_token(&app);
     let answer = Browser::new(&app).sign_in(&provider, &person("sub-1", "ada@example.com")).await;
     let (_, client) = signed_in(&app, &answer);
     assert_eq!(client.get("/v1/account/me").await.expect(200).body["email"], "ada@example.com");

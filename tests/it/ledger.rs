@@ -55,7 +55,7 @@ async fn killed_workers_lose_no_events() {
         listen(&one, &sink, path).await;
     }
     listen(&other, &sink, "/ok/other").await;
-    let flood = Flood::new(app.database.pool.clone(), &mut chance).await;
+    let flood = WriteLoad::new(app.database.pool.clone(), &mut chance).await;
     let over = Cell::new(false);
     let killing = async {
         let (mut workers, mut faults) = (vec![1, 2], Vec::new());
@@ -95,7 +95,7 @@ async fn killed_database_loses_no_events() {
     let options = PgConnectOptions::new_without_pgpass().socket(socket).username("kitfleet").database("kitfleet");
     let pool = PgPoolOptions::new().acquire_timeout(Duration::from_secs(2)).connect_with(options).await;
     let pool = pool.expect("the embedded database");
-    let flood = Flood::new(pool.clone(), &mut chance).await;
+    let flood = WriteLoad::new(pool.clone(), &mut chance).await;
     let over = Cell::new(false);
     let killing = async {
         let mut faults = Vec::new();
@@ -215,7 +215,7 @@ async fn listen(client: &Client, sink: &Sink, path: &str) -> String {
 }
 
 /// Batches of rows, and ends of sessions.
-struct Flood {
+struct WriteLoad {
     db: PgPool,
     accounts: Vec<Uuid>,
     chance: RefCell<StdRng>,
@@ -234,7 +234,7 @@ struct Entry {
     attempts: i32,
 }
 
-impl Flood {
+impl WriteLoad {
     async fn new(db: PgPool, chance: &mut StdRng) -> Self {
         let accounts = sqlx::query_scalar("select distinct account_id from webhook_endpoints order by account_id");
         let accounts = accounts.fetch_all(&db).await.expect("the endpoints");

@@ -186,7 +186,10 @@ async fn viewer_is_disconnected_when_its_credential_ends() {
         of_staying.await,
     ] {
         let mut viewer = Viewer::through_the_api(&app, &session, &ticket).await;
-        assert_eq!(viewer.hears("hello", 0).await, json!({"type": "hello", "session_id": session, "role": "viewer"}));
+        assert_eq!(
+            viewer.wait_for_message("hello", 0).await,
+            json!({"type": "hello", "session_id": session, "role": "viewer"})
+        );
         viewers.push(viewer);
     }
     let [mut by_key, mut signed_in, mut by_team, mut by_link, mut staying]: [Viewer; 5] =
@@ -216,7 +219,7 @@ async fn viewer_is_disconnected_when_its_credential_ends() {
 
     let another = client.session().await;
     let mut suspended = Viewer::through_the_api(&app, &another, &ticket(&client, &another, "viewer", None).await).await;
-    suspended.hears("hello", 0).await;
+    suspended.wait_for_message("hello", 0).await;
     client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
     assert_eq!(until_disconnected(&mut staying).await, Some(4000));
     // Suspension also ends the account's sessions, so that either close code is correct.
@@ -238,7 +241,7 @@ async fn view_ends_with_its_oauth_token_and_link_with_its_client() {
     let mut viewer = Viewer::through_the_api(&app, &session, &ticket(&by_token, &session, "viewer", None).await).await;
     let mut other =
         Viewer::through_the_api(&app, &session, &ticket(&owner.client, &session, "viewer", None).await).await;
-    viewer.hears("hello", 0).await;
+    viewer.wait_for_message("hello", 0).await;
     let since = Instant::now();
     assert_eq!(viewer.until_closed().await, Some(4001));
     assert!(since.elapsed() < Duration::from_secs(4 + 5), "{:?}", since.elapsed());
@@ -249,7 +252,7 @@ async fn view_ends_with_its_oauth_token_and_link_with_its_client() {
     let by_link = follow(&app, secret_of(&link)).await.expect(201).body;
     let by_link = by_link["ticket"].as_str().expect("a ticket");
     let mut by_link = Viewer::through_the_api(&app, &session, by_link).await;
-    by_link.hears("hello", 0).await;
+    by_link.wait_for_message("hello", 0).await;
     owner.client.delete(&format!("/v1/oauth/clients/{}", program.id)).await.expect(204);
     assert_eq!(until_disconnected(&mut by_link).await, Some(4001));
     follow(&app, secret_of(&link)).await.problem(404, "not-found");
@@ -272,7 +275,7 @@ async fn downgrade_disconnects_viewers_with_keys_and_tokens() {
     for client in [&key, &token, &device, &owner.client] {
         let ticket = ticket(client, &session, "viewer", None).await;
         let mut viewer = Viewer::through_the_api(&app, &session, &ticket).await;
-        viewer.hears("hello", 0).await;
+        viewer.wait_for_message("hello", 0).await;
         viewers.push(viewer);
     }
     let [mut key, mut token, mut device, mut person]: [Viewer; 4] =
@@ -342,8 +345,8 @@ async fn worker_inside_network_namespace() {
     let end = end_of(&app, &session).await;
     assert_eq!((end.address, end.fingerprint.map(|print| print.len())), (listen, Some(32)));
     let mut viewer = Viewer::through_the_api(&app, &session, &ticket(&client, &session, "viewer", None).await).await;
-    viewer.hears("hello", 0).await;
-    viewer.hears("page", 0).await;
+    viewer.wait_for_message("hello", 0).await;
+    viewer.wait_for_message("page", 0).await;
     for other in ["null", "sha256('another')"] {
         app.execute_all(&format!("update workers set live_fingerprint = {other}")).await;
         let ticket = ticket(&client, &session, "viewer", None).await;
@@ -361,7 +364,7 @@ async fn view_ends_with_its_api_process() {
     let client = app.client().await;
     let session = client.session().await;
     let mut viewer = Viewer::through_the_api(&app, &session, &ticket(&client, &session, "viewer", None).await).await;
-    viewer.hears("hello", 0).await;
+    viewer.wait_for_message("hello", 0).await;
     app.signal(0, nix::sys::signal::Signal::SIGTERM).await;
     assert_eq!(viewer.until_closed().await, None);
     eventually(Duration::from_secs(10), "the process has ended", async || app.has_ended(0).then_some(())).await;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use kitfleet_domain::byok::{Provider, ProviderKey, TestOutcome};
 use kitfleet_models::{
     Action, AnswerError, ConversationRole, ConversationTurn, Credential, Failure, ModelAnswer, ModelCall, Models, Page,
-    Payer, Prompt, Ref, Settings, Step, Surroundings, Usage,
+    Payer, Prompt, PromptContext, Ref, Settings, Step, Usage,
 };
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -40,8 +40,8 @@ fn with(provider: Provider) -> Credential {
 }
 
 fn ask(message: &str) -> Prompt<'_> {
-    let around = Surroundings::default();
-    Prompt { message, history: &[], page: Some(PAGE), done: &[], most_steps: 20, most_tokens: 5_000, around }
+    let context = PromptContext::default();
+    Prompt { message, history: &[], page: Some(PAGE), done: &[], max_steps: 20, max_tokens: 5_000, context }
 }
 
 fn call(provider: Provider, input: &Value) -> Reply {
@@ -113,8 +113,8 @@ async fn requests_and_responses_of_both_providers_work() {
             }
         };
         assert_eq!(asked.model, body["model"]);
-        let most = body.get("max_tokens").or(body.get("max_output_tokens"));
-        assert_eq!(most, Some(&json!(5_000)));
+        let max = body.get("max_tokens").or(body.get("max_output_tokens"));
+        assert_eq!(max, Some(&json!(5_000)));
         assert_eq!(tool["properties"]["steps"]["maxItems"], 20);
         assert!(rules.as_str().is_some_and(|rules| rules.contains("It is data")), "{rules}");
         let speakers: Vec<_> = messages.as_array().expect("messages").iter().map(|message| &message["role"]).collect();

@@ -354,8 +354,8 @@ async fn wake_ups_fall_back_to_postgres_without_redis() {
     let without = async || {
         let before = wake_ups_sent(&app, "postgres").await;
         for _ in 0..5 {
-            let took = operate().await;
-            assert!(took < LOST_WAKE_UP, "{took:?}");
+            let elapsed = operate().await;
+            assert!(elapsed < LOST_WAKE_UP, "{elapsed:?}");
         }
         assert!(wake_ups_sent(&app, "postgres").await > before);
     };

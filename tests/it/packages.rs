@@ -270,8 +270,8 @@ fn names_fit_with_the_longest_release_name() {
         for document in &documents {
             let (kind, name) = (document["kind"].to_string(), document["metadata"]["name"].to_string());
             // The length includes the quotes of JSON.
-            let most = if document["kind"] == "CronJob" { 54 } else { 65 };
-            assert!(name.len() <= most, "{kind} {name}");
+            let max = if document["kind"] == "CronJob" { 54 } else { 65 };
+            assert!(name.len() <= max, "{kind} {name}");
             assert!(names.insert((kind, name)), "two objects have the name of {document}");
             let labels = document["metadata"]["labels"].as_object().expect("labels");
             assert!(labels.values().all(|label| label.as_str().is_some_and(|label| label.len() <= 63)), "{labels:?}");

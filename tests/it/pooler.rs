@@ -89,7 +89,7 @@ async fn connections_of_a_process_stay_within_the_limit() {
     takes_at_most(App::simulated().roles(&[Role::Api, Role::Worker]), 2, 8 + 3 + 8 + 10).await;
 }
 
-async fn takes_at_most(builder: Builder, processes: i64, most: i64) {
+async fn takes_at_most(builder: Builder, processes: i64, max: i64) {
     let app = builder.set("database.max_connections", "8").set("worker.max_sessions", "64").start().await;
     let client = app.client().await;
     let customers = (0..24).map(|_| {
@@ -106,7 +106,7 @@ async fn takes_at_most(builder: Builder, processes: i64, most: i64) {
     let (all, listening) = connections(&app).await;
     let pool = i64::from(app.database.pool.size());
     assert_eq!(listening, processes, "not one listening connection per process");
-    assert!(all - pool <= most, "{all} connections, of them {pool} the test's own");
+    assert!(all - pool <= max, "{all} connections, of them {pool} the test's own");
     app.stop().await;
 }
 

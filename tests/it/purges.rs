@@ -196,11 +196,11 @@ async fn assert_purge_blocks_no_writer(grown: LargeTable, purge: impl AsyncFn(&A
     });
     let started = Instant::now();
     purge(&app).await;
-    let took = started.elapsed();
+    let elapsed = started.elapsed();
     over.store(true, Ordering::Relaxed);
     let delays = customer.await.expect("no operation fails");
     let waits = asking.await.expect("no lock timeout");
-    eprintln!("{}: {rows} rows in {took:?}; other statements: {waits}; operations: {delays}", grown.table);
+    eprintln!("{}: {rows} rows in {elapsed:?}; other statements: {waits}; operations: {delays}", grown.table);
     assert!(waits.len() > 5, "only {} concurrent statements ran", waits.len());
     // Rows that the concurrent statements changed at the end of the first purge.
     purge(&app).await;

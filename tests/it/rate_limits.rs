@@ -249,7 +249,7 @@ async fn limit_of_zero_is_rejected() {
         let mut command = app.command(&["config"]);
         command.env(key, "0");
         let ran = crate::support::commands::run(command, "").await;
-        assert!(ran.complaint().contains(key), "{ran:?}");
+        assert!(ran.error_text().contains(key), "{ran:?}");
     }
     app.stop().await;
 }

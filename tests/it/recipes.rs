@@ -14,17 +14,17 @@ use uuid::Uuid;
 
 use crate::support::people::ENCRYPTION_KEY;
 use crate::support::records::uuid_of;
-use crate::support::{Answer, App, Client, assert_timestamp, at_once, members, unknown_id};
+use crate::support::{Answer, App, Client, at_once, members, stable, unknown_id};
 
 struct StepRow {
-    wish: Value,
+    command: Value,
     status: &'static str,
     shown: Vec<(String, String)>,
 }
 
-fn done(wish: Value, shown: &[(&str, &str)]) -> StepRow {
+fn done(command: Value, shown: &[(&str, &str)]) -> StepRow {
     let shown = shown.iter().map(|(selector, is)| ((*selector).to_owned(), (*is).to_owned())).collect();
-    StepRow { wish, status: "done", shown }
+    StepRow { command, status: "done", shown }
 }
 
 fn css(selector: &str) -> Value {
@@ -68,7 +68,7 @@ impl App {
             .bind(position)
             .bind(step.status)
             .bind(Uuid::now_v7())
-            .bind(seal(&step.wish))
+            .bind(seal(&step.command))
             .bind((!shown.is_empty()).then(|| seal(&shown.into())))
             .execute(&self.database.pool)
             .await
@@ -146,49 +146,12 @@ async fn recipe_contains_the_steps_without_typed_text() {
     let created = client.post("/v1/recipes", body).await.expect(201);
     let recipe = created.body;
     let id = recipe["id"].as_str().expect("an id");
-    assert!(id.starts_with("rec_"), "{id}");
     assert_eq!(created.headers["location"], format!("/v1/recipes/{id}"));
-    let fields =
-        ["account_id", "agent_session_id", "created_at", "description", "id", "intent_count", "label", "updated_at"];
-    assert_eq!(members(&recipe), BTreeSet::from(fields));
     assert_eq!((&recipe["account_id"], &recipe["agent_session_id"]), (&json!(account), &json!(agent)));
-    assert_eq!((&recipe["label"], &recipe["description"]), (&json!("Sign in"), &json!("As Ada")));
-    assert_eq!((&recipe["intent_count"], &recipe["updated_at"]), (&json!(16), &recipe["created_at"]));
-    assert_timestamp(&recipe["created_at"]);
+    assert_eq!(recipe["updated_at"], recipe["created_at"]);
 
     let read = client.get(&format!("/v1/recipes/{id}")).await.expect(200).body;
-    let on = |selector: &str, is: &str| json!({"selector": selector, "description": is});
-    let with = |kind: &str, element: Value, more: Value| {
-        let mut step = json!({"kind": kind});
-        for part in [element, more] {
-            step.as_object_mut().expect("an object").extend(part.as_object().expect("an object").clone());
-        }
-        step
-    };
-    let expected = json!([
-        {"kind": "navigate", "url": "https://shop.example.com/login?from=mail"},
-        with("type", on("#email", "textbox \"E-mail\""), json!({"sensitive": true})),
-        with("type", on("#pw", "textbox \"Password\""), json!({"sensitive": true})),
-        with("tap", on("#go", "button \"Sign in\""), json!({})),
-        {"kind": "press", "key": "Enter"},
-        with("select", on("#size", "combobox \"Size\""), json!({"option": "XL"})),
-        {"kind": "scroll", "delta_x": 0, "delta_y": 600},
-        with("scroll", on("#box", "#box"), json!({"delta_x": 5, "delta_y": 0})),
-        {"kind": "wait", "condition": {
-            "kind": "selector", "target": {"role": "heading", "name": "Done"}, "description": "heading \"Done\"",
-        }},
-        {"kind": "wait", "condition": with("selector_hidden", on(".spinner", ".spinner"), json!({}))},
-        {"kind": "wait", "condition": {"kind": "url_matches", "pattern": "/basket$"}},
-        {"kind": "wait", "condition": {"kind": "time", "ms": 500}},
-        {"kind": "capture", "capture": "screenshot"},
-        {"kind": "extract", "items": [
-            {"name": "title", "selector": "h1", "description": "heading \"Hello\"", "attribute": null, "list": false},
-            {"name": "links", "selector": "a", "description": "a", "attribute": "href", "list": true},
-        ]},
-        {"kind": "back"},
-        {"kind": "reload"},
-    ]);
-    assert_eq!(read["intent_log"], expected);
+    insta::assert_json_snapshot!("recipe", stable(&read));
     let mut without = read.clone();
     without.as_object_mut().expect("an object").remove("intent_log");
     assert_eq!(without, recipe);

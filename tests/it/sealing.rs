@@ -23,7 +23,7 @@ use uuid::Uuid;
 use crate::livekit::SEALS;
 use crate::metrics::{samples, scraped};
 use crate::support::app::free_port;
-use crate::support::commands::{Ran, run};
+use crate::support::commands::{CommandOutput, run};
 use crate::support::people::{Authenticator, ENCRYPTION_KEY, Person};
 use crate::support::sink::Sink;
 use crate::support::{App, Client, Role, eventually};
@@ -86,7 +86,7 @@ impl App {
         self.ready().await;
     }
 
-    async fn run_with(&self, args: &[&str], variables: &Environment) -> Ran {
+    async fn run_with(&self, args: &[&str], variables: &Environment) -> CommandOutput {
         let mut command = self.command(args);
         command.envs(variables.iter().cloned());
         run(command, "").await
@@ -254,7 +254,7 @@ impl Seeds {
 }
 
 /// For each kind: resealed, already sealed, unreadable.
-fn counts(ran: &Ran) -> BTreeMap<String, (u64, u64, u64)> {
+fn counts(ran: &CommandOutput) -> BTreeMap<String, (u64, u64, u64)> {
     let kinds = ran.json();
     let kinds = kinds.as_array().expect("a list").iter();
     let count = |kind: &Value, name: &str| kind[name].as_u64().expect("a count");
@@ -474,7 +474,7 @@ async fn rotate_sealing_keeps_changes_and_lists_unreadable_secrets() {
     app.execute_sealed("update recipes set sealed_steps = $2 where id = $1", ids[2], &moved).await;
     let ran = app.run(&["key", "rotate-sealing"]).await.code(1);
     let named = [ids[1], ids[2]].map(|id| RecipeId::from(id).to_string());
-    assert!(ran.complaint().contains("2 recipes") && named.iter().all(|id| ran.complaint().contains(id)), "{ran:?}");
+    assert!(ran.error_text().contains("2 recipes") && named.iter().all(|id| ran.error_text().contains(id)), "{ran:?}");
     let ran = app.run(&["key", "rotate-sealing", "--json"]).await.code(1);
     assert_eq!(counts(&ran)["recipes"], (0, 1, 2));
     let kinds = ran.json();
@@ -668,9 +668,9 @@ async fn process_with_wrong_or_missing_key_reports_it() {
     // Neither process has replaced the probe, and the command does so only with `--replace-probe`.
     let other = vec![variable("KITFLEET_MFA__ENCRYPTION_KEY", &base64_of(OTHER))];
     let refused = app.run_with(&["key", "rotate-sealing"], &other).await.code(1);
-    assert!(refused.complaint().contains("--replace-probe"), "{refused:?}");
+    assert!(refused.error_text().contains("--replace-probe"), "{refused:?}");
     let none = vec![variable("KITFLEET_MFA__ENCRYPTION_KEY", "")];
-    assert!(app.run_with(&["key", "rotate-sealing"], &none).await.code(1).complaint().contains("is not set"));
+    assert!(app.run_with(&["key", "rotate-sealing"], &none).await.code(1).error_text().contains("is not set"));
     assert_eq!(readiness(&app.base_url).await, (200, json!("ok")));
     app.run_with(&["key", "rotate-sealing", "--replace-probe"], &other).await.code(0);
     assert_eq!(readiness(&app.base_url).await, (503, json!("wrong")));

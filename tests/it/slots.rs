@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use crate::support::{Answer, App, Client, Role, at_once, eventually, given};
 
 /// Longer than the service takes to mark a worker as lost.
-const FOUND_DEAD: Duration = Duration::from_secs(25);
+const MARKED_LOST_WITHIN: Duration = Duration::from_secs(25);
 
 const SLOTS: &str = "select count(*) from worker_slots";
 const TAKEN: &str = "select count(*) from worker_slots where session_id is not null";
 const LIVE: &str = "select count(*) from sessions where status in ('creating', 'ready', 'busy')";
 /// The session is live and on the same worker.
-const RIGHTLY_TAKEN: &str = "select count(*) from worker_slots l
+const VALID_SLOTS: &str = "select count(*) from worker_slots l
     join sessions s on s.id = l.session_id and s.worker_id = l.worker_id where s.status in ('creating', 'ready', 'busy')";
 
 /// By these clients in rotation. Returns the successful responses, each with its client, and the rejected ones.
@@ -78,11 +78,11 @@ async fn random_creates_and_failures_leak_no_slot() {
     let mut callers = Vec::new();
     for caller in 0..10 {
         let (client, random) = (app.client().await, StdRng::seed_from_u64(seed.wrapping_add(caller)));
-        callers.push(churn(client, random));
+        callers.push(create_and_destroy_randomly(client, random));
     }
     let left: Vec<(Client, Vec<String>)> = at_once(callers).await;
     let live = i64::try_from(left.iter().map(|(_, sessions)| sessions.len()).sum::<usize>()).expect("a number");
-    assert_eq!((app.count(LIVE).await, app.count(TAKEN).await, app.count(RIGHTLY_TAKEN).await), (live, live, live));
+    assert_eq!((app.count(LIVE).await, app.count(TAKEN).await, app.count(VALID_SLOTS).await), (live, live, live));
     for (client, sessions) in &left {
         for session in sessions {
             destroy(client, &json!(session)).await;
@@ -98,7 +98,7 @@ async fn random_creates_and_failures_leak_no_slot() {
 }
 
 /// Random actions. Returns the sessions that are still live.
-async fn churn(client: Client, mut random: StdRng) -> (Client, Vec<String>) {
+async fn create_and_destroy_randomly(client: Client, mut random: StdRng) -> (Client, Vec<String>) {
     let mut sessions: Vec<String> = Vec::new();
     for _ in 0..100 {
         let some = (!sessions.is_empty()).then(|| random.random_range(0..sessions.len()));
@@ -175,7 +175,7 @@ async fn restarted_worker_has_all_of_its_slots() {
     }
     app.signal(1, Signal::SIGKILL).await;
     let again = app.start(Role::Worker);
-    eventually(FOUND_DEAD, "the new worker's slots replace those of the dead worker", async || {
+    eventually(MARKED_LOST_WITHIN, "the new worker's slots replace those of the dead worker", async || {
         let lost = app.count("select count(*) from workers where status = 'lost'").await;
         (lost == 1 && app.count(SLOTS).await == 4 && app.count(TAKEN).await == 0).then_some(())
     })
@@ -189,7 +189,7 @@ async fn restarted_worker_has_all_of_its_slots() {
         destroy(&client, &json!(session)).await;
     }
     client.post("/v1/sessions", json!({})).await.problem(503, "capacity-exhausted");
-    assert_eq!((app.count(TAKEN).await, app.count(RIGHTLY_TAKEN).await), (4, 4));
+    assert_eq!((app.count(TAKEN).await, app.count(VALID_SLOTS).await), (4, 4));
 
     app.signal(again, Signal::SIGTERM).await;
     assert_eq!(app.count(SLOTS).await, 0);

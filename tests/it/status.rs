@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use kitfleet_domain::email_addresses::EmailAddress;
 use kitfleet_domain::emails::Template;
 use kitfleet_domain::status::{notices, subscribers};
-use kitfleet_jobs::status::go_on_telling;
+use kitfleet_jobs::status::send_notices;
 use kitfleet_types::ids::EmailId;
 use kitfleet_types::tiers::Tier;
 use nix::sys::signal::Signal;
@@ -63,7 +63,7 @@ impl App {
     /// Writes the mails for pending incident notices now, as a worker does.
     async fn write_notices(&self) {
         let mut conn = self.database.pool.acquire().await.expect("a connection");
-        while go_on_telling(&mut conn, HOUR, 500).await.expect("a statement") {}
+        while send_notices(&mut conn, HOUR, 500).await.expect("a statement") {}
     }
 
     async fn subscribers(&self, count: i32) {
@@ -714,7 +714,7 @@ async fn update_waits_an_hour_after_a_late_one() {
     eventually(Duration::from_secs(30), "the posting is mailed", async || (server.taken().len() == 1).then_some(()))
         .await;
 
-    server.go_down();
+    server.stop_listening();
     update(&staff, &id, "First news.").await.expect(200);
     app.write_notices().await;
     let failed = "select count(*) from emails where template = 'incident_updated' and outcome = 'transport'";
@@ -768,8 +768,10 @@ async fn subscriber_gets_only_notices_after_confirmation() {
         let mut conn = app.database.pool.acquire().await.expect("a connection");
         let address = EmailAddress::parse(&format!("{name}@example.com")).expect("an address");
         let id = subscribers::subscribe(&mut conn, &address, HOUR).await.expect("a subscriber");
-        let asked =
-            subscribers::ask(&mut conn, id, EmailId::generate()).await.expect("a statement").expect("a question");
+        let asked = subscribers::confirmation(&mut conn, id, EmailId::generate())
+            .await
+            .expect("a statement")
+            .expect("a question");
         app.press("/status/confirm", asked.token.reveal()).await.expect(200);
     };
     let leaves = async |name: &'static str| {
@@ -834,7 +836,7 @@ async fn each_of_many_subscribers_is_mailed_once() {
     let mut conn = app.database.pool.acquire().await.expect("a connection");
     for crashes in [true, false] {
         let mut tx = sqlx::Acquire::begin(&mut *conn).await.expect("a transaction");
-        assert!(notices::go_on(&mut tx, HOUR, 500).await.expect("a batch"));
+        assert!(notices::queue_batch(&mut tx, HOUR, 500).await.expect("a batch"));
         if crashes {
             drop(tx);
         } else {
@@ -852,7 +854,7 @@ async fn each_of_many_subscribers_is_mailed_once() {
         let pool = app.database.pool.clone();
         async move {
             let mut conn = pool.acquire().await.expect("a connection");
-            while go_on_telling(&mut conn, HOUR, 100).await.expect("a statement") {}
+            while send_notices(&mut conn, HOUR, 100).await.expect("a statement") {}
         }
     }));
     mailed.await;

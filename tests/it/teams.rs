@@ -27,17 +27,6 @@ const TEAMS: &str = "/v1/teams";
 const ME: &str = "/v1/account/me";
 const PREFERENCES: &str = "/v1/account/email-preferences";
 
-const MEMBERSHIP: [&str; 8] = [
-    "id",
-    "owner_account_id",
-    "member_account_id",
-    "member_email",
-    "role",
-    "invited_at",
-    "accepted_at",
-    "invited_by_account_id",
-];
-
 impl Client {
     /// The same client with `X-Service-Account`.
     pub fn on(&self, owner: impl Display) -> Self {

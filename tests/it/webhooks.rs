@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::support::events::{self, Promises};
 use crate::support::records::uuid_of;
 use crate::support::sink::Sink;
-use crate::support::{Answer, App, Client, assert_timestamp, at_once, eventually, members, unknown_id};
+use crate::support::{Answer, App, Client, assert_timestamp, at_once, eventually, members, stable, unknown_id};
 
 const EVENTS: [&str; 8] = [
     "session.completed",
@@ -118,27 +118,8 @@ async fn endpoint_shows_its_secret_once() {
     expected.as_object_mut().expect("an object").remove("secret");
     let id = id_of(&created.body);
     assert_eq!(get(&client, &id).await, expected);
-    let fields = [
-        "id",
-        "url",
-        "secret_prefix",
-        "prev_secret_prefix",
-        "rotation_grace_expires_at",
-        "events",
-        "description",
-        "active",
-        "consecutive_failures",
-        "last_success_at",
-        "last_failure_at",
-        "disabled_at",
-        "delivery_counts",
-        "created_at",
-    ];
-    assert_eq!(members(&expected), fields.into());
+    insta::assert_json_snapshot!("endpoint", stable(&expected), { ".secret_prefix" => "[prefix]" });
     assert_eq!(expected["secret_prefix"], secret[..12]);
-    assert_eq!(expected["delivery_counts"], json!({"delivered": 0, "failed": 0, "dlq": 0}));
-    assert_eq!((&expected["active"], &expected["consecutive_failures"]), (&json!(true), &json!(0)));
-    assert_timestamp(&expected["created_at"]);
 
     let second = create(&client, "https://example.com/second", &["session.failed"]).await;
     let listed = client.get("/v1/webhooks").await.expect(200);
@@ -281,10 +262,6 @@ async fn events_are_signed_and_have_exact_payloads() {
     client.delete(&format!("/v1/sessions/{session}")).await.expect(204);
     let received = sink.receives("/ok", 1).await.remove(0);
     let envelope = received.json();
-    assert_eq!(members(&envelope), ["id", "type", "created_at", "data"].into());
-    assert_timestamp(&envelope["created_at"]);
-    assert_eq!(envelope["type"], "session.completed");
-    assert_eq!(members(&envelope["data"]), ["session_id", "duration_ms"].into());
     assert_eq!(envelope["data"]["session_id"], session);
     assert_eq!(received.header("content-type"), "application/json");
     assert_eq!(received.header("x-service-event-id"), envelope["id"]);
@@ -303,22 +280,21 @@ async fn events_are_signed_and_have_exact_payloads() {
     let session = client.session().await;
     app.run(&["account", "suspend", &account.to_string()]).await.code(0);
     let data = sink.receives("/ok", 2).await[1].json()["data"].clone();
-    assert_eq!(members(&data), ["session_id", "duration_ms", "auto_destroyed", "reason"].into());
-    assert_eq!((&data["session_id"], &data["auto_destroyed"]), (&json!(session), &json!(true)));
-    assert_eq!(data["reason"], "account suspended");
+    assert_eq!(data["session_id"], session);
     app.run(&["account", "reactivate", &account.to_string()]).await.code(0);
 
     let key = client.post("/v1/api-keys", json!({"name": "CI", "scopes": ["read"]})).await.expect(201).body;
     client.delete(&format!("/v1/api-keys/{}", id_of(&key))).await.expect(204);
     let data = sink.receives("/ok", 3).await[2].json()["data"].clone();
-    assert_eq!(members(&data), ["api_key_id", "name", "revoked_at"].into());
-    assert_eq!((&data["api_key_id"], &data["name"]), (&key["id"], &json!("CI")));
+    assert_eq!(data["api_key_id"], key["id"]);
 
     let sent = test_event(&client, &id).await;
     assert_eq!(members(&sent), ["delivery_id", "event_id", "event_type"].into());
-    let ping = sink.receives("/ok", 4).await[3].json();
-    assert_eq!((&ping["id"], &ping["type"]), (&sent["event_id"], &json!("test.ping")));
-    assert_eq!(members(&ping["data"]), ["message", "endpoint_id", "triggered_by_account_id"].into());
+    let all: Vec<_> = sink.receives("/ok", 4).await.iter().map(|received| received.json()).collect();
+    let payloads: Vec<_> = all.iter().map(stable).collect();
+    insta::assert_json_snapshot!("events", payloads, { "[].data.duration_ms" => "[duration]" });
+    let ping = &all[3];
+    assert_eq!(ping["id"], sent["event_id"]);
     assert_eq!((&ping["data"]["endpoint_id"], &ping["data"]["triggered_by_account_id"]), (&json!(id), &json!(account)));
     let delivered = wait_for_delivery(&client, &id, sent["delivery_id"].as_str().expect("an id"), "delivered").await;
     assert_eq!((&delivered["attempts"], &delivered["last_response_status"]), (&json!(1), &json!(200)));
@@ -516,23 +492,7 @@ async fn deliveries_are_listed_by_status_and_page() {
     }
     list(&format!("cursor={cursor}")).await.invalid("cursor");
     client.get(&format!("/v1/webhooks/{other}/deliveries?status=delivered&cursor={cursor}")).await.invalid("cursor");
-    let fields = [
-        "id",
-        "endpoint_id",
-        "event_id",
-        "event_type",
-        "status",
-        "attempts",
-        "next_attempt_at",
-        "last_response_status",
-        "last_response_excerpt",
-        "last_error",
-        "duration_ms",
-        "created_at",
-        "updated_at",
-        "delivered_at",
-    ];
-    assert_eq!(members(&first["data"][0]), fields.into());
+    insta::assert_json_snapshot!("delivery", stable(&first["data"][0]), { ".duration_ms" => "[duration]" });
     app.stop().await;
 }
 

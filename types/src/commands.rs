@@ -141,9 +141,9 @@ impl Degrees {
     pub const LATITUDE: i32 = 90;
     pub const LONGITUDE: i32 = 180;
 
-    /// Parses a decimal number of at most `most` degrees in either direction. Digits after the millionths are cut off.
+    /// Parses a decimal number of at most `max` degrees in either direction. Digits after the millionths are cut off.
     #[must_use]
-    pub fn parse(text: &str, most: i32) -> Option<Self> {
+    pub fn parse(text: &str, max: i32) -> Option<Self> {
         let (sign, digits) = match text.strip_prefix(['-', '\u{2212}']) {
             Some(digits) => (-1, digits),
             None => (1, text),
@@ -155,7 +155,7 @@ impl Degrees {
         }
         let fraction: String = fraction.chars().chain("000000".chars()).take(6).collect();
         let millionths = whole.parse::<i32>().ok()? * MILLIONTHS + fraction.parse::<i32>().ok()?;
-        (millionths <= most * MILLIONTHS).then_some(Self(sign * millionths))
+        (millionths <= max * MILLIONTHS).then_some(Self(sign * millionths))
     }
 
     #[must_use]
@@ -196,7 +196,7 @@ pub struct ExtractItem {
 impl ExtractItem {
     /// The operation itself evaluates lists and CSS selectors; others must be resolved to a single match first.
     #[must_use]
-    pub fn is_one_in_words(&self) -> bool {
+    pub fn names_one_element(&self) -> bool {
         !self.list && !matches!(self.target, ElementQuery::Css(_))
     }
 }

@@ -97,8 +97,8 @@ mod tests {
             expected.sort_unstable_by_key(|one| std::cmp::Reverse(one.len()));
             expected.dedup();
             prop_assert_eq!(found, expected);
-            let most = texts.iter().map(|one| in_common(one.as_bytes(), text.as_bytes())).max().unwrap_or_default();
-            prop_assert_eq!(dictionary.most_in_common(text.as_bytes()), most);
+            let max = texts.iter().map(|one| in_common(one.as_bytes(), text.as_bytes())).max().unwrap_or_default();
+            prop_assert_eq!(dictionary.most_in_common(text.as_bytes()), max);
         }
     }
 }

@@ -12,17 +12,17 @@ use crate::ids::DownloadId;
 use crate::timestamp::Timestamp;
 use crate::validation::{Invalid, Rules, join_path};
 
-pub const MOST_FILES: usize = 10;
+pub const MAX_FILES: usize = 10;
 
-pub const MOST_UPLOAD_BYTES: usize = 16 * 1024 * 1024;
+pub const MAX_UPLOAD_BYTES: usize = 16 * 1024 * 1024;
 
 const NAME_CHARS: usize = 4_096;
 
 const MEDIA_TYPE_CHARS: usize = 255;
 
-pub const MOST_ATTACHED: usize = 20;
+pub const MAX_ATTACHED: usize = 20;
 
-pub const MOST_ATTACHED_BYTES: u64 = 64 * 1024 * 1024;
+pub const MAX_ATTACHED_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Limit of Linux file systems.
 const NAME_BYTES: usize = 255;
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_checked() {
+    fn file_name_media_type_and_size_are_validated() {
         let parse = |name: &str, media_type| UploadedFile::parse(name, media_type, Vec::new(), "files.0");
         let fields = |result: Result<UploadedFile, Invalid>| {
             result.err().map(|Invalid(errors)| errors.into_iter().map(|error| error.field).collect::<Vec<_>>())

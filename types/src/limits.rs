@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::tiers::{OwnLimits, Tier};
 
 /// Maximum of `result_bytes`: the longest message of a browser, minus room for the surrounding members.
-pub const MOST_RESULT_BYTES: usize = 15 * 1024 * 1024;
+pub const MAX_RESULT_BYTES: usize = 15 * 1024 * 1024;
 
 /// Limits of requests and results. [`Limits::default`] has the contract's values.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ pub struct Limits {
     pub snapshot_nodes: usize,
     /// Characters in the regular expression of a wait.
     pub pattern_chars: usize,
-    /// Bytes of an operation's result as JSON; at most [`MOST_RESULT_BYTES`]. A longer state is truncated, and any
+    /// Bytes of an operation's result as JSON; at most [`MAX_RESULT_BYTES`]. A longer state is truncated, and any
     /// other result is withheld.
     pub result_bytes: usize,
     /// Characters in a URL that a page sets. A longer one is truncated.
@@ -156,9 +156,9 @@ impl Default for Profiles {
 }
 
 /// Highest limit of concurrent sessions that an account's own limit can set.
-pub const MOST_OWN_SESSIONS: u32 = 10_000;
+pub const MAX_OWN_SESSIONS: u32 = 10_000;
 /// Highest limit of profiles that an account's own limit can set.
-pub const MOST_OWN_PROFILES: u32 = 1_000_000;
+pub const MAX_OWN_PROFILES: u32 = 1_000_000;
 
 impl Limits {
     #[must_use]

@@ -27,7 +27,7 @@ impl LogThrottle {
     }
 
     /// Calls `line` if it is due, with the number of lines suppressed since the last one.
-    pub fn say(&self, line: impl FnOnce(u64)) {
+    pub fn log(&self, line: impl FnOnce(u64)) {
         if let Some(held_back) = self.is_due_at(Instant::now()) {
             line(held_back);
         }

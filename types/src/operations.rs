@@ -46,7 +46,7 @@ pub use self::interact::{
     PointerKind,
 };
 pub use self::locate::{Hold, Locate, LocateBy, Located, Match, SubmissionHeld};
-pub use self::locators::{Candidate, Element, MOST_CANDIDATES, ROLES, Target, member_of};
+pub use self::locators::{Candidate, Element, MAX_CANDIDATES, ROLES, Target, member_of};
 pub use self::navigate::{BrowserUrl, Navigate, Navigated, OnFailure, WaitUntil};
 pub use self::outcome::{Failure, FailureClass, Outcome, Refusal};
 pub use self::pages::{ActivatePage, BrowserPage, BrowserPages, ClosePage, ListPages, OpenPage, PageClosed};

@@ -85,7 +85,7 @@ fn decode(name: &str) -> String {
 }
 
 /// Addresses in more addresses are not searched, so that a page cannot make the search long.
-const MOST_DEPTH: usize = 3;
+const MAX_DEPTH: usize = 3;
 
 /// Delimiter of parameters. In an address that is the value of a parameter of another address it is percent-encoded, such as
 /// `%3F`, and once more in each further address, such as `%253F`.
@@ -103,7 +103,7 @@ impl Delimiter {
         if *first != b'%' {
             return Some(Self { kind: *first, depth: 0, length: 1 });
         }
-        let percents = rest.chunks(2).take(MOST_DEPTH).take_while(|digits| *digits == b"25").count();
+        let percents = rest.chunks(2).take(MAX_DEPTH).take_while(|digits| *digits == b"25").count();
         let hex = rest.get(2 * percents..2 * percents + 2).and_then(|digits| std::str::from_utf8(digits).ok())?;
         let kind = u8::from_str_radix(hex, 16).ok()?;
         Some(Self { kind, depth: percents + 1, length: 2 * percents + 3 })

@@ -55,31 +55,31 @@ pub fn has_nul(value: &Value) -> bool {
 }
 
 /// Names sent by a customer can be as long as the body.
-const MOST_NAME_CHARS: usize = 256;
+const MAX_NAME_CHARS: usize = 256;
 
 #[must_use]
 pub fn join_path(parent: &str, child: &str) -> String {
-    let child = child.char_indices().nth(MOST_NAME_CHARS).map_or(child, |(end, _)| &child[..end]);
+    let child = child.char_indices().nth(MAX_NAME_CHARS).map_or(child, |(end, _)| &child[..end]);
     match (parent, child) {
         ("", only) | (only, "") => only.to_owned(),
         _ => format!("{parent}.{child}"),
     }
 }
 
-/// Adds at most `most` paths in total.
-pub fn find_nuls(value: &Value, at: &str, most: usize, found: &mut Vec<String>) {
-    if found.len() >= most || !has_nul(value) {
+/// Adds at most `max` paths in total.
+pub fn find_nuls(value: &Value, at: &str, max: usize, found: &mut Vec<String>) {
+    if found.len() >= max || !has_nul(value) {
         return;
     }
     match value {
         Value::Array(items) => {
             for (i, item) in items.iter().enumerate().filter(|(_, item)| has_nul(item)) {
-                find_nuls(item, &join_path(at, &i.to_string()), most, found);
+                find_nuls(item, &join_path(at, &i.to_string()), max, found);
             }
         }
         Value::Object(members) if !members.keys().any(|name| name.contains('\0')) => {
             for (name, item) in members.iter().filter(|(_, item)| has_nul(item)) {
-                find_nuls(item, &join_path(at, name), most, found);
+                find_nuls(item, &join_path(at, name), max, found);
             }
         }
         _ => found.push(at.to_owned()),

@@ -85,8 +85,8 @@ fn decompose(context: &Context, message: &str) -> ParsedMessage {
     let rules = Rules {
         destinations: &context.config.destinations,
         limits: &context.config.limits,
-        most_steps: context.config.agents.max_steps_per_turn,
-        most_characters: MESSAGE_CHARS,
+        max_steps: context.config.agents.max_steps_per_turn,
+        max_characters: MESSAGE_CHARS,
     };
     kitfleet_grammar::read(message, &rules)
 }
@@ -112,7 +112,7 @@ struct PlanOutcome {
 impl RunningTurn<'_> {
     async fn answer(&self) -> sqlx::Result<()> {
         let ending = if !self.waiting.request.approvals.is_empty() {
-            self.go_on().await?
+            self.continue_plan().await?
         } else if let Some(means) = self.model_client().await? {
             self.consult(means).await?
         } else {
@@ -120,7 +120,7 @@ impl RunningTurn<'_> {
         };
         match ending {
             Some(mut ending) => {
-                self.add_page_activity(&mut ending.said).await;
+                self.add_page_activity(&mut ending.texts).await;
                 self.end(&ending).await
             }
             None => Ok(()),
@@ -134,19 +134,19 @@ impl RunningTurn<'_> {
         let shown = hiding::shown(message, &reading);
         let answered = |kind, reply| {
             let texts = TurnTexts { message: shown.clone(), reply, ..TurnTexts::default() };
-            Ok(Some(TurnEnding { kind, said: texts, steps: Vec::new(), read: Some((Decomposer::Deterministic, kind)) }))
+            Ok(Some(TurnEnding { kind, texts, steps: Vec::new(), read: Some((Decomposer::Deterministic, kind)) }))
         };
-        let wishes = match reading {
-            ParsedMessage::Plan(wishes) => wishes,
+        let commands = match reading {
+            ParsedMessage::Plan(commands) => commands,
             ParsedMessage::Clarify { reply } => return answered(TurnKind::Clarify, reply),
             ParsedMessage::Refuse { reply } => return answered(TurnKind::Refuse, reply),
         };
-        let steps = wishes.into_iter().map(Step::planned).collect();
+        let steps = commands.into_iter().map(Step::planned).collect();
         self.run_steps(steps, shown, None, Some((Decomposer::Deterministic, TurnKind::Plan))).await
     }
 
     /// Continues the waiting plan, if the message approves its first step.
-    async fn go_on(&self) -> sqlx::Result<Option<TurnEnding>> {
+    async fn continue_plan(&self) -> sqlx::Result<Option<TurnEnding>> {
         let request = &self.waiting.request;
         let shown = hiding::unread(&request.message);
         let read = || async {
@@ -156,8 +156,8 @@ impl RunningTurn<'_> {
         let approved = steps.first().filter(|step| step.status == StepStatus::NeedsApproval).map(|step| step.id);
         let Some(approved) = approved.filter(|id| request.approvals.contains(&id.to_string())) else {
             let reply = "Nothing was done: no step with that ID waits for approval in this agent session. Send the instruction again.";
-            let said = TurnTexts { message: shown, reply: reply.to_owned(), ..TurnTexts::default() };
-            return Ok(Some(TurnEnding { kind: TurnKind::Clarify, said, steps: Vec::new(), read: None }));
+            let texts = TurnTexts { message: shown, reply: reply.to_owned(), ..TurnTexts::default() };
+            return Ok(Some(TurnEnding { kind: TurnKind::Clarify, texts, steps: Vec::new(), read: None }));
         };
         for step in &mut steps {
             step.operation = IntentId::generate();
@@ -183,21 +183,22 @@ impl RunningTurn<'_> {
         if !begun? {
             return Ok(None);
         }
-        let mut room = self.room();
-        let PlanOutcome { kind, reply, candidates } = self.run(&mut steps, (0, ahead?), approved, &mut room).await?;
+        let mut bytes_left = self.bytes_left();
+        let PlanOutcome { kind, reply, candidates } =
+            self.run(&mut steps, (0, ahead?), approved, &mut bytes_left).await?;
         let reply = self.with_held_changes(reply, &steps);
-        let said = TurnTexts { message: shown, reply, candidates, ..TurnTexts::default() };
-        Ok(Some(TurnEnding { kind, said, steps, read }))
+        let texts = TurnTexts { message: shown, reply, candidates, ..TurnTexts::default() };
+        Ok(Some(TurnEnding { kind, texts, steps, read }))
     }
 
     /// Until one ends the turn. `ahead` holds the elements of the first step if they are already located. The results must fit
-    /// into `room` bytes.
+    /// into `bytes_left` bytes.
     async fn run(
         &self,
         steps: &mut [Step],
         (first, mut ahead): (usize, Option<LocatedElement>),
         approved: Option<StepId>,
-        room: &mut usize,
+        bytes_left: &mut usize,
     ) -> sqlx::Result<PlanOutcome> {
         let plan = |reply: String| PlanOutcome { kind: TurnKind::Plan, reply, candidates: Vec::new() };
         let count = steps.len();
@@ -215,7 +216,7 @@ impl RunningTurn<'_> {
                 return Ok(plan(format!("{place}not begun, because the turn has reached its time limit.")));
             }
             let is_approved = approved == Some(step.id);
-            match self.step(step, is_approved, room, ahead.take()).await? {
+            match self.step(step, is_approved, bytes_left, ahead.take()).await? {
                 StepOutcome::Well => {}
                 StepOutcome::Wrong => {
                     skip_rest(behind);
@@ -245,9 +246,9 @@ impl RunningTurn<'_> {
     }
 
     /// For the results of the turn's steps in total.
-    fn room(&self) -> usize {
+    fn bytes_left(&self) -> usize {
         let config = &self.context.config;
-        self.waiting.room(config.agents.turn_result_bytes, &config.limits)
+        self.waiting.bytes_left(config.agents.turn_result_bytes, &config.limits)
     }
 
     async fn end(&self, ending: &TurnEnding) -> sqlx::Result<()> {

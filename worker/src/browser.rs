@@ -36,12 +36,12 @@ mod pool;
 mod processes;
 mod reading;
 mod recording;
-mod shelf;
 mod simulated;
 mod sites;
 mod user_ids;
 mod view;
 mod waiting;
+mod warm_browsers;
 mod webkit;
 
 use std::io;
@@ -64,10 +64,10 @@ pub(crate) use self::files::{Files, NotOpened, OpenDownload, UploadGuard};
 use self::host::driver_failure;
 pub use self::pool::Pool;
 pub(crate) use self::recording::{Look, PageEvents, Wanted};
-pub(crate) use self::shelf::BROWSERS_HOT;
-use self::shelf::CountedBrowser;
 use self::simulated::Simulated;
 pub use self::view::{InputOutcome, View};
+pub(crate) use self::warm_browsers::BROWSERS_HOT;
+use self::warm_browsers::CountedBrowser;
 use self::webkit::Webkit;
 
 pub struct Browser(Engine);

@@ -100,7 +100,7 @@ impl Bounds {
     /// False when the disk cannot be measured.
     #[must_use]
     pub fn is_full(&self, folder: &Path) -> bool {
-        DiskSpace::on(folder).is_ok_and(|room| room.is_below(self.free_disk))
+        DiskSpace::on(folder).is_ok_and(|space| space.is_below(self.free_disk))
     }
 }
 

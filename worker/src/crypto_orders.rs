@@ -10,7 +10,7 @@ use sqlx::PgPool;
 /// Read at once.
 const BATCH: i64 = 100;
 /// Consecutive requests without an answer, after which a sweep stops asking the processor.
-const MOST_SILENCES: u32 = 3;
+const MAX_SILENCES: u32 = 3;
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SweepCounts {
@@ -42,7 +42,7 @@ pub async fn sweep(db: &PgPool, processor: &CryptoProcessor) -> sqlx::Result<Swe
                     tracing::warn!(%error, order = %order.id, "cannot read an order's status from the crypto processor");
                     swept.unanswered += 1;
                     silent = if error.is_no_response() { silent + 1 } else { 0 };
-                    if silent == MOST_SILENCES {
+                    if silent == MAX_SILENCES {
                         return Ok(swept);
                     }
                 }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::Context;
 
 /// For live sessions.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Maximum time for recording the end of the remaining sessions.
 const ENDED_WITHIN: Duration = Duration::from_secs(5);
@@ -76,7 +76,7 @@ pub(crate) async fn drain(context: &Context, now: &CancellationToken) {
     let emptied = async {
         persist("begin to drain", || record_drain(context)).await?;
         while !persist("count live sessions", || is_empty(context)).await? {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(())
     };

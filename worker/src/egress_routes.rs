@@ -63,9 +63,9 @@ pub(crate) fn upstream(proxy: InUse, opener: &Opener) -> Result<Upstream, NoEgre
 }
 
 /// Only if the deployment measures proxies (contract: egress 17).
-pub(crate) async fn measure(context: &Context, way: &EgressRoute) -> Result<Option<Measured>, NoEgressRoute> {
+pub(crate) async fn measure(context: &Context, route: &EgressRoute) -> Result<Option<Measured>, NoEgressRoute> {
     match &context.config.probing {
-        Some(probing) => Ok(way.measure(&probing.probes).await?),
+        Some(probing) => Ok(route.measure(&probing.probes).await?),
         None => Ok(None),
     }
 }
@@ -83,12 +83,12 @@ pub(crate) async fn report(context: &Context, session: SessionId, measured: &Mea
 }
 
 /// Measures a session's proxy at each interval until the future is dropped.
-pub(crate) async fn keep_measuring(context: Arc<Context>, session: SessionId, way: Arc<EgressRoute>) {
+pub(crate) async fn keep_measuring(context: Arc<Context>, session: SessionId, route: Arc<EgressRoute>) {
     let Some(probing) = &context.config.probing else { return };
     let mut ticks = interval_at(Instant::now() + probing.interval, probing.interval);
     loop {
         ticks.tick().await;
-        match measure(&context, &way).await {
+        match measure(&context, &route).await {
             Ok(Some(measured)) => {
                 if let Err(error) = report(&context, session, &measured).await {
                     tracing::warn!(%error, %session, "cannot record the measurement of a session's proxy");

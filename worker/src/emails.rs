@@ -43,7 +43,7 @@ const AT_ONCE: usize = 8;
 const WRITES: (u32, Duration) = (50, Duration::from_millis(200));
 
 /// Between removals of old mails.
-const TIDY_EVERY: Duration = Duration::from_hours(1);
+const CLEANUP_EVERY: Duration = Duration::from_hours(1);
 
 #[derive(Debug, Clone)]
 pub struct MailConfig {
@@ -115,7 +115,7 @@ impl Mailer {
                 Ok(removed) => tracing::info!(removed, "removed old mails from the outbox"),
                 Err(error) => tracing::warn!(%error, "cannot remove old mails from the outbox"),
             }
-            sleep(TIDY_EVERY).await;
+            sleep(CLEANUP_EVERY).await;
         }
     }
 

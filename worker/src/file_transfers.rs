@@ -9,7 +9,7 @@ use std::time::Duration;
 use kitfleet_domain::file_access::{AccessTickets, FileAccess};
 use kitfleet_live::files::{FileReply, PIECE, UploadOffer, receive, send};
 use kitfleet_live::link::{Greeting, NotAdmitted, Stream};
-use kitfleet_types::files::{MOST_FILES, MOST_UPLOAD_BYTES};
+use kitfleet_types::files::{MAX_FILES, MAX_UPLOAD_BYTES};
 use kitfleet_types::ids::{DownloadId, UploadId};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader, copy_buf};
 use tokio::sync::OwnedSemaphorePermit;
@@ -40,9 +40,9 @@ pub(crate) async fn admit(greeting: &Greeting, context: &Context) -> Result<Tran
         NotAdmitted::Unavailable
     })?;
     let access = tickets.open(session, &greeting.ticket).ok_or(NotAdmitted::Ticket)?;
-    let stage = context.sessions.stage(session).ok_or(NotAdmitted::Session)?;
-    let slot = stage.files.slot().ok_or(NotAdmitted::Full)?;
-    Ok(Transfer { files: stage.files, access, _slot: slot })
+    let live_handle = context.sessions.live_handle(session).ok_or(NotAdmitted::Session)?;
+    let slot = live_handle.files.slot().ok_or(NotAdmitted::Full)?;
+    Ok(Transfer { files: live_handle.files, access, _slot: slot })
 }
 
 async fn tickets(context: &Context) -> sqlx::Result<&AccessTickets> {
@@ -117,7 +117,7 @@ impl Transfer {
 
 fn is_within_limits(offer: &UploadOffer) -> bool {
     let total = offer.files.iter().try_fold(0_u64, |total, file| total.checked_add(file.bytes));
-    (1..=MOST_FILES).contains(&offer.files.len()) && total.is_some_and(|total| total <= MOST_UPLOAD_BYTES as u64)
+    (1..=MAX_FILES).contains(&offer.files.len()) && total.is_some_and(|total| total <= MAX_UPLOAD_BYTES as u64)
 }
 
 fn refusal(error: &NotOpened) -> FileReply {
@@ -144,11 +144,11 @@ mod tests {
         let offer = |sizes: &[u64]| UploadOffer {
             files: sizes.iter().map(|bytes| OfferedFile { name: FileName::of("a"), bytes: *bytes }).collect(),
         };
-        let most = MOST_UPLOAD_BYTES as u64;
-        for good in [&[0][..], &[most], &[1; MOST_FILES]] {
+        let max = MAX_UPLOAD_BYTES as u64;
+        for good in [&[0][..], &[max], &[1; MAX_FILES]] {
             assert!(is_within_limits(&offer(good)), "{good:?}");
         }
-        for bad in [&[0; 0][..], &[most, 1], &[u64::MAX, 1], &[0; MOST_FILES + 1]] {
+        for bad in [&[0; 0][..], &[max, 1], &[u64::MAX, 1], &[0; MAX_FILES + 1]] {
             assert!(!is_within_limits(&offer(bad)), "{bad:?}");
         }
     }

@@ -105,7 +105,7 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 const MISSED: Duration = Duration::from_millis(500);
 
 /// One read of the ended sessions serves a burst of wake-ups.
-const GATHERED_FOR: Duration = Duration::from_millis(5);
+const BATCH_DELAY: Duration = Duration::from_millis(5);
 
 const RETIRE_LIMIT: Duration = Duration::from_secs(5);
 
@@ -352,9 +352,9 @@ async fn close_on_wakeup(context: Arc<Context>, mut ended: Receiver<()>) {
     let failed = LogThrottle::new();
     while ended.recv().await.is_some() {
         if let Err(error) = context.sessions.close_ended(&context).await {
-            failed.say(|held_back| tracing::warn!(%error, held_back, "cannot look up ended sessions: their browsers close after the next heartbeat"));
+            failed.log(|held_back| tracing::warn!(%error, held_back, "cannot look up ended sessions: their browsers close after the next heartbeat"));
         }
-        tokio::time::sleep(GATHERED_FOR).await;
+        tokio::time::sleep(BATCH_DELAY).await;
     }
 }
 
@@ -377,7 +377,7 @@ async fn schedule_ticks(context: &Context, ticking: Sender<()>, mut late: Receiv
                 let _ = ticking.try_send(());
             }
             Err(error) => {
-                failed.say(|held_back| tracing::warn!(%error, held_back, "cannot queue the scheduled jobs"));
+                failed.log(|held_back| tracing::warn!(%error, held_back, "cannot queue the scheduled jobs"));
                 tokio::time::sleep(MISSED).await;
             }
         }
@@ -395,7 +395,7 @@ struct LeasePoll {
 impl LeasePoll {
     async fn make(&self, context: &Context) -> sqlx::Result<()> {
         let waiting =
-            pending_work::look(&mut *context.async_commit_pool.acquire().await?, context.id, &self.served).await?;
+            pending_work::find(&mut *context.async_commit_pool.acquire().await?, context.id, &self.served).await?;
         waiting.wake(&context.wakeups, context.id);
         // The channels have a capacity of 1: a pending wake-up covers all later ones.
         if waiting.late_ticks {
@@ -445,7 +445,7 @@ async fn keep_lease(context: &Context, rounds: &LeasePoll) -> RunError {
             // No process can declare this worker lost while the database is unreachable, but it can as soon as the database
             // returns.
             Err(error) => {
-                failed.say(|held_back| tracing::warn!(%error, held_back, "cannot write the worker's heartbeat"));
+                failed.log(|held_back| tracing::warn!(%error, held_back, "cannot write the worker's heartbeat"));
                 pause = MISSED;
             }
         }

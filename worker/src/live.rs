@@ -34,10 +34,10 @@ use crate::Context;
 use crate::file_transfers::{self, Transfer};
 
 /// Connections that have not shown a ticket yet.
-const STRANGERS: usize = 256;
+const MAX_UNAUTHENTICATED: usize = 256;
 
 /// After a failed accept. Without free file descriptors, each accept fails at once.
-const REST: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 pub(crate) struct Live {
@@ -59,7 +59,7 @@ impl Live {
     /// Removes a hub without viewers. A later viewer gets a new hub.
     fn remove_if_empty(&self, hub: &Arc<Hub>) -> bool {
         let mut hubs = self.hubs();
-        let is_empty = hub.seats.is_empty();
+        let is_empty = hub.viewers.is_empty();
         if is_empty {
             hubs.remove(&hub.session);
         }
@@ -73,7 +73,7 @@ pub(crate) async fn bind(address: SocketAddr) -> io::Result<Listener> {
 
 /// Never returns.
 pub(crate) async fn receive(listener: Listener, context: Arc<Context>) {
-    let strangers = Arc::new(Semaphore::new(STRANGERS));
+    let strangers = Arc::new(Semaphore::new(MAX_UNAUTHENTICATED));
     let failed = LogThrottle::new();
     loop {
         let Ok(stranger) = Arc::clone(&strangers).acquire_owned().await else { return };
@@ -84,8 +84,8 @@ pub(crate) async fn receive(listener: Listener, context: Arc<Context>) {
                     let welcome = welcome(incoming, &guest).await;
                     drop(stranger);
                     match welcome {
-                        Some((stream, Admitted::Viewer(hub, seat))) => {
-                            viewer::serve(stream, &hub, seat, &guest.stopping).await;
+                        Some((stream, Admitted::Viewer(hub, handle))) => {
+                            viewer::serve(stream, &hub, handle, &guest.stopping).await;
                         }
                         Some((stream, Admitted::Transfer(transfer))) => {
                             // The connection is over, so an error has no recipient.
@@ -96,8 +96,8 @@ pub(crate) async fn receive(listener: Listener, context: Arc<Context>) {
                 });
             }
             Err(error) => {
-                failed.say(|held_back| tracing::warn!(%error, held_back, "cannot accept the connection of a viewer"));
-                sleep(REST).await;
+                failed.log(|held_back| tracing::warn!(%error, held_back, "cannot accept the connection of a viewer"));
+                sleep(ACCEPT_RETRY_PAUSE).await;
             }
         }
     }
@@ -115,7 +115,7 @@ async fn welcome(incoming: Incoming, context: &Arc<Context>) -> Option<(Box<dyn 
     let admitted = if AccessTickets::is_ticket(&greeting.ticket) {
         file_transfers::admit(&greeting, context).await.map(Admitted::Transfer)
     } else {
-        admit(&greeting, context).await.map(|(hub, seat)| Admitted::Viewer(hub, seat))
+        admit(&greeting, context).await.map(|(hub, handle)| Admitted::Viewer(hub, handle))
     };
     let (admitted, answer) = match admitted {
         Ok(admitted) => (Some(admitted), Ok(())),
@@ -131,8 +131,8 @@ async fn admit(greeting: &Greeting, context: &Arc<Context>) -> Result<(Arc<Hub>,
         return Err(NotAdmitted::Unavailable);
     }
     // The ticket of a session on another worker stays valid.
-    let stage = context.sessions.stage(session).ok_or(NotAdmitted::Session)?;
-    let is_full = context.live.hubs().get(&session).is_some_and(|hub| hub.seats.are_taken());
+    let live_handle = context.sessions.live_handle(session).ok_or(NotAdmitted::Session)?;
+    let is_full = context.live.hubs().get(&session).is_some_and(|hub| hub.viewers.is_full());
     if is_full {
         return Err(NotAdmitted::Full);
     }
@@ -145,17 +145,17 @@ async fn admit(greeting: &Greeting, context: &Arc<Context>) -> Result<(Arc<Hub>,
     let (hub, is_new) = if let Some(hub) = hubs.get(&session) {
         (Arc::clone(hub), None)
     } else {
-        let (hub, parts) = Hub::new(session, &stage);
+        let (hub, parts) = Hub::new(session, &live_handle);
         hubs.insert(session, Arc::clone(&hub));
         (hub, Some(parts))
     };
-    let seat = hub.seats.take(admission).ok_or(NotAdmitted::Full)?;
+    let handle = hub.viewers.take(admission).ok_or(NotAdmitted::Full)?;
     drop(hubs);
     hub.recheck();
     if let Some(parts) = is_new {
         context.live.tasks.spawn(Arc::clone(&hub).run(parts, Arc::clone(context)));
     }
-    Ok((hub, seat))
+    Ok((hub, handle))
 }
 
 async fn use_up(greeting: &Greeting, context: &Context) -> sqlx::Result<Option<Admission>> {

@@ -27,7 +27,7 @@ use kitfleet_jobs::browser;
 use kitfleet_jobs::emails::send as mail;
 use kitfleet_jobs::inspect;
 use kitfleet_jobs::maintenance::MaintenanceJob;
-use kitfleet_jobs::status::go_on_telling;
+use kitfleet_jobs::status::send_notices;
 use kitfleet_profiles::Stores;
 use kitfleet_recording::Recordings;
 use kitfleet_types::ids::ProfileId;
@@ -66,7 +66,7 @@ const REQUEUE_WAIT: (u32, Duration) = (8, Duration::from_millis(200));
 
 type Run = fn(Arc<Context>) -> BoxFuture<'static, sqlx::Result<()>>;
 
-const CHAINS: [(ScheduledJob, Run); 14] = [
+const SCHEDULED_JOBS: [(ScheduledJob, Run); 14] = [
     (sessions::SWEEP_FREE_TIER, |context| {
         Box::pin(async move { sweep_old_sessions(&context.db, context.config.session_ages).await.map(drop) })
     }),
@@ -111,8 +111,8 @@ const CHAINS: [(ScheduledJob, Run); 14] = [
 ];
 
 pub(crate) async fn handle(job: MaintenanceJob, context: Arc<Context>) -> Result<(), BoxDynError> {
-    let known = CHAINS.into_iter().find(|(chain, _)| chain.name == job.chain());
-    let (_, run) = known.ok_or_else(|| format!("no function runs the scheduled job {}", job.chain()))?;
+    let known = SCHEDULED_JOBS.into_iter().find(|(declared, _)| declared.name == job.name());
+    let (_, run) = known.ok_or_else(|| format!("no function runs the scheduled job {}", job.name()))?;
     Ok(run(context).await?)
 }
 
@@ -210,7 +210,7 @@ async fn requeue_dead_letters(db: &PgPool) -> sqlx::Result<()> {
     let mut waiting = 0;
     while Instant::now() < end {
         let mut tx = db.begin().await?;
-        let batch = requeues::go_on(&mut tx, None, BatchLimits::JOB).await?;
+        let batch = requeues::requeue_batch(&mut tx, None, BatchLimits::JOB).await?;
         tx.commit().await?;
         waiting = match batch {
             Some(Batch::Requeued) => 0,
@@ -236,13 +236,13 @@ async fn sample_status(db: &PgPool) -> sqlx::Result<()> {
 
 async fn sample_service(db: &PgPool) -> sqlx::Result<()> {
     let mut conn = db.acquire().await?;
-    let figures = kitfleet_jobs::samples::measure(&mut conn).await?;
-    samples::record(&mut conn, &figures).await
+    let values = kitfleet_jobs::samples::measure(&mut conn).await?;
+    samples::record(&mut conn, &values).await
 }
 
 async fn send_incident_notices(db: &PgPool, update_interval: Duration) -> sqlx::Result<()> {
     // Each batch takes its own connection, so that many subscribers do not occupy one for long.
-    while go_on_telling(&mut *db.acquire().await?, update_interval, BATCH).await? {}
+    while send_notices(&mut *db.acquire().await?, update_interval, BATCH).await? {}
     Ok(())
 }
 
@@ -469,7 +469,7 @@ mod tests {
 
     #[test]
     fn every_scheduled_job_has_a_function() {
-        let run: BTreeSet<_> = CHAINS.iter().map(|(chain, _)| chain.name).collect();
-        assert_eq!(run, areas::chains().map(|chain| chain.name).collect());
+        let run: BTreeSet<_> = SCHEDULED_JOBS.iter().map(|(job, _)| job.name).collect();
+        assert_eq!(run, areas::scheduled_jobs().map(|job| job.name).collect());
     }
 }

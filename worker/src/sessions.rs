@@ -58,7 +58,7 @@ pub(crate) const OPERATION_TIME: Histogram<1> = Histogram::new(
 /// The browser normally ends the operation itself, with a more precise error.
 const GRACE: Duration = Duration::from_secs(3);
 /// Between checks whether the previous session has released the profile.
-const LOOK: Duration = Duration::from_millis(20);
+const LEASE_POLL: Duration = Duration::from_millis(20);
 const SAVE_WITHIN: Duration = Duration::from_secs(30);
 /// The worker waits slightly longer than this for its actors.
 const SAVE_BEFORE_THE_END: Duration = Duration::from_secs(8);
@@ -72,10 +72,10 @@ pub(crate) struct Sessions {
 #[derive(Clone)]
 struct Handle {
     orders: mpsc::Sender<Order>,
-    looks: mpsc::Sender<PageRead>,
+    page_reads: mpsc::Sender<PageRead>,
     close: CancellationToken,
     /// Set once the browser is open.
-    stage: Option<LiveHandle>,
+    live_handle: Option<LiveHandle>,
 }
 
 #[derive(Clone)]
@@ -122,16 +122,16 @@ impl Sessions {
     }
 
     /// `None` when the session has no actor here, ends meanwhile, or is busy for longer than `patience`.
-    pub(crate) async fn look(
+    pub(crate) async fn read_page(
         &self,
         session: SessionId,
         operation: Operation,
         patience: Duration,
     ) -> Option<OperationEnd> {
-        let looks = self.get(session)?.looks;
+        let page_reads = self.get(session)?.page_reads;
         let ((begun, has_begun), (answer, answered)) = (oneshot::channel(), oneshot::channel());
         let asking = async {
-            looks.send(PageRead { operation, begun, answer }).await.ok()?;
+            page_reads.send(PageRead { operation, begun, answer }).await.ok()?;
             has_begun.await.ok()
         };
         timeout(patience, asking).await.ok()??;
@@ -139,8 +139,8 @@ impl Sessions {
     }
 
     /// `None` when the browser is not open, or not on this worker.
-    pub(crate) fn stage(&self, session: SessionId) -> Option<LiveHandle> {
-        self.get(session)?.stage
+    pub(crate) fn live_handle(&self, session: SessionId) -> Option<LiveHandle> {
+        self.get(session)?.live_handle
     }
 
     /// Sessions whose end this worker was not notified of.
@@ -213,7 +213,7 @@ fn open(
     wanted: (OpenRequest, Option<Vec<u8>>),
     span: tracing::Span,
 ) {
-    let ((orders, inbox), (looks, asked)) = (mpsc::channel(1), mpsc::channel(1));
+    let ((orders, inbox), (page_reads, waiting_reads)) = (mpsc::channel(1), mpsc::channel(1));
     let (faults, faulted) = mpsc::channel(1);
     let close = CancellationToken::new();
     {
@@ -221,14 +221,14 @@ fn open(
         if live.contains_key(&session) {
             return;
         }
-        live.insert(session, Handle { orders, looks, close: close.clone(), stage: None });
+        live.insert(session, Handle { orders, page_reads, close: close.clone(), live_handle: None });
         note_count(live.len());
     }
     let mut actor = Actor {
         context: Arc::clone(context),
         session,
         inbox,
-        asked,
+        waiting_reads,
         faults,
         faulted,
         claim: HeldClaim::default(),
@@ -274,10 +274,10 @@ fn span(
     intent: IntentId,
     operation: &str,
     request_id: &str,
-    asked: Option<TraceParent>,
+    parent: Option<TraceParent>,
 ) -> tracing::Span {
     let span = tracing::info_span!("session", %session, %intent, operation, request_id, trace_id = Empty);
-    traces::follow(&span, asked);
+    traces::follow(&span, parent);
     span
 }
 
@@ -285,7 +285,7 @@ struct Actor {
     context: Arc<Context>,
     session: SessionId,
     inbox: mpsc::Receiver<Order>,
-    asked: mpsc::Receiver<PageRead>,
+    waiting_reads: mpsc::Receiver<PageRead>,
     faults: mpsc::Sender<Failure>,
     faulted: mpsc::Receiver<Failure>,
     claim: HeldClaim,
@@ -303,7 +303,7 @@ struct Actor {
 }
 
 enum NextAction {
-    GoOn,
+    Continue,
     /// Close, because the session has ended. Its browser may still be alive.
     Close,
     Fail,
@@ -319,7 +319,7 @@ impl Drop for Actor {
         // No other process releases the leases of a live worker.
         if self.has_profile && std::thread::panicking() {
             let (context, session) = (Arc::clone(&self.context), self.session);
-            tokio::spawn(async move { let_go(&context, session).await });
+            tokio::spawn(async move { release_profile(&context, session).await });
         }
     }
 }
@@ -335,7 +335,7 @@ impl Actor {
         let opened = tokio::select! {
             opened = timeout(context.config.open_timeout, self.open_browser(wanted)) => opened,
             () = close.cancelled() => {
-                self.let_go().await;
+                self.release_profile().await;
                 return None;
             }
         };
@@ -343,20 +343,20 @@ impl Actor {
             Ok(Ok(browser)) => {
                 self.recorder =
                     recorded.map(|headers| SessionRecorder::start(&context, self.session, headers, &browser));
-                self.put_on_stage(&browser);
+                self.publish_live_handle(&browser);
                 if finish(&context, intent, &Outcome::Done.into()).await == WriteOutcome::AsItIs {
                     self.begin_recording(intent, started_at);
                     return Some(browser);
                 }
                 browser.close().await;
-                self.let_go().await;
+                self.release_profile().await;
                 return None;
             }
             Ok(Err(failure)) => Outcome::Failed { failure },
             Err(_) => failed(FailureClass::Timeout, "the browser did not open in time"),
         };
         finish(&context, intent, &outcome.into()).await;
-        self.let_go().await;
+        self.release_profile().await;
         None
     }
 
@@ -370,13 +370,13 @@ impl Actor {
         recorder.end_operation(opened, None);
     }
 
-    fn put_on_stage(&self, browser: &Browser) {
+    fn publish_live_handle(&self, browser: &Browser) {
         let (view, files) = (browser.view(), browser.files());
         let (claim, faults) = (Arc::clone(&self.claim), self.faults.clone());
-        let stage =
+        let live_handle =
             LiveHandle { view, files, claim, faults, recording: self.recorder.as_ref().map(SessionRecorder::log) };
         if let Some(handle) = self.context.sessions.lock().get_mut(&self.session) {
-            handle.stage = Some(stage);
+            handle.live_handle = Some(live_handle);
         }
     }
 
@@ -395,7 +395,7 @@ impl Actor {
             let failed = |error: NotSealedForUs| Failure { class: FailureClass::Driver, detail: error.to_string() };
             wanted.restore_secrets(secrets.map_err(failed)?);
         }
-        let way = Arc::new(match wanted.proxy_id {
+        let route = Arc::new(match wanted.proxy_id {
             Some(_) => Box::pin(egress_routes::open(&self.context, self.session)).await?,
             None => EgressRoute::direct(self.context.browsers.rules()),
         });
@@ -403,17 +403,17 @@ impl Actor {
         let opening = self.context.browsers.open(
             archetype,
             wanted.behavioral_profile,
-            &way,
+            &route,
             (&wanted.emulation, wanted.dialogs, is_recorded),
         );
-        let measuring = async { Ok(Box::pin(egress_routes::measure(&self.context, &way)).await?) };
+        let measuring = async { Ok(Box::pin(egress_routes::measure(&self.context, &route)).await?) };
         let (mut browser, measured) = tokio::try_join!(opening, measuring)?;
         if let Some(held) = &self.held {
             browser.restore(&self.context.stores, held).await?;
         }
         if let Some(measured) = measured {
             egress_routes::report(&self.context, self.session, &measured).await?;
-            let measuring = egress_routes::keep_measuring(Arc::clone(&self.context), self.session, way);
+            let measuring = egress_routes::keep_measuring(Arc::clone(&self.context), self.session, route);
             self.measuring = Some(AbortOnDropHandle::new(tokio::spawn(measuring)));
         }
         Ok(browser)
@@ -426,7 +426,7 @@ impl Actor {
             if let Some(held) = persist("lease a profile", take).await? {
                 return Ok(held);
             }
-            sleep(LOOK).await;
+            sleep(LEASE_POLL).await;
         }
     }
 
@@ -436,12 +436,12 @@ impl Actor {
                 biased;
                 () = self.close.cancelled() => break NextAction::Close,
                 order = self.inbox.recv() => order,
-                Some(look) = self.asked.recv() => match self.look(&mut browser, look).await {
+                Some(read) = self.waiting_reads.recv() => match self.read_page(&mut browser, read).await {
                     Some(after) => break after,
                     None => continue,
                 },
                 failure = browser.died() => break self.fail_idle(failure).await,
-                seen = look_out(self.watch.as_mut(), &browser) => match self.note(seen).await {
+                seen = scan_for_challenges(self.watch.as_mut(), &browser) => match self.note(seen).await {
                     Some(after) => break after,
                     None => continue,
                 },
@@ -450,7 +450,7 @@ impl Actor {
                     Some(after) => break after,
                     None => continue,
                 },
-                () = take_look(self.recorder.as_mut(), &browser) => continue,
+                () = take_due_picture(self.recorder.as_mut(), &browser) => continue,
             };
             let Some(order) = order else { break NextAction::Close };
             // The start of an intent is committed without waiting for the disk. A database crash can lose it, and the intent is
@@ -459,8 +459,8 @@ impl Actor {
                 continue;
             }
             let span = order.span.clone();
-            match self.obey(&mut browser, order).instrument(span).await {
-                NextAction::GoOn => {}
+            match self.run_operation(&mut browser, order).instrument(span).await {
+                NextAction::Continue => {}
                 after => break after,
             }
         };
@@ -468,19 +468,19 @@ impl Actor {
             self.context.sessions.spawn(recorder.end().await);
         }
         if let (NextAction::Close, Some(held)) = (after, self.held.take()) {
-            self.keep(browser, &held).await;
+            self.save_and_close(browser, &held).await;
         } else {
             if let Some(cause) = browser.cause_of_death() {
                 BROWSER_DEATHS.with([cause.name()]).increment(1);
             }
             browser.close().await;
-            self.let_go().await;
+            self.release_profile().await;
         }
     }
 
     /// A browser that fails the read is treated as dead.
-    async fn look(&mut self, browser: &mut Browser, look: PageRead) -> Option<NextAction> {
-        let PageRead { operation, begun, answer } = look;
+    async fn read_page(&mut self, browser: &mut Browser, read: PageRead) -> Option<NextAction> {
+        let PageRead { operation, begun, answer } = read;
         if begun.send(()).is_err() {
             return None;
         }
@@ -506,7 +506,7 @@ impl Actor {
     async fn note(&mut self, seen: Option<ChallengeScan>) -> Option<NextAction> {
         let (watch, seen) = (self.watch.as_mut()?, seen?);
         tokio::select! {
-            () = watch.note(&self.context, seen) => None,
+            () = watch.record_scan(&self.context, seen) => None,
             () = self.close.cancelled() => Some(NextAction::Close),
         }
     }
@@ -527,7 +527,7 @@ impl Actor {
         }
     }
 
-    async fn obey(&mut self, browser: &mut Browser, order: Order) -> NextAction {
+    async fn run_operation(&mut self, browser: &mut Browser, order: Order) -> NextAction {
         let Order { intent, operation, actor, .. } = order;
         if let Some(recorder) = &mut self.recorder {
             recorder.begin_operation(&operation);
@@ -588,7 +588,7 @@ impl Actor {
         self.record((intent, actor), &operation, (recorded, ending.url.clone(), started_at), Some(&*browser));
         match written {
             WriteOutcome::AsItIs if matches!(ending.outcome, Outcome::Failed { .. }) => NextAction::Fail,
-            WriteOutcome::AsItIs => NextAction::GoOn,
+            WriteOutcome::AsItIs => NextAction::Continue,
             WriteOutcome::AsFailure => NextAction::Fail,
             WriteOutcome::TooLate => NextAction::Close,
         }
@@ -620,7 +620,7 @@ impl Actor {
     }
 
     /// Saves the profile, and releases it.
-    async fn keep(&self, browser: Browser, held: &HeldProfile) {
+    async fn save_and_close(&self, browser: Browser, held: &HeldProfile) {
         let started = Instant::now();
         let too_late = async {
             let stopping = async {
@@ -645,7 +645,7 @@ impl Actor {
             }
             // The profile keeps its previous state. After a failed save the release at least is attempted.
             if saved.is_err() {
-                self.let_go().await;
+                self.release_profile().await;
                 break None;
             }
             saved = Err(SaveError::Upload("the database rejects it".to_owned()).into());
@@ -679,7 +679,7 @@ impl Actor {
             }
             // There was no state before and there is none now, or the browser is simulated.
             Ok(None) | Err(_) => {
-                profile_lease::let_go(&mut tx, self.session).await?;
+                profile_lease::release(&mut tx, self.session).await?;
                 None
             }
         };
@@ -688,9 +688,9 @@ impl Actor {
     }
 
     /// Releases the session's profile, which keeps its state.
-    async fn let_go(&self) {
+    async fn release_profile(&self) {
         if self.has_profile {
-            let_go(&self.context, self.session).await;
+            release_profile(&self.context, self.session).await;
         }
     }
 
@@ -728,15 +728,15 @@ impl Actor {
 }
 
 /// Checks for challenges at the next due time. Never resolves without a watch.
-async fn look_out(watch: Option<&mut Watch>, browser: &Browser) -> Option<ChallengeScan> {
+async fn scan_for_challenges(watch: Option<&mut Watch>, browser: &Browser) -> Option<ChallengeScan> {
     match watch {
-        Some(watch) => watch.look(browser).await,
+        Some(watch) => watch.scan(browser).await,
         None => std::future::pending().await,
     }
 }
 
 /// The picture after the last operation. Never resolves without a recorder.
-async fn take_look(recorder: Option<&mut SessionRecorder>, browser: &Browser) {
+async fn take_due_picture(recorder: Option<&mut SessionRecorder>, browser: &Browser) {
     match recorder {
         Some(recorder) => recorder.take_look(browser).await,
         None => std::future::pending().await,
@@ -744,9 +744,9 @@ async fn take_look(recorder: Option<&mut SessionRecorder>, browser: &Browser) {
 }
 
 /// Retries until the database is reachable.
-async fn let_go(context: &Context, session: SessionId) {
-    let let_go = || async { profile_lease::let_go(&mut *context.db.acquire().await?, session).await };
-    if let Err(error) = persist("release a profile", let_go).await {
+async fn release_profile(context: &Context, session: SessionId) {
+    let release_profile = || async { profile_lease::release(&mut *context.db.acquire().await?, session).await };
+    if let Err(error) = persist("release a profile", release_profile).await {
         tracing::error!(%error, %session, "cannot release a profile");
     }
 }
@@ -808,6 +808,6 @@ async fn write(context: &Context, intent: IntentId, ending: &IntentEnding) -> sq
     let Some(ReplyNotice { channel, payload }) = persist("record the outcome of an operation", finish).await? else {
         return Ok(false);
     };
-    context.wakeups.tell(&channel, payload);
+    context.wakeups.send(&channel, payload);
     Ok(true)
 }

@@ -105,7 +105,7 @@ fn opened(vault: &Vault, attempt: &Attempt) -> Option<Vec<SigningSecret>> {
     static FAILED: LogThrottle = LogThrottle::new();
     let open = |sealed: &Vec<u8>| {
         let log = |error: &UnsealError| {
-            FAILED.say(|held_back| {
+            FAILED.log(|held_back| {
                 tracing::error!(%error, held_back, endpoint = %attempt.endpoint_id, "cannot sign a webhook delivery: the attempt fails");
             });
         };

@@ -82,7 +82,7 @@ mod tests {
 
     /// A repeated request could cost the customer money, or lock them out.
     #[test]
-    fn what_makes_or_sends_something_is_sent_once() {
+    fn non_repeatable_posts_are_sent_once() {
         for path in
             ["/v1/sessions", "/v1/sessions/{id}/interact", "/v1/webhooks/{id}/rotate-secret", "/v1/team/invites"]
         {

@@ -8,7 +8,7 @@ pub fn complete(schemas: &mut Map<String, Value>, operations: &mut [&mut Value])
     let known = schemas.clone();
     let finish = |schema: &mut Value| {
         open_free_object(schema);
-        tell_variants_apart(schema, &known);
+        add_discriminators(schema, &known);
     };
     for schema in schemas.values_mut() {
         visit(schema, &finish);
@@ -57,7 +57,7 @@ fn open_free_object(schema: &mut Value) {
 }
 
 /// Its variants have a member with one constant text that differs in each variant.
-fn tell_variants_apart(schema: &mut Value, known: &Map<String, Value>) {
+fn add_discriminators(schema: &mut Value, known: &Map<String, Value>) {
     let Some(variants) = schema.get("oneOf").and_then(Value::as_array) else { return };
     let members = variants.iter().filter_map(|variant| resolved(variant, known)["properties"].as_object());
     let names: Vec<_> = members.flat_map(Map::keys).cloned().collect();

@@ -252,7 +252,7 @@ async fn check_access(app: &App, headers: &HeaderMap, rule: Rule, bearer: Bearer
         && let Some(owner) = named_account(headers)?.filter(|named| *named != own)
     {
         check_scope(&bearer, team.scope)?;
-        (owner, Some(check_standing(app, owner, own, team.role).await?))
+        (owner, Some(check_membership(app, owner, own, team.role).await?))
     } else {
         if !rule.or_scope.is_some_and(|scope| bearer.scopes.satisfy(scope)) {
             check_scope(&bearer, rule.scope)?;
@@ -358,17 +358,17 @@ fn named_account(headers: &HeaderMap) -> Result<Option<AccountId>, Refused> {
 }
 
 /// The response does not reveal whether an unknown owner exists.
-async fn check_standing(app: &App, owner: AccountId, member: AccountId, needed: Role) -> Result<Role, Refused> {
-    let standing = teams::standing(&mut *app.db.acquire().await?, owner, member).await?;
-    let Some(standing) = standing else {
+async fn check_membership(app: &App, owner: AccountId, member: AccountId, needed: Role) -> Result<Role, Refused> {
+    let membership = teams::membership(&mut *app.db.acquire().await?, owner, member).await?;
+    let Some(membership) = membership else {
         let detail = "the caller is not a member of the team of the account in X-Service-Account";
         return Err(Refused::forbidden(detail));
     };
-    check_role(standing.role, needed)?;
-    if standing.owner_status != AccountStatus::Active {
+    check_role(membership.role, needed)?;
+    if membership.owner_status != AccountStatus::Active {
         return Err(Refused::new(AuthOutcome::Forbidden, Problem::account_suspended()));
     }
-    Ok(standing.role)
+    Ok(membership.role)
 }
 
 fn check_role(role: Role, needed: Role) -> Result<(), Refused> {

@@ -22,7 +22,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use crate::http::connections::RequestGuard;
 
 /// A client may continue to send after its body was abandoned, so that it receives the response.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const DISCARD_WITHIN: Duration = Duration::from_secs(1);
 
 /// The request is in progress until the body is written or abandoned.
 pub struct WrittenBody<B> {
@@ -172,7 +172,7 @@ impl Drop for DrainedBody {
             && !self.held_back
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            let timeout = if self.given_up.is_cancelled() { LAST_WORDS } else { self.timeout };
+            let timeout = if self.given_up.is_cancelled() { DISCARD_WITHIN } else { self.timeout };
             runtime.spawn(tokio::time::timeout(timeout, drain(incoming)));
         }
     }

@@ -65,7 +65,7 @@ impl Default for RateLimits {
 }
 
 /// Of one network (an IPv4 /24 or an IPv6 /48), to addresses without a verified account.
-const STRANGER_MAILS_PER_HOUR: NonZeroU32 = NonZeroU32::new(100).expect("more than none");
+const UNVERIFIED_MAILS_PER_HOUR: NonZeroU32 = NonZeroU32::new(100).expect("more than none");
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bucket {
@@ -149,7 +149,7 @@ impl Bucket {
         }
     }
 
-    pub fn complaint(self) -> &'static str {
+    pub fn exceeded_message(self) -> &'static str {
         match self {
             Self::StrangerMail => {
                 "too many mails to addresses without a verified account were requested from this network"
@@ -164,7 +164,7 @@ impl Bucket {
                 Quota::per_minute(limits.send_per_minute)
             }
             Self::StatusSubscription => Quota::per_minute(limits.status_subscriptions_per_minute),
-            Self::StrangerMail => Quota::per_hour(STRANGER_MAILS_PER_HOUR),
+            Self::StrangerMail => Quota::per_hour(UNVERIFIED_MAILS_PER_HOUR),
             Self::Signup => Quota::per_minute(limits.signup_per_minute),
             Self::Login => Quota::per_minute(limits.login_per_minute),
             Self::LoginFailures => Quota::per_hour(limits.login_failures_per_hour),

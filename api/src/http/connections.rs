@@ -193,8 +193,8 @@ impl Table {
     fn close_idlest(&mut self) -> bool {
         let idle = |of_address: &Address| of_address.connections.values().filter(|one| one.is_idle()).count();
         let candidates = self.of.iter().map(|(address, of)| ((!of.is_trusted, idle(of)), *address));
-        let most = candidates.filter(|((_, idle), _)| *idle > 0).max_by_key(|(rank, _)| *rank);
-        most.is_some_and(|(_, address)| self.close_idlest_of(address))
+        let max = candidates.filter(|((_, idle), _)| *idle > 0).max_by_key(|(rank, _)| *rank);
+        max.is_some_and(|(_, address)| self.close_idlest_of(address))
     }
 
     fn close_idlest_of(&mut self, address: IpAddr) -> bool {

@@ -226,7 +226,7 @@ impl From<sqlx::Error> for Problem {
         if is_transient(&error) {
             // The error can affect very many callers, so the log line is throttled.
             static UNAVAILABLE: LogThrottle = LogThrottle::new();
-            UNAVAILABLE.say(
+            UNAVAILABLE.log(
                 |held_back| tracing::warn!(%error, held_back, "database is unavailable: answering requests with 503"),
             );
             Self::unavailable_for_now("the database is unavailable")

@@ -18,9 +18,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use crate::http::error::{Problem, Result};
 
 /// In addition to those that have a turn. They are a few seconds of work; a client would hardly wait longer.
-const MOST_WAITING: usize = 256;
+const MAX_WAITING: usize = 256;
 /// While one request hashes, the next prepares.
-const TURNS_A_THREAD: usize = 2;
+const SLOTS_PER_THREAD: usize = 2;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -35,22 +35,18 @@ pub struct Hashing {
 
 impl Hashing {
     pub fn start() -> io::Result<Self> {
-        Self::start_with(thread::available_parallelism().map_or(1, NonZeroUsize::get), MOST_WAITING)
+        Self::start_with(thread::available_parallelism().map_or(1, NonZeroUsize::get), MAX_WAITING)
     }
 
-    fn start_with(threads: usize, most_waiting: usize) -> io::Result<Self> {
+    fn start_with(threads: usize, max_waiting: usize) -> io::Result<Self> {
         let (jobs, waiting) = mpsc::channel();
         let waiting = Arc::new(Mutex::new(waiting));
         for _ in 0..threads {
             let waiting = waiting.clone();
             thread::Builder::new().name("hashing".to_owned()).spawn(move || work(&waiting))?;
         }
-        let turns = threads * TURNS_A_THREAD;
-        Ok(Self {
-            jobs,
-            places: Arc::new(Semaphore::new(turns + most_waiting)),
-            turns: Arc::new(Semaphore::new(turns)),
-        })
+        let turns = threads * SLOTS_PER_THREAD;
+        Ok(Self { jobs, places: Arc::new(Semaphore::new(turns + max_waiting)), turns: Arc::new(Semaphore::new(turns)) })
     }
 
     /// Too many waiting requests are an error.

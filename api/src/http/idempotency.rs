@@ -21,7 +21,7 @@ use crate::http::state::App;
 const HEADER: &str = "idempotency-key";
 /// Marks a repeated response.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
-const MOST_CHARS: usize = 255;
+const MAX_CHARS: usize = 255;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotencyKey(pub Option<String>);
@@ -136,13 +136,13 @@ fn parse(value: &HeaderValue) -> Result<Option<String>> {
     if key.is_empty() {
         return Ok(None);
     }
-    let fits = key.len() <= MOST_CHARS && key.bytes().all(|byte| byte.is_ascii_graphic());
+    let fits = key.len() <= MAX_CHARS && key.bytes().all(|byte| byte.is_ascii_graphic());
     fits.then(|| Some(key.to_owned())).ok_or_else(malformed)
 }
 
 impl IntoParams for IdempotencyKey {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let text = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(MOST_CHARS));
+        let text = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(MAX_CHARS));
         let key = ParameterBuilder::new()
             .name("Idempotency-Key")
             .parameter_in(ParameterIn::Header)

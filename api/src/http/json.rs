@@ -293,24 +293,24 @@ fn object<T: DeserializeOwned>(
         return Ok(Members::default());
     }
     require_json(headers)?;
-    let most_values = match caller {
+    let max_values = match caller {
         Caller::Anybody => config.limits.open_body_values,
         Caller::Known => config.limits.body_values,
     };
-    require_few_values(bytes, most_values)?;
+    require_few_values(bytes, max_values)?;
     let object = members::read(bytes, field_names::<T>(), config.limits.unknown_fields);
     let object = object.map_err(|error| Problem::bad_request(format!("the request body is not JSON: {error}")))?;
     object.ok_or_else(|| Problem::invalid("body", "must be a JSON object"))
 }
 
 /// Without much memory (contract: requests 3, 18).
-pub fn require_few_values(bytes: &[u8], most: usize) -> Result<()> {
+pub fn require_few_values(bytes: &[u8], max: usize) -> Result<()> {
     let JsonStructure { depth, values } = shape(bytes);
     if depth > MAX_DEPTH {
         return Err(Problem::bad_request(format!("the request body is nested deeper than {MAX_DEPTH} levels")));
     }
-    if values > most {
-        let message = format!("must not have more than {most} values and member names");
+    if values > max {
+        let message = format!("must not have more than {max} values and member names");
         return Err(Problem::invalid("body", message));
     }
     Ok(())
@@ -509,9 +509,9 @@ mod tests {
     fn body_with_too_many_values_is_refused() {
         for value in ["[]", "{}", "null", "1", "\"\"", "{\"a\":{}}", "[[[]]]"] {
             let body = |count: usize| format!("{{\"a\":[{}]}}", vec![value; count].join(","));
-            let most = shape(body(1_000).as_bytes()).values;
-            assert!(require_few_values(body(1_000).as_bytes(), most).is_ok(), "{value}");
-            assert!(require_few_values(body(1_001).as_bytes(), most).is_err(), "{value}");
+            let max = shape(body(1_000).as_bytes()).values;
+            assert!(require_few_values(body(1_000).as_bytes(), max).is_ok(), "{value}");
+            assert!(require_few_values(body(1_001).as_bytes(), max).is_err(), "{value}");
         }
     }
 

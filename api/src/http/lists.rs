@@ -238,9 +238,9 @@ pub async fn page_within_bytes<T>(
     // One additional entry shows whether there is another page.
     let mut data = fetch(&mut conn, after, i64::from(limit) + 1).await?;
     drop(conn);
-    let room = count_within_bytes(&data, app.config.limits.page_bytes, bytes_of).min(limit as usize);
-    let has_more = data.len() > room;
-    data.truncate(room);
+    let fitting = count_within_bytes(&data, app.config.limits.page_bytes, bytes_of).min(limit as usize);
+    let has_more = data.len() > fitting;
+    data.truncate(fitting);
     let next_cursor = match data.last() {
         Some(last) if has_more => Some(app.cursors().await?.sign(scope, id_of(last))),
         _ => None,
@@ -248,12 +248,12 @@ pub async fn page_within_bytes<T>(
     Ok(Page { data, has_more, next_cursor })
 }
 
-/// The last one brings the size to `most` bytes.
-fn count_within_bytes<T>(data: &[T], most: usize, bytes_of: impl Fn(&T) -> usize) -> usize {
+/// The last one brings the size to `max` bytes.
+fn count_within_bytes<T>(data: &[T], max: usize, bytes_of: impl Fn(&T) -> usize) -> usize {
     let mut bytes = 0_usize;
     let heavy = data.iter().position(|entry| {
         bytes = bytes.saturating_add(bytes_of(entry));
-        bytes >= most
+        bytes >= max
     });
     heavy.map_or(data.len(), |last| last + 1)
 }
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn page_ends_with_the_entry_that_fills_it() {
-        let entries = |most| count_within_bytes(&[3, 0, 4, 5], most, |bytes| *bytes);
+        let entries = |max| count_within_bytes(&[3, 0, 4, 5], max, |bytes| *bytes);
         assert_eq!([1, 3, 4, 7, 8, 12, 13].map(entries), [1, 1, 3, 3, 4, 4, 4]);
         assert_eq!(count_within_bytes(&[] as &[usize], 1, |bytes| *bytes), 0);
     }

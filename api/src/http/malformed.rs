@@ -44,8 +44,8 @@ impl<S> RejectionRewriter<S> {
         if std::mem::take(&mut self.answered) {
             self.asked.clear();
         }
-        let room = KEPT.saturating_sub(self.asked.len());
-        self.asked.extend_from_slice(&read[..read.len().min(room)]);
+        let left = KEPT.saturating_sub(self.asked.len());
+        self.asked.extend_from_slice(&read[..read.len().min(left)]);
     }
 
     fn explain(&self, status: StatusCode, head: &str) -> Vec<u8> {

@@ -102,7 +102,7 @@ const REQUEST_TIME: Histogram<1> = Histogram::new(
     ["route"],
 );
 
-pub fn count_request(method: &'static str, route: &str, status: StatusCode, took: Duration) {
+pub fn count_request(method: &'static str, route: &str, status: StatusCode, elapsed: Duration) {
     let class = match status.as_u16() / 100 {
         1 => "1xx",
         2 => "2xx",
@@ -111,7 +111,7 @@ pub fn count_request(method: &'static str, route: &str, status: StatusCode, took
         _ => "5xx",
     };
     REQUESTS.with([method, route, class].map(str::to_owned)).increment(1);
-    REQUEST_TIME.with([route.to_owned()]).record(took);
+    REQUEST_TIME.with([route.to_owned()]).record(elapsed);
 }
 
 pub fn count_auth(outcome: AuthOutcome) {
@@ -501,20 +501,20 @@ pub struct DeploymentState {
     pub clock_skew: f64,
 }
 
-pub fn note_standing(standing: &DeploymentState) {
-    for (status, count) in &standing.sessions {
+pub fn set_deployment_state(state: &DeploymentState) {
+    for (status, count) in &state.sessions {
         SESSIONS_LIVE.with([status.name()]).set(number(*count));
     }
-    for (status, count) in &standing.workers {
+    for (status, count) in &state.workers {
         WORKERS.with([*status]).set(number(*count));
     }
-    CLOCK_SKEW.series().set(standing.clock_skew);
-    SLOTS.series().set(number(standing.slots.all));
-    SLOTS_FREE.series().set(number(standing.slots.free));
-    for (kind, seconds) in &standing.secrets {
+    CLOCK_SKEW.series().set(state.clock_skew);
+    SLOTS.series().set(number(state.slots.all));
+    SLOTS_FREE.series().set(number(state.slots.free));
+    for (kind, seconds) in &state.secrets {
         SECRET_AGE.with([*kind]).set(*seconds);
     }
-    for Backlog { job_type, depth, age } in &standing.backlogs {
+    for Backlog { job_type, depth, age } in &state.backlogs {
         QUEUE_DEPTH.with([*job_type]).set(number(*depth));
         QUEUE_AGE.with([*job_type]).set(age.as_secs_f64());
     }

@@ -29,9 +29,9 @@ pub async fn requests(mut request: Request, next: Next) -> Response {
     let mut response = next.run(request).instrument(span.clone()).await;
 
     let status = response.status();
-    let took = started.elapsed();
-    metrics::count_request(method, route, status, took);
-    let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    let elapsed = started.elapsed();
+    metrics::count_request(method, route, status, elapsed);
+    let duration_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
     log(&span, route, status.as_u16(), duration_ms);
     if let Ok(value) = HeaderValue::from_str(&id.0) {
         response.headers_mut().insert(request_id::HEADER, value);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kitfleet_domain::api_keys::{MOST_SCOPES, Scope};
+use kitfleet_domain::api_keys::{MAX_SCOPES, Scope};
 use kitfleet_types::tiers::Tier;
 use serde_json::Value;
 use utoipa::IntoResponses;
@@ -213,7 +213,7 @@ pub fn grantable_scopes() -> RefOr<Schema> {
     let names: Vec<_> = Scope::NAMES.iter().copied().filter(|name| *name != Scope::Admin.name()).collect();
     let what = "Scopes of the credential; the caller can grant only scopes of their own credential";
     let scope = named("Scope", one_of(&names, None));
-    let scopes = ArrayBuilder::new().items(scope).min_items(Some(1)).max_items(Some(MOST_SCOPES));
+    let scopes = ArrayBuilder::new().items(scope).min_items(Some(1)).max_items(Some(MAX_SCOPES));
     RefOr::T(Schema::Array(scopes.description(Some(what)).build()))
 }
 

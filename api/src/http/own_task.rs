@@ -10,8 +10,8 @@ use crate::http::error::Problem;
 use crate::http::state::App;
 
 pub async fn run(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    let (hung_up, _told) = ClientDisconnect::watch();
-    request.extensions_mut().insert(hung_up);
+    let (disconnect, _guard) = ClientDisconnect::watch();
+    request.extensions_mut().insert(disconnect);
     let handler = app.handlers.spawn(next.run(request));
     handler.await.unwrap_or_else(|error| Problem::internal(&error).into_response())
 }

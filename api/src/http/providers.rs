@@ -27,9 +27,9 @@ use url::Url;
 use crate::http::error::{Problem, Result};
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-const BELIEVED_FOR: Duration = Duration::from_hours(1);
+const CACHED_FOR: Duration = Duration::from_hours(1);
 /// Pause after a provider did not respond.
-const LEFT_ALONE_FOR: Duration = Duration::from_secs(2);
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
 /// Not `Debug`, because it holds a secret.
 #[derive(Clone)]
@@ -187,8 +187,8 @@ impl Provider {
 
     async fn known(&self) -> Result<Arc<ProviderMetadata>, Failure> {
         let mut memory = self.memory.lock().await;
-        let is_fresh = memory.known.as_ref().is_some_and(|known| known.since.elapsed() < BELIEVED_FOR);
-        let is_left_alone = memory.failed_at.is_some_and(|at| at.elapsed() < LEFT_ALONE_FOR);
+        let is_fresh = memory.known.as_ref().is_some_and(|known| known.since.elapsed() < CACHED_FOR);
+        let is_left_alone = memory.failed_at.is_some_and(|at| at.elapsed() < RETRY_PAUSE);
         if !is_fresh && !is_left_alone {
             match self.discover().await {
                 Ok(known) => *memory = Memory { known: Some(Arc::new(known)), failed_at: None },

@@ -88,7 +88,7 @@ impl RateLimiter {
 
     /// Checks the count of [`RateLimiter::record`]. The response does not show the count, because other clients may have caused
     /// it.
-    pub async fn look(&self, bucket: Bucket, key: impl Into<Key>) -> Result<()> {
+    pub async fn peek(&self, bucket: Bucket, key: impl Into<Key>) -> Result<()> {
         let verdict = self.visit(bucket, LimitedRequest { key: key.into(), takes: false }).await;
         if let Verdict::Exceeded { .. } = verdict {
             self.note(bucket, verdict);
@@ -136,7 +136,7 @@ fn refuse_if_exceeded(bucket: Bucket, verdict: Verdict) -> Result<()> {
         }
         Verdict::Exceeded { wait } => {
             metrics::count_limit(bucket, LimitOutcome::Exceeded);
-            Err(Problem::rate_limited_by(bucket.complaint(), wait))
+            Err(Problem::rate_limited_by(bucket.exceeded_message(), wait))
         }
     }
 }
@@ -191,15 +191,15 @@ mod tests {
         let limits =
             RateLimits { login_failures_per_hour: NonZeroU32::new(2).expect("nonzero"), ..RateLimits::default() };
         let limiter = RateLimiter::new(&limits, None).expect("there is no Redis to fail");
-        let look = async || limiter.look(Bucket::LoginFailures, "ada@example.com").await;
+        let peek = async || limiter.peek(Bucket::LoginFailures, "ada@example.com").await;
         for _ in 0..2 {
             for _ in 0..5 {
-                look().await.expect("looking takes nothing");
+                peek().await.expect("looking takes nothing");
             }
             limiter.record(Bucket::LoginFailures, "ada@example.com").await;
         }
-        look().await.expect_err("there were two failures");
-        limiter.look(Bucket::LoginFailures, "bob@example.com").await.expect("another address");
+        peek().await.expect_err("there were two failures");
+        limiter.peek(Bucket::LoginFailures, "bob@example.com").await.expect("another address");
     }
 
     #[test]

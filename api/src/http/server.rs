@@ -29,7 +29,7 @@ use crate::http::connections::{ConnectionSlot, Connections};
 use crate::http::malformed::RejectionRewriter;
 use crate::http::slow_reader::SlowReaderGuard;
 use crate::http::state::{ApiConfig, App, ServeError};
-use crate::http::{figures, metrics, rescue};
+use crate::http::{metric_report, metrics, worker_reaper};
 
 /// For handlers to respond, in addition to the operations that they wait for.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -72,7 +72,7 @@ impl Server {
         background.spawn(drained.clone().run_until_cancelled_owned(self.app.replies.clone().poll_overdue()));
         let app = self.app.clone();
         background.spawn(drained.clone().run_until_cancelled_owned(async move { app.rate_limits.sweep().await }));
-        background.spawn(rescue::run(self.app.db.clone(), drained.clone()));
+        background.spawn(worker_reaper::run(self.app.db.clone(), drained.clone()));
         let (app, end) = (self.app.clone(), drained.clone());
         background.spawn(async move { app.last_used.write(&app.db, &end).await });
         let (app, end) = (self.app.clone(), drained.clone());
@@ -81,9 +81,10 @@ impl Server {
         let app = self.app.clone();
         background.spawn(drained.clone().run_until_cancelled_owned(async move { app.pulse.run_probe(&app.db).await }));
         let app = self.app.clone();
-        background.spawn(drained.clone().run_until_cancelled_owned(async move { app.board.report(&app.db).await }));
+        background
+            .spawn(drained.clone().run_until_cancelled_owned(async move { app.status_cache.report(&app.db).await }));
         let server = self.clone();
-        background.spawn(drained.clone().run_until_cancelled_owned(async move { server.report_figures().await }));
+        background.spawn(drained.clone().run_until_cancelled_owned(async move { server.report_metrics().await }));
         let app = self.app.clone();
         app.refresh_encryption_key().await;
         background.spawn(drained.clone().run_until_cancelled_owned(async move {
@@ -99,8 +100,8 @@ impl Server {
         background.wait().await;
     }
 
-    pub async fn report_figures(&self) {
-        figures::report(&self.app.db, &self.app.metrics).await;
+    pub async fn report_metrics(&self) {
+        metric_report::report(&self.app.db, &self.app.metrics).await;
     }
 
     /// Answers the accepted requests after shutdown.
@@ -122,7 +123,7 @@ impl Server {
                         tasks.spawn(self.clone().serve(stream, peer, place));
                     }
                     None => {
-                        REFUSED.say(|held_back| {
+                        REFUSED.log(|held_back| {
                             tracing::warn!(%peer, held_back, "connection refused: too many connections are busy");
                         });
                     }
@@ -131,7 +132,7 @@ impl Server {
                 Err(error) => {
                     // File descriptors have probably run out: other connections must close before the next accept can succeed.
                     let made_room = connections.make_room();
-                    FAILED.say(|held_back| tracing::error!(%error, held_back, "cannot accept connections"));
+                    FAILED.log(|held_back| tracing::error!(%error, held_back, "cannot accept connections"));
                     tokio::time::sleep(if made_room { MOMENT } else { Duration::from_secs(1) }).await;
                 }
             }
@@ -190,7 +191,7 @@ impl Server {
     /// Time limits apply to incomplete requests, their operations, and clients that do not read their responses.
     async fn drain(&self, connections: &TaskTracker) {
         let handlers = &self.app.handlers;
-        self.app.line.close();
+        self.app.wait_queue.close();
         self.app.streams.end();
         // Viewers reconnect through another process.
         self.app.tunnels_cut.cancel();

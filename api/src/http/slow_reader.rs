@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use crate::http::connections::Activity;
 
 /// Bytes the client must read in each period.
-const LEAST: usize = 64 * 1024;
+const MIN_BYTES: usize = 64 * 1024;
 
 pub struct SlowReaderGuard<S> {
     stream: S,
@@ -42,7 +42,7 @@ impl<S> SlowReaderGuard<S> {
         });
         loop {
             ready!(waiting.until.as_mut().poll(cx));
-            if waiting.taken < LEAST {
+            if waiting.taken < MIN_BYTES {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
             waiting.taken = 0;

@@ -168,7 +168,7 @@ impl Default for ApiConfig {
             },
             recordings: RecordingLimits::default(),
             record_by_default: RecordMode::default(),
-            timeline_streams: streams::MOST,
+            timeline_streams: streams::MAX_STREAMS,
             staff_may_watch: false,
             limits,
             destinations: Destinations::default(),
@@ -284,12 +284,12 @@ pub struct Shared {
     /// Cached outcomes of requeues.
     pub requeue_outcomes: RequeueOutcomes,
     /// Queue of requests that wait for a browser.
-    pub line: WaitQueue,
+    pub wait_queue: WaitQueue,
     pub streams: Streams,
     pub last_used: LastUsed,
     pub pulse: DatabaseProbe,
     /// Cached service status.
-    pub board: Arc<StatusCache>,
+    pub status_cache: Arc<StatusCache>,
     /// Requests in progress: the process must not end before them.
     pub handlers: TaskTracker,
     /// Slots for viewers in this process.
@@ -323,7 +323,7 @@ impl App {
         let rate_limits = RateLimiter::new(&config.rate_limits, config.redis.as_ref())?;
         let hashing = Hashing::start()?;
         let providers = Providers::new(&config.auth.providers, &config.base_url);
-        let line = WaitQueue::new(config.limits.waiting_creates, config.limits.waiting_creates_per_account);
+        let wait_queue = WaitQueue::new(config.limits.waiting_creates, config.limits.waiting_creates_per_account);
         let answers = AnswerBudget::new(&config.limits);
         let models = Models::new(config.models.clone())?;
         let card = CardProvider::new(config.card.clone())?;
@@ -350,11 +350,11 @@ impl App {
             shares: AccountShares::default(),
             readings: TranscriptSearches::default(),
             requeue_outcomes: RequeueOutcomes::default(),
-            line,
+            wait_queue,
             streams: Streams::default(),
             last_used: LastUsed::default(),
             pulse: DatabaseProbe::default(),
-            board: Arc::default(),
+            status_cache: Arc::default(),
             handlers,
             views: Arc::new(views),
             tunnels: TaskTracker::new(),

@@ -23,7 +23,7 @@ const GOOD_FOR: Duration = Duration::from_secs(3);
 /// Maximum time a reader waits for a query.
 const PATIENCE: Duration = Duration::from_millis(700);
 /// Timeout of a query, after its reader has stopped waiting.
-const GIVEN_UP: Duration = Duration::from_secs(10);
+const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 pub struct StatusCache {
@@ -43,15 +43,15 @@ pub struct CachedStatus {
     /// The database responds.
     pub answers: bool,
     /// The last successful query.
-    pub look: Option<Arc<StatusPage>>,
+    pub page: Option<Arc<StatusPage>>,
 }
 
 impl CachedStatus {
     /// While the database does not respond, the states of components that depend on it are unknown, except for this API
     /// process.
     pub fn components(&self) -> Vec<Measured> {
-        match &self.look {
-            Some(look) if self.answers => look.components.clone(),
+        match &self.page {
+            Some(page) if self.answers => page.components.clone(),
             _ => Component::ALL
                 .iter()
                 .map(|component| Measured { component: *component, state: without(*component) })
@@ -74,7 +74,7 @@ fn without(component: Component) -> Option<Condition> {
 }
 
 impl StatusCache {
-    pub async fn see(&self, db: &PgPool) -> CachedStatus {
+    pub async fn get(&self, db: &PgPool) -> CachedStatus {
         if let Some(seen) = self.fresh() {
             return seen;
         }
@@ -82,10 +82,10 @@ impl StatusCache {
         if let Some(seen) = self.fresh() {
             return seen;
         }
-        let look = self.look(db).await;
+        let page = self.query(db).await;
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = seen.take().and_then(|(_, seen)| seen.look);
-        let now = CachedStatus { answers: look.is_some(), look: look.map(Arc::new).or(before) };
+        let before = seen.take().and_then(|(_, seen)| seen.page);
+        let now = CachedStatus { answers: page.is_some(), page: page.map(Arc::new).or(before) };
         *seen = Some((Instant::now(), now.clone()));
         now
     }
@@ -95,16 +95,16 @@ impl StatusCache {
         seen.as_ref().filter(|(at, _)| at.elapsed() < GOOD_FOR).map(|(_, seen)| seen.clone())
     }
 
-    async fn look(&self, db: &PgPool) -> Option<StatusPage> {
+    async fn query(&self, db: &PgPool) -> Option<StatusPage> {
         let mut conn = Arc::clone(&self.conn).try_lock_owned().ok()?;
         let db = db.clone();
         // The task continues after the timeout, so that its use of the connection is not interrupted.
-        let look = tokio::spawn(async move {
-            let look = timeout(GIVEN_UP, look(&db, conn.take())).await.ok()?.ok()?;
-            *conn = Some(look.0);
-            Some(look.1)
+        let page = tokio::spawn(async move {
+            let page = timeout(QUERY_TIMEOUT, query(&db, conn.take())).await.ok()?.ok()?;
+            *conn = Some(page.0);
+            Some(page.1)
         });
-        timeout(PATIENCE, look).await.ok()?.ok()?
+        timeout(PATIENCE, page).await.ok()?.ok()?
     }
 
     /// To the database, periodically. Never returns.
@@ -114,28 +114,28 @@ impl StatusCache {
             let (answered, failed) = (self.answered.swap(0, Ordering::Relaxed), self.failed.swap(0, Ordering::Relaxed));
             let reported = async { components::report(&mut *db.acquire().await?, process, answered, failed).await };
             if let Err(error) = reported.await {
-                failing.say(|held_back| tracing::warn!(%error, held_back, "cannot report this process's status"));
+                failing.log(|held_back| tracing::warn!(%error, held_back, "cannot report this process's status"));
             }
             sleep(REPORTS_EVERY).await;
         }
     }
 }
 
-async fn look(db: &PgPool, conn: Option<PgConnection>) -> sqlx::Result<(PgConnection, StatusPage)> {
+async fn query(db: &PgPool, conn: Option<PgConnection>) -> sqlx::Result<(PgConnection, StatusPage)> {
     let mut conn = match conn {
         Some(conn) => conn,
         None => db.connect_options().connect().await?,
     };
-    let look = status::look(&mut conn).await?;
-    Ok((conn, look))
+    let page = status::load(&mut conn).await?;
+    Ok((conn, page))
 }
 
 /// Also counts those that failed with a 500.
-pub async fn count(State(board): State<Arc<StatusCache>>, request: Request, next: Next) -> Response {
+pub async fn count(State(status_cache): State<Arc<StatusCache>>, request: Request, next: Next) -> Response {
     let response = next.run(request).await;
-    board.answered.fetch_add(1, Ordering::Relaxed);
+    status_cache.answered.fetch_add(1, Ordering::Relaxed);
     if response.status() == StatusCode::INTERNAL_SERVER_ERROR {
-        board.failed.fetch_add(1, Ordering::Relaxed);
+        status_cache.failed.fetch_add(1, Ordering::Relaxed);
     }
     response
 }

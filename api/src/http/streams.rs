@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 /// Polls all accounts with streams.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Their notifications are numbered concurrently.
 const AT_ONCE: usize = 8;
 
@@ -49,7 +49,7 @@ struct FollowedAccount {
     highest: watch::Sender<i64>,
     streams: Vec<NotificationStreamId>,
     /// The account may have notifications without a number.
-    told: bool,
+    is_marked: bool,
 }
 
 /// Closed on drop.
@@ -82,10 +82,10 @@ impl Streams {
     /// The stream's row was written. The account may have passed `highest` already, so it is marked for a check.
     pub fn enter(&self, account: AccountId, id: NotificationStreamId, highest: i64) -> StreamHandle {
         let mut table = self.here.table();
-        let new = || FollowedAccount { highest: watch::Sender::new(highest), streams: Vec::new(), told: false };
+        let new = || FollowedAccount { highest: watch::Sender::new(highest), streams: Vec::new(), is_marked: false };
         let followed = table.accounts.entry(account).or_insert_with(new);
         followed.streams.push(id);
-        followed.told = true;
+        followed.is_marked = true;
         let highest = followed.highest.subscribe();
         drop(table);
         self.here.changed.notify_one();
@@ -106,7 +106,7 @@ impl Streams {
     pub async fn follow(&self, db: &PgPool, wakeups: &Wakeups, settings: Settings, end: &CancellationToken) {
         while end.run_until_cancelled(self.here.changed.notified()).await.is_some() {
             let here = Arc::clone(&self.here);
-            let _listening = wakeups.listen(CHANNEL.to_owned(), move |told| here.note(told));
+            let _listening = wakeups.listen(CHANNEL.to_owned(), move |account| here.note(account));
             self.here.serve(db, settings, end).await;
         }
         if let Err(error) = self.here.close(db).await {
@@ -128,14 +128,14 @@ impl StreamRegistry {
     /// Serves the open streams and closes them, until none is left or `end`.
     async fn serve(&self, db: &PgPool, settings: Settings, end: &CancellationToken) {
         static FAILED: LogThrottle = LogThrottle::new();
-        let mut look = interval(LOOK);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut interval = interval(POLL_INTERVAL);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut renewed = Instant::now();
         while !self.is_idle() {
             let served = tokio::select! {
                 () = end.cancelled() => return,
                 () = self.changed.notified() => Ok(()),
-                _ = look.tick() => self.look(db).await,
+                _ = interval.tick() => self.check_progress(db).await,
             };
             let served = match served {
                 Ok(()) if renewed.elapsed() > STREAM_LEASE / 3 => {
@@ -149,30 +149,30 @@ impl StreamRegistry {
                 Err(error) => Err(error),
             };
             if let Err(error) = served {
-                FAILED.say(|held_back| tracing::warn!(%error, held_back, "cannot serve notification streams"));
+                FAILED.log(|held_back| tracing::warn!(%error, held_back, "cannot serve notification streams"));
             }
             self.number(db).await;
         }
     }
 
     /// `None` marks all accounts.
-    fn note(&self, told: Option<&str>) {
+    fn note(&self, account: Option<&str>) {
         let mut table = self.table();
-        let followed: Vec<_> = match told.map(Uuid::try_parse) {
-            Some(told) => told.ok().and_then(|told| table.accounts.get_mut(&told.into())).into_iter().collect(),
+        let followed: Vec<_> = match account.map(Uuid::try_parse) {
+            Some(id) => id.ok().and_then(|id| table.accounts.get_mut(&id.into())).into_iter().collect(),
             None => table.accounts.values_mut().collect(),
         };
         if followed.is_empty() {
             return;
         }
         for followed in followed {
-            followed.told = true;
+            followed.is_marked = true;
         }
         drop(table);
         self.changed.notify_one();
     }
 
-    async fn look(&self, db: &PgPool) -> sqlx::Result<()> {
+    async fn check_progress(&self, db: &PgPool) -> sqlx::Result<()> {
         let accounts: Vec<_> = self.table().accounts.keys().copied().collect();
         if accounts.is_empty() {
             return Ok(());
@@ -181,7 +181,7 @@ impl StreamRegistry {
         let mut table = self.table();
         for found in progress {
             if let Some(followed) = table.accounts.get_mut(&found.account) {
-                followed.told |= found.waiting;
+                followed.is_marked |= found.waiting;
                 followed.reached(found.highest);
             }
         }
@@ -191,10 +191,10 @@ impl StreamRegistry {
     /// Assigns numbers to the notifications of marked accounts.
     async fn number(&self, db: &PgPool) {
         static FAILED: LogThrottle = LogThrottle::new();
-        let told = |(account, followed): (&AccountId, &mut FollowedAccount)| {
-            std::mem::take(&mut followed.told).then_some(*account)
+        let take_mark = |(account, followed): (&AccountId, &mut FollowedAccount)| {
+            std::mem::take(&mut followed.is_marked).then_some(*account)
         };
-        let told: Vec<_> = self.table().accounts.iter_mut().filter_map(told).collect();
+        let marked: Vec<_> = self.table().accounts.iter_mut().filter_map(take_mark).collect();
         let number = async |account| match number(db, account).await {
             Ok(highest) => {
                 if let Some(followed) = self.table().accounts.get_mut(&account) {
@@ -203,10 +203,10 @@ impl StreamRegistry {
             }
             // The next poll finds the account again.
             Err(error) => {
-                FAILED.say(|held_back| tracing::warn!(%error, held_back, "cannot number notifications"));
+                FAILED.log(|held_back| tracing::warn!(%error, held_back, "cannot number notifications"));
             }
         };
-        stream::iter(told).for_each_concurrent(AT_ONCE, number).await;
+        stream::iter(marked).for_each_concurrent(AT_ONCE, number).await;
     }
 
     async fn renew(&self, db: &PgPool, retention: Duration) -> sqlx::Result<()> {

@@ -18,7 +18,7 @@ use crate::http::error::{Problem, Result};
 use crate::http::metrics::{self, Refusal};
 
 /// Interval at which the first in the queue checks for a slot.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 pub struct WaitQueue {
     /// The next one first.
@@ -49,7 +49,7 @@ impl WaitQueue {
         self.with_queues(|queues| queues.is_empty())
     }
 
-    pub fn look(&self) {
+    pub fn wake_next(&self) {
         if !self.is_empty() {
             self.freed.notify_one();
         }
@@ -81,7 +81,7 @@ impl WaitQueue {
         });
         if entered {
             metrics::note_waiting(1.0);
-            Ok(Ticket { line: self, account, deadline, turn, had_turn: false })
+            Ok(Ticket { queue: self, account, deadline, turn, had_turn: false })
         } else {
             metrics::count_refusal(Refusal::LineFull);
             Err(Problem::capacity_exhausted("no browser is free, and the queue of waiting requests is full"))
@@ -112,7 +112,7 @@ impl WaitQueue {
 
 /// Freed on drop.
 pub struct Ticket<'a> {
-    line: &'a WaitQueue,
+    queue: &'a WaitQueue,
     account: AccountId,
     deadline: Instant,
     turn: Arc<Notify>,
@@ -121,13 +121,13 @@ pub struct Ticket<'a> {
 
 impl Ticket<'_> {
     /// The caller should then check for a slot, and keeps its position.
-    pub async fn turn(&mut self, hung_up: &ClientDisconnect) -> Result<()> {
+    pub async fn turn(&mut self, disconnect: &ClientDisconnect) -> Result<()> {
         account_share::release();
-        let line = self.line;
+        let queue = self.queue;
         let (refusal, detail) = tokio::select! {
             biased;
-            () = hung_up.happens() => return Err(Problem::capacity_exhausted("the caller has hung up")),
-            () = line.closed.cancelled() => (Refusal::Stopping, "this process is stopping and cannot wait for a browser"),
+            () = disconnect.happens() => return Err(Problem::capacity_exhausted("the caller has hung up")),
+            () = queue.closed.cancelled() => (Refusal::Stopping, "this process is stopping and cannot wait for a browser"),
             () = sleep_until(self.deadline) => (Refusal::Waited, "no browser became free in time"),
             () = self.wait_for_turn() => return Ok(()),
         };
@@ -138,8 +138,8 @@ impl Ticket<'_> {
     async fn wait_for_turn(&mut self) {
         if self.had_turn {
             tokio::select! {
-                () = sleep(LOOK) => {}
-                () = self.line.freed.notified() => {}
+                () = sleep(POLL_INTERVAL) => {}
+                () = self.queue.freed.notified() => {}
             }
         } else {
             self.turn.notified().await;
@@ -150,6 +150,6 @@ impl Ticket<'_> {
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        self.line.leave(self.account, &self.turn);
+        self.queue.leave(self.account, &self.turn);
     }
 }

@@ -144,7 +144,7 @@ async fn close(
     if let Some(destroyed) = closed.ok_or_else(not_found::<AgentSessionId>)? {
         browser::notify_destroyed(&app.wakeups, destroyed);
     }
-    app.line.look();
+    app.wait_queue.wake_next();
     if purge {
         let mut conn = app.db.acquire().await?;
         let purged = agents::purge_closed(&mut conn, caller.account_id, id).await?;

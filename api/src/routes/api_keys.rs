@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use kitfleet_domain::api_keys::Scope;
-use kitfleet_domain::api_keys::{self, NewKey, RoomError, RotateError, Scopes, Secret};
+use kitfleet_domain::api_keys::{self, KeyLimitError, NewKey, RotateError, Scopes, Secret};
 use kitfleet_domain::cursors::CursorScope;
 use kitfleet_domain::teams::Role;
 use kitfleet_types::ids::{AccountId, ApiKeyId};
@@ -148,7 +148,7 @@ async fn create(caller: Caller, State(app): State<App>, body: Unchecked<CreateKe
     })?;
     let new = NewKey { expires_at, ..NewKey::customer(&name, &scopes) };
     let mut tx = app.begin_change(caller.account_id).await?;
-    api_keys::require_room(&mut tx, caller.account_id, app.config.limits.api_keys).await?;
+    api_keys::require_below_limit(&mut tx, caller.account_id, app.config.limits.api_keys).await?;
     let key = api_keys::mint(&mut tx, caller.account_id, &caller.actor, new).await?;
     tx.commit().await?;
     Ok(minted(key, None))
@@ -261,18 +261,18 @@ async fn rotate(caller: Caller, State(app): State<App>, path: IdPath<ApiKeyId>, 
     let old = path.id()?;
     let mut tx = app.begin_change(caller.account_id).await?;
     // Keys can be rotated at the account's key limit: both keys exist during the grace period.
-    api_keys::require_room(&mut tx, caller.account_id, app.config.limits.api_keys.saturating_mul(2)).await?;
+    api_keys::require_below_limit(&mut tx, caller.account_id, app.config.limits.api_keys.saturating_mul(2)).await?;
     let grace = app.config.auth.rotation_grace;
     let successor = api_keys::rotate(&mut tx, caller.account_id, old, &caller.actor, grace).await?;
     tx.commit().await?;
     Ok(minted(successor, Some(old)))
 }
 
-impl From<RoomError> for Problem {
-    fn from(error: RoomError) -> Self {
+impl From<KeyLimitError> for Problem {
+    fn from(error: KeyLimitError) -> Self {
         match error {
-            RoomError::Full(most) => Self::new(&kinds::CONFLICT, error.to_string()).with("limit", most),
-            RoomError::Database(error) => error.into(),
+            KeyLimitError::Full(max) => Self::new(&kinds::CONFLICT, error.to_string()).with("limit", max),
+            KeyLimitError::Database(error) => error.into(),
         }
     }
 }

@@ -192,7 +192,7 @@ async fn bind(
     app.rate_limits.check(Bucket::DeviceBind, crockford::normalized(&body.user_code).as_str()).await?;
     let by = (caller.account_id, &caller.actor);
     let mut tx = app.begin_change(caller.account_id).await?;
-    api_keys::require_room(&mut tx, caller.account_id, app.config.limits.api_keys).await?;
+    api_keys::require_below_limit(&mut tx, caller.account_id, app.config.limits.api_keys).await?;
     let held_for = app.config.auth.device_bound_ttl;
     let client_label = devices::bind(&mut tx, by, &body.user_code, &body.state, &scopes, held_for).await?;
     tx.commit().await?;

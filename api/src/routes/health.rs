@@ -22,7 +22,7 @@ use crate::http::routing::Routes;
 use crate::http::state::App;
 
 /// Below this free space a disk counts as full: a few captures or a segment of the database's log would use up the rest.
-const LEAST_FREE_BYTES: u64 = 64 * 1024 * 1024;
+const MIN_FREE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Worker state if no worker is alive.
 const NO_WORKER: &str = "none";
@@ -51,7 +51,7 @@ struct Readiness {
     migrations: &'static str,
     /// `ok`: a worker accepts sessions. `draining`: the workers with browsers accept no more. `no_driver`: no worker has
     /// browsers. `no_room`: the disks or the memory of the workers are nearly full. `none`: no worker is alive
-    #[schema(schema_with = standing)]
+    #[schema(schema_with = workers_schema)]
     workers: &'static str,
     /// `ok`: the current key is the deployment's. `retired`: a retired key of this process is the deployment's. `none`: no key is
     /// configured, and nothing is sealed with one. With `missing` or `wrong` the process is not ready, and the 503 has this
@@ -78,7 +78,7 @@ impl Audience {
     }
 }
 
-fn standing() -> RefOr<Schema> {
+fn workers_schema() -> RefOr<Schema> {
     one_of(&[WorkerStatus::NAMES, &[NO_WORKER]].concat(), None)
 }
 
@@ -148,7 +148,7 @@ async fn ready(State(app): State<App>, query: Query) -> Result<Answer<Readiness>
 
 /// True if the disk of `folder` is full. A folder that does not exist yet needs no space.
 fn is_full(folder: &Path) -> bool {
-    DiskSpace::on(folder).is_ok_and(|room| room.is_below(LEAST_FREE_BYTES))
+    DiskSpace::on(folder).is_ok_and(|space| space.is_below(MIN_FREE_BYTES))
 }
 
 /// State of the workers that are alive and status of the encryption key, or the reason why the process is not ready.
@@ -166,5 +166,5 @@ async fn check(app: App) -> sqlx::Result<Result<(Option<WorkerStatus>, KeyStatus
     if !key.is_usable() {
         return Ok(Err(NotReady { detail: key.description(), encryption_key: Some(key) }));
     }
-    Ok(Ok((workers::standing(&mut conn).await?, key)))
+    Ok(Ok((workers::best_status(&mut conn).await?, key)))
 }

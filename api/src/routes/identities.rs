@@ -38,7 +38,7 @@ use crate::routes::pages::links;
 use crate::routes::sign_ins::{self, LoginResult};
 
 /// Maximum time between the redirect to the provider and the return.
-const BACK_WITHIN: Duration = Duration::from_mins(10);
+const SIGN_IN_TIMEOUT: Duration = Duration::from_mins(10);
 /// Cookie that identifies the browser that started the sign-in.
 const BROWSER_COOKIE: &str = "kitfleet_sign_in";
 /// Path of that cookie.
@@ -78,14 +78,14 @@ async fn start(State(app): State<App>, client: ClientInfo, path: RawPathParams) 
         nonce: departure.nonce.secret(),
         pkce_verifier: departure.pkce_verifier.secret(),
     };
-    identities::start(&mut *app.db.acquire().await?, flow, BACK_WITHIN).await?;
+    identities::start(&mut *app.db.acquire().await?, flow, SIGN_IN_TIMEOUT).await?;
     let cookie = Cookie::build((BROWSER_COOKIE, browser.reveal()))
         .path(COOKIE_PATH)
         .http_only(true)
         .same_site(SameSite::Lax)
         .secure(app.config.base_url.starts_with("https:"))
         .build();
-    let cookie = format!("{cookie}; Max-Age={}", BACK_WITHIN.as_secs());
+    let cookie = format!("{cookie}; Max-Age={}", SIGN_IN_TIMEOUT.as_secs());
     Ok((StatusCode::SEE_OTHER, [(LOCATION, departure.url.to_string()), (SET_COOKIE, cookie)]).into_response())
 }
 

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
-use kitfleet_domain::sessions::census;
+use kitfleet_domain::sessions::live_counts;
 use kitfleet_domain::webhooks::reminders;
 use kitfleet_domain::{byok, database, workers};
 use kitfleet_jobs::{inspect, maintenance};
@@ -81,9 +81,9 @@ async fn refresh_in_time(app: App) -> bool {
 async fn refresh(app: App) -> sqlx::Result<()> {
     let mut conn = app.db.acquire().await?;
     metrics::note_encryption_key(app.check_encryption_key(&mut conn).await?);
-    metrics::note_standing(&DeploymentState {
-        sessions: census::live(&mut conn).await?,
-        workers: workers::census(&mut conn).await?,
+    metrics::set_deployment_state(&DeploymentState {
+        sessions: live_counts::live_by_status(&mut conn).await?,
+        workers: workers::count_by_status(&mut conn).await?,
         slots: workers::slots(&mut conn).await?,
         backlogs: inspect::backlogs(&mut conn).await?,
         secrets: [

@@ -115,8 +115,8 @@ async fn create(
         Ok((name, scopes))
     })?;
     let mut tx = app.begin_change(caller.account_id).await?;
-    let most = app.config.limits.oauth_clients;
-    let (client, secret) = oauth::create_client(&mut tx, caller.account_id, &name, scopes, most).await?;
+    let max = app.config.limits.oauth_clients;
+    let (client, secret) = oauth::create_client(&mut tx, caller.account_id, &name, scopes, max).await?;
     tx.commit().await?;
     let client_secret = Some(secret.reveal().to_owned());
     Ok((StatusCode::CREATED, Answer(OauthClient { client_secret, ..client.into() })))
@@ -201,7 +201,7 @@ impl From<CreateClientError> for Problem {
     fn from(error: CreateClientError) -> Self {
         match error {
             CreateClientError::Invalid(invalid) => invalid.into(),
-            CreateClientError::TooMany(most) => Self::new(&kinds::CONFLICT, error.to_string()).with("limit", most),
+            CreateClientError::TooMany(max) => Self::new(&kinds::CONFLICT, error.to_string()).with("limit", max),
             CreateClientError::NoAccount => Self::account_gone(),
             CreateClientError::Database(error) => error.into(),
         }

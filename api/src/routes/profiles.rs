@@ -367,7 +367,7 @@ fn missing(source: Source) -> Problem {
 async fn copy(app: &App, caller: &Caller, source: Source, name: Option<ProfileName>) -> Result<Created> {
     let account = caller.account_id;
     source.find(&mut *app.db.acquire().await?, account).await?.ok_or_else(|| missing(source))?;
-    require_room(app, caller).await?;
+    require_space(app, caller).await?;
     if let Source::Profile(id) = source {
         wait_until_kept(app, account, id).await?;
     }
@@ -398,9 +398,9 @@ fn content(saved: Saved) -> Content {
 
 /// Fails if the account has no room for another profile, before any work is done. The limit is checked again when the row is
 /// written.
-async fn require_room(app: &App, caller: &Caller) -> Result<()> {
+async fn require_space(app: &App, caller: &Caller) -> Result<()> {
     let mut tx = app.db.begin().await?;
-    profiles::require_room_for_content(&mut tx, caller.account_id, &app.config.limits).await?;
+    profiles::require_space(&mut tx, caller.account_id, &app.config.limits).await?;
     Ok(tx.rollback().await?)
 }
 
@@ -429,11 +429,11 @@ async fn wait_until_kept(app: &App, account: AccountId, id: ProfileId) -> Result
 async fn launch(
     caller: Caller,
     State(app): State<App>,
-    hung_up: ClientDisconnect,
+    disconnect: ClientDisconnect,
     path: IdPath<ProfileId>,
     body: Result<Unchecked<LaunchBody>>,
 ) -> Result<CreatedSession> {
-    sessions::launch(&app, &caller, &hung_up, &path, body).await
+    sessions::launch(&app, &caller, &disconnect, &path, body).await
 }
 
 impl From<CreateError> for Problem {

@@ -94,8 +94,8 @@ async fn create(
     let vault = vault(&app)?;
     let new = body.wanted().check(None, checks(&app))?;
     let mut tx = app.begin_change(caller.account_id).await?;
-    let most = app.config.limits.proxies;
-    let saved = proxies::create(&mut tx, caller.account_id, &new, vault, most, &caller.actor).await?;
+    let max = app.config.limits.proxies;
+    let saved = proxies::create(&mut tx, caller.account_id, &new, vault, max, &caller.actor).await?;
     tx.commit().await?;
     let location = [(LOCATION, format!("/v1/account/me/proxies/{}", saved.id))];
     Ok((StatusCode::CREATED, location, Answer(saved.into())))

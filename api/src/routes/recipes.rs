@@ -120,14 +120,14 @@ async fn create(
     body: Unchecked<CreateRecipe>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Answer<Recipe>)> {
     let limits = &app.config.limits;
-    let words = |body: &CreateRecipe| RecipeTexts::parse(&body.label, body.description.as_deref(), limits);
-    let body = body.typed(|body| words(body).map(drop))?;
+    let texts = |body: &CreateRecipe| RecipeTexts::parse(&body.label, body.description.as_deref(), limits);
+    let body = body.typed(|body| texts(body).map(drop))?;
     let keys = Keys { agents: app.agents().await?, recipes: app.own_vault(SEALED)? };
-    let words = words(&body)?;
+    let texts = texts(&body)?;
     let of = body.agent_session_id.parse().map_err(|_| not_found::<AgentSessionId>())?;
     let _turn = app.readings.turn(caller.account_id).await?;
     let mut tx = app.begin_change(caller.account_id).await?;
-    let recipe = recipes::create(&mut tx, caller.account_id, of, &words, keys, limits, &caller.actor).await?;
+    let recipe = recipes::create(&mut tx, caller.account_id, of, &texts, keys, limits, &caller.actor).await?;
     tx.commit().await?;
     let location = [(LOCATION, format!("/v1/recipes/{}", recipe.id))];
     Ok((StatusCode::CREATED, location, Answer(recipe.into())))

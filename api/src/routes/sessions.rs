@@ -99,7 +99,7 @@ pub fn routes() -> Routes {
 async fn create(
     caller: Caller,
     State(app): State<App>,
-    hung_up: ClientDisconnect,
+    disconnect: ClientDisconnect,
     body: Result<Unchecked<CreateBody>>,
 ) -> Result<CreatedSession> {
     require_no_egress_policy(&app)?;
@@ -107,7 +107,7 @@ async fn create(
     let profile = body.named(|body| body.profile_id.as_ref()).map(|profile| profile.authorize(&caller)).transpose()?;
     let body = body.check(|body| body.check(&app.config.limits))?;
     let profile = profile.map(|profile| profile.id()).transpose()?;
-    open(&app, &caller, &hung_up, body, profile).await
+    open(&app, &caller, &disconnect, body, profile).await
 }
 
 /// Creates a session from a profile; the body supplies the other parameters.
@@ -117,13 +117,13 @@ async fn create(
 pub async fn launch(
     app: &App,
     caller: &Caller,
-    hung_up: &ClientDisconnect,
+    disconnect: &ClientDisconnect,
     profile: &IdPath<ProfileId>,
     body: Result<Unchecked<LaunchBody>>,
 ) -> Result<CreatedSession> {
     require_no_egress_policy(app)?;
     let body = body?.check(|body| CreateBody::from(body).check(&app.config.limits))?;
-    open(app, caller, hung_up, body, Some(profile.id()?)).await
+    open(app, caller, disconnect, body, Some(profile.id()?)).await
 }
 
 /// Contract: sessions 4. If the deployment requires customer egress, a direct create fails for every body, because it has no
@@ -144,18 +144,18 @@ pub type CreatedSession = (StatusCode, [(HeaderName, String); 1], Answer<Session
 async fn open(
     app: &App,
     caller: &Caller,
-    hung_up: &ClientDisconnect,
+    disconnect: &ClientDisconnect,
     (body, emulation): (CreateBody, Emulation),
     profile: Option<ProfileId>,
 ) -> Result<CreatedSession> {
-    let wishes = body.wishes();
+    let params = body.params();
     let new = NewSession {
         account_id: caller.account_id,
         api_key_id: caller.api_key_id(),
-        archetype: wishes.archetype,
-        purpose: wishes.purpose(),
+        archetype: params.archetype,
+        purpose: params.purpose(),
         behavioral_profile: body.behavioral_profile.unwrap_or(BehavioralProfile::Regular),
-        label: wishes.label,
+        label: params.label,
         metadata: body.metadata.clone(),
         profile,
         detect_challenges: app.config.detect_challenges && body.detect_challenges.unwrap_or(true),
@@ -164,7 +164,7 @@ async fn open(
         record: body.record.unwrap_or(app.config.record_by_default),
         proxy: None,
     };
-    let (created, waiter) = place(app, caller, hung_up, &new, wishes.patience()).await?;
+    let (created, waiter) = place(app, caller, disconnect, &new, params.patience()).await?;
     let id = created.session.id;
     let session = match until_open(app, &created, waiter).await? {
         Some(at) => created.session.opened(at).into(),
@@ -196,17 +196,17 @@ pub async fn until_open(app: &App, created: &Created, mut waiter: Waiter) -> Res
 async fn place(
     app: &App,
     caller: &Caller,
-    hung_up: &ClientDisconnect,
+    disconnect: &ClientDisconnect,
     new: &NewSession<'_>,
     patience: Option<Duration>,
 ) -> Result<(Created, Waiter)> {
     let placement = Some(app.config.placement);
-    let first = try_to_place(app, caller, new, placement.filter(|_| app.line.is_empty())).await;
+    let first = try_to_place(app, caller, new, placement.filter(|_| app.wait_queue.is_empty())).await;
     let Err(full @ CreateError::CapacityExhausted) = first else { return Ok(first?) };
     let Some(patience) = patience else { return Err(capacity_problem(full)) };
-    let mut waiting = app.line.enter(caller.account_id, Instant::now() + patience)?;
+    let mut waiting = app.wait_queue.enter(caller.account_id, Instant::now() + patience)?;
     loop {
-        waiting.turn(hung_up).await?;
+        waiting.turn(disconnect).await?;
         match try_to_place(app, caller, new, placement).await {
             Err(CreateError::CapacityExhausted) => {}
             ended => return Ok(ended?),
@@ -233,7 +233,7 @@ pub async fn take_place(
     conn: &mut PgConnection,
     new: &NewSession<'_>,
 ) -> Result<(Created, Waiter), CreateError> {
-    take_slot(app, caller, conn, new, Some(app.config.placement).filter(|_| app.line.is_empty())).await
+    take_slot(app, caller, conn, new, Some(app.config.placement).filter(|_| app.wait_queue.is_empty())).await
 }
 
 async fn take_slot(
@@ -243,10 +243,10 @@ async fn take_slot(
     new: &NewSession<'_>,
     placement: Option<Placement>,
 ) -> Result<(Created, Waiter), CreateError> {
-    let room = PlacementLimits { allowed: &app.config.limits.concurrent_sessions, placement };
+    let limits = PlacementLimits { allowed: &app.config.limits.concurrent_sessions, placement };
     let intent = IntentId::generate();
     let (waiter, reply_to) = (app.replies.expect(intent), app.replies.address(&caller.request_id));
-    let created = sessions::create(conn, new, room, &caller.actor, (intent, reply_to)).await?;
+    let created = sessions::create(conn, new, limits, &caller.actor, (intent, reply_to)).await?;
     Ok((created, waiter))
 }
 
@@ -281,7 +281,7 @@ impl IntoParams for ByStatus {
 }
 
 /// Filters of the list, as they were given.
-struct Given<'a> {
+struct ListFilters<'a> {
     statuses: Vec<SessionStatus>,
     label: Option<&'a str>,
     archetype: Option<&'a str>,
@@ -290,7 +290,7 @@ struct Given<'a> {
     created: (Option<Timestamp>, Option<Timestamp>),
 }
 
-impl<'a> Given<'a> {
+impl<'a> ListFilters<'a> {
     fn read(query: &'a Query) -> Result<Self, Invalid> {
         let statuses = query.parsed("status", parse_statuses).map(Option::unwrap_or_default);
         let texts = both(query.text("label"), query.text("archetype"));
@@ -320,7 +320,7 @@ impl<'a> Given<'a> {
     responses((status = 200, description = "A page", body = SessionList), Restricted, InvalidQuery, Database),
 )]
 async fn list(caller: Caller, State(app): State<App>, query: Query) -> Result<Answer<SessionList>> {
-    let given = query.filters(Given::read(&query), &app.config.limits)?;
+    let given = query.filters(ListFilters::read(&query), &app.config.limits)?;
     let account = caller.account_id;
     let texts = ["status", "label", "archetype", "profile_id", "api_key_id", "created_after", "created_before"];
     let filters = texts.map(|name| query.text(name).ok().flatten());
@@ -396,7 +396,7 @@ async fn destroy(
     let cause = Cause::Customer(caller.actor.clone());
     let destroyed = sessions::destroy(&mut *app.db.acquire().await?, caller.account_id, session, &cause).await?;
     browser::notify_destroyed(&app.wakeups, destroyed.ok_or_else(not_found::<SessionId>)?);
-    app.line.look();
+    app.wait_queue.wake_next();
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -358,9 +358,9 @@ impl LoginFailures {
         let network = network.map(|network| network.to_string()).unwrap_or_default();
         let failures =
             Self { email: email.key().to_owned(), from_network: format!("{} {network}", email.key()), is_known };
-        app.rate_limits.look(Bucket::LoginFailuresOfNetwork, failures.from_network.as_str()).await?;
+        app.rate_limits.peek(Bucket::LoginFailuresOfNetwork, failures.from_network.as_str()).await?;
         if !is_known {
-            app.rate_limits.look(Bucket::LoginFailures, failures.email.as_str()).await?;
+            app.rate_limits.peek(Bucket::LoginFailures, failures.email.as_str()).await?;
         }
         Ok(failures)
     }

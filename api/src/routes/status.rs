@@ -214,7 +214,7 @@ impl From<incidents::Incident> for Incident {
 
 impl From<&CachedStatus> for PublicStatus {
     fn from(seen: &CachedStatus) -> Self {
-        let look = seen.look.as_deref().cloned();
+        let look = seen.page.as_deref().cloned();
         let (incidents, history, measured_at) = match look {
             Some(look) => (look.incidents, look.history, Some(look.at)),
             None => (Vec::new(), Vec::new(), None),
@@ -237,7 +237,7 @@ impl From<&CachedStatus> for PublicStatus {
     responses((status = 200, description = "The status of the service", body = PublicStatus)),
 )]
 async fn show(State(app): State<App>) -> ([(HeaderName, &'static str); 1], Answer<PublicStatus>) {
-    let seen = app.board.see(&app.db).await;
+    let seen = app.status_cache.get(&app.db).await;
     ([(CACHE_CONTROL, "public, max-age=3")], Answer(PublicStatus::from(&seen)))
 }
 

@@ -304,11 +304,10 @@ async fn update(
         let url = url.as_deref().map(WebhookUrl::parse).transpose();
         let events = events.as_deref().map(|events| Subscriptions::parse(events, &app.config.limits)).transpose();
         let mut rules = Rules::default();
-        check_description(&mut rules, description.as_ref().and_then(|DescriptionBody(words)| words.as_deref()), &app);
+        check_description(&mut rules, description.as_ref().and_then(|DescriptionBody(text)| text.as_deref()), &app);
         both(both(url, events), rules.check()).map(|((url, events), ())| (url, events, description, active))
     })?;
-    let description =
-        description.as_ref().map(|DescriptionBody(words)| endpoints::EndpointDescription(words.as_deref()));
+    let description = description.as_ref().map(|DescriptionBody(text)| endpoints::EndpointDescription(text.as_deref()));
     let changes = Changes { url, events, description, active };
     let id = path.id()?;
     let mut tx = app.begin_change(caller.account_id).await?;

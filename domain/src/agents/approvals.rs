@@ -19,7 +19,7 @@ use unicode_normalization::char::is_combining_mark;
 const WORDS: &str = include_str!("approval_words.json");
 
 /// The page scripts already cut names to 1,000.
-const MOST_CHARS: usize = 2_000;
+const MAX_CHARS: usize = 2_000;
 
 /// Consecutive single letters that are also read as one word.
 const FEWEST_SPACED_LETTERS: usize = 3;
@@ -84,7 +84,7 @@ fn patterns(word: &str, endings: &[String]) -> Vec<String> {
 /// The control has an effect that cannot be undone.
 #[must_use]
 pub fn is_consequential(name: &str) -> bool {
-    let name: String = name.chars().take(MOST_CHARS).nfkc().collect();
+    let name: String = name.chars().take(MAX_CHARS).nfkc().collect();
     let ApprovalWords { separate, anywhere } = &*CONSEQUENCES;
     let folded = fold(&name);
     let latin = fold(&name.chars().map(look_alike).collect::<String>());
@@ -96,10 +96,10 @@ pub fn is_consequential(name: &str) -> bool {
 
 /// `found` is the resolved element.
 #[must_use]
-pub fn submits(wish: &Command, found: &Match) -> bool {
+pub fn submits(command: &Command, found: &Match) -> bool {
     // No role is exempt: a page can give an element any role, and the element's script can do anything on a tap.
     let says_so = || is_consequential(&found.name) || found.text.lines().any(is_consequential);
-    match wish {
+    match command {
         Command::Tap { .. }
         | Command::DoubleTap { .. }
         | Command::LongPress { .. }
@@ -126,8 +126,8 @@ pub fn depends_on_focus(key: &str) -> bool {
 
 /// Approval of a step that only enters text does not cover a submission.
 #[must_use]
-pub fn may_submit(wish: &Command) -> bool {
-    match wish {
+pub fn may_submit(command: &Command) -> bool {
+    match command {
         Command::Type { value, .. } | Command::Fill { value, .. } => value.contains(['\n', '\r']),
         Command::Press { key } => depends_on_focus(key),
         Command::Select { .. } | Command::Scroll { .. } | Command::Hover { .. } => false,

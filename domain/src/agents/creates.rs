@@ -82,13 +82,13 @@ const REFUSALS_KEPT: Duration = Duration::from_hours(24);
 const FORGOTTEN_AT_ONCE: i64 = 16;
 
 /// A refusal created no agent session. Does nothing if the key was used in the meantime. Only the account's newest
-/// `most` refusals are kept, because a client repeats a request soon after the first attempt.
+/// `max` refusals are kept, because a client repeats a request soon after the first attempt.
 pub async fn refuse(
     conn: &mut PgConnection,
     account: AccountId,
     key: &str,
     answer: &Answered,
-    most: u32,
+    max: u32,
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into agent_session_creates (account_id, key, http_status, body) values ($1, $2, $3, $4)
@@ -105,7 +105,7 @@ pub async fn refuse(
              select account_id, key from agent_session_creates where account_id = $1 and agent_session_id is null
              order by created_at desc offset $2 limit $3 for update skip locked)",
         account as _,
-        i64::from(most),
+        i64::from(max),
         FORGOTTEN_AT_ONCE,
     )
     .execute(conn)

@@ -64,8 +64,8 @@ pub async fn decline_step(
     let found = steps.into_iter().find(|found| found.id == step).ok_or(DeclineError::NoStep)?;
     let (mut declined, _) = found.open(sealer)?;
     declined.end.error = Some(DECLINED.to_owned());
-    let mut said: TurnTexts = sealer.open(&row.turn_id.to_string(), &row.sealed_said)?;
-    said.reply.push_str(PLAN_ENDED);
+    let mut texts: TurnTexts = sealer.open(&row.turn_id.to_string(), &row.sealed_said)?;
+    texts.reply.push_str(PLAN_ENDED);
     sqlx::query!(
         "with told as (update agent_turns set sealed_said = $4 where id = $3)
          update agent_steps
@@ -74,7 +74,7 @@ pub async fn decline_step(
         id as _,
         step as _,
         row.turn_id as _,
-        sealer.seal(&row.turn_id.to_string(), &said)?,
+        sealer.seal(&row.turn_id.to_string(), &texts)?,
         steps::seal(sealer, &declined)?.end as _,
     )
     .execute(&mut *conn)

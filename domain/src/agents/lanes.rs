@@ -195,7 +195,7 @@ async fn give_to(
     }
     match &locked.driver {
         Some(driver) if *driver == client.0 => {
-            hear(conn, id).await?;
+            update_heartbeat(conn, id).await?;
             Ok(false)
         }
         Some(_) => Err(LaneError::DrivenByAnother),
@@ -248,7 +248,7 @@ pub async fn heartbeat(
     if locked.driver.as_ref() != Some(&client.0) {
         return Err(LaneError::NotDriving);
     }
-    Ok(hear(conn, id).await?)
+    Ok(update_heartbeat(conn, id).await?)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -259,11 +259,7 @@ pub struct LaneState {
 }
 
 /// `None` if the session belongs to no active agent session.
-pub async fn standing(
-    conn: &mut PgConnection,
-    session: SessionId,
-    patience: Duration,
-) -> sqlx::Result<Option<LaneState>> {
+pub async fn state(conn: &mut PgConnection, session: SessionId, patience: Duration) -> sqlx::Result<Option<LaneState>> {
     sqlx::query_as!(
         LaneState,
         r#"select mode as "mode: Mode",
@@ -277,7 +273,7 @@ pub async fn standing(
 }
 
 /// Records a heartbeat for an open connection (contract: live 11). Does nothing if the client does not have the lane.
-pub async fn hear_of(
+pub async fn record_heartbeat(
     conn: &mut PgConnection,
     session: SessionId,
     client: &str,
@@ -295,7 +291,7 @@ pub async fn hear_of(
     Ok(())
 }
 
-async fn hear(conn: &mut PgConnection, id: AgentSessionId) -> sqlx::Result<()> {
+async fn update_heartbeat(conn: &mut PgConnection, id: AgentSessionId) -> sqlx::Result<()> {
     sqlx::query!("update agent_sessions set heard_at = clock_timestamp() where id = $1", id as _).execute(conn).await?;
     Ok(())
 }

@@ -155,11 +155,11 @@ pub async fn extend(
     shown: &str,
     (before, steps): (usize, &[Step]),
 ) -> sqlx::Result<bool> {
-    let said = TurnTexts { message: shown.to_owned(), ..TurnTexts::default() };
+    let texts = TurnTexts { message: shown.to_owned(), ..TurnTexts::default() };
     let running = sqlx::query!(
         "update agent_turns set sealed_said = $2 where id = $1 and status = 'running'",
         turn.id as _,
-        sealer.seal(&turn.id.to_string(), &said)?,
+        sealer.seal(&turn.id.to_string(), &texts)?,
     )
     .execute(&mut *conn)
     .await?;
@@ -191,9 +191,9 @@ pub async fn conversation(
     run_blocking(bytes, || {
         let typed = texts.open(sealer)?;
         let shown = rows.into_iter().rev().map(|row| {
-            let mut said: TurnTexts = sealer.open(&row.id.to_string(), &row.sealed_said)?;
-            said.hide(&typed, &[]);
-            Ok(said)
+            let mut texts: TurnTexts = sealer.open(&row.id.to_string(), &row.sealed_said)?;
+            texts.hide(&typed, &[]);
+            Ok(texts)
         });
         shown.collect()
     })

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::Sealer;
 use super::queued_turn::QueuedTurn;
 use super::texts::TextOrigins;
-use super::typed::{MOST_BYTES, Typed, TypedTexts};
+use super::typed::{MAX_BYTES, Typed, TypedTexts};
 use crate::blocking::run_blocking;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type, strum::IntoStaticStr)]
@@ -39,7 +39,7 @@ pub enum StepStatus {
 #[derive(Debug, Clone)]
 pub struct Step {
     pub id: StepId,
-    pub wish: Command,
+    pub command: Command,
     pub status: StepStatus,
     /// The step is known to submit data.
     pub needs_approval: bool,
@@ -85,10 +85,10 @@ pub struct StepEnd {
 
 impl Step {
     #[must_use]
-    pub fn planned(wish: Command) -> Self {
+    pub fn planned(command: Command) -> Self {
         Self {
             id: StepId::generate(),
-            wish,
+            command,
             status: StepStatus::Planned,
             needs_approval: false,
             text_origins: None,
@@ -107,7 +107,7 @@ impl Step {
     pub fn public(self) -> Intent {
         let mut about = Map::new();
         let shown = |at: usize| self.shown.get(at);
-        match &self.wish {
+        match &self.command {
             Command::Navigate { url } => drop(about.insert("url".to_owned(), url.as_str().into())),
             Command::Tap { target } | Command::Hover { target } => {
                 about.insert("target".to_owned(), target_of(target, shown(0)));
@@ -182,7 +182,7 @@ impl Step {
             Command::Extract { items } => {
                 let mut shown = self.shown.iter();
                 let items = items.iter().map(|item| {
-                    let found = if item.is_one_in_words() { shown.next() } else { None };
+                    let found = if item.names_one_element() { shown.next() } else { None };
                     let target = target_of(&item.target, found);
                     json!({"name": item.name, "target": target, "attribute": item.attribute, "list": item.list})
                 });
@@ -192,7 +192,7 @@ impl Step {
         }
         Intent {
             id: self.id,
-            kind: kind(&self.wish),
+            kind: kind(&self.command),
             about,
             needs_approval: self.needs_approval,
             status: self.status,
@@ -203,8 +203,8 @@ impl Step {
 }
 
 #[must_use]
-pub fn kind(wish: &Command) -> &'static str {
-    match wish {
+pub fn kind(command: &Command) -> &'static str {
+    match command {
         Command::Navigate { .. } => "navigate",
         Command::Tap { .. } | Command::DoubleTap { .. } | Command::LongPress { .. } => "tap",
         Command::Check { .. } => "check",
@@ -374,9 +374,9 @@ fn unreadable(error: impl Error + Send + Sync + 'static) -> sqlx::Error {
     sqlx::Error::Decode(error.into())
 }
 
-/// The last texts to type of an agent session are hidden in responses. They are read up to a total of [`MOST_BYTES`]
+/// The last texts to type of an agent session are hidden in responses. They are read up to a total of [`MAX_BYTES`]
 /// sealed bytes; beyond that, everything is hidden.
-const MOST_TYPED: i64 = 1_000;
+const MAX_TYPED: i64 = 1_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct SealedTexts {
@@ -392,8 +392,8 @@ pub(crate) async fn typed(conn: &mut PgConnection, session: AgentSessionId) -> s
                        where agent_session_id = $1 and kind in ('type', 'fill', 'dialog')
                        order by turn_id desc, position desc limit $2) newest) summed"#,
         session as _,
-        MOST_TYPED,
-        i64::from(MOST_BYTES),
+        MAX_TYPED,
+        i64::from(MAX_BYTES),
     )
     .fetch_all(conn)
     .await?;
@@ -443,11 +443,11 @@ pub(super) async fn plan(
     conn: &mut PgConnection,
     sealer: &Sealer,
     turn: &QueuedTurn,
-    said: &[u8],
+    sealed_texts: &[u8],
     steps: &[Step],
 ) -> sqlx::Result<bool> {
     let (ids, operations) = ids(steps);
-    let (kinds, wishes) = wishes(sealer, steps)?;
+    let (kinds, commands) = seal_commands(sealer, steps)?;
     sqlx::query_scalar!(
         r#"with begun as (
                update agent_turns set status = 'running', started_at = now(), sealed_said = $3
@@ -465,11 +465,11 @@ pub(super) async fn plan(
                   or exists (select from agent_steps where turn_id = $1 and operation_id = any($5)) as "begun!""#,
         turn.id as _,
         turn.session as _,
-        said,
+        sealed_texts,
         &ids,
         &operations,
         &kinds,
-        &wishes,
+        &commands,
     )
     .fetch_one(conn)
     .await
@@ -496,7 +496,7 @@ pub(super) async fn append(
     steps: &[Step],
 ) -> sqlx::Result<()> {
     let (ids, operations) = ids(steps);
-    let (kinds, wishes) = wishes(sealer, steps)?;
+    let (kinds, commands) = seal_commands(sealer, steps)?;
     let approvals: Vec<_> = steps.iter().map(|step| step.needs_approval).collect();
     let origins = steps
         .iter()
@@ -513,7 +513,7 @@ pub(super) async fn append(
         &kinds,
         &operations,
         &approvals,
-        &wishes,
+        &commands,
         turn.id as _,
         turn.session as _,
         i32::try_from(before).unwrap_or(i32::MAX),
@@ -529,7 +529,7 @@ pub(super) async fn append(
 pub(super) async fn take_over(
     conn: &mut PgConnection,
     turn: &QueuedTurn,
-    said: &[u8],
+    sealed_texts: &[u8],
     steps: &[Step],
 ) -> sqlx::Result<bool> {
     let (ids, operations) = ids(steps);
@@ -544,7 +544,7 @@ pub(super) async fn take_over(
            select exists (select from begun)
                   or exists (select from agent_steps where turn_id = $1 and operation_id = any($4)) as "begun!""#,
         turn.id as _,
-        said,
+        sealed_texts,
         &ids,
         &operations,
     )
@@ -552,8 +552,8 @@ pub(super) async fn take_over(
     .await
 }
 
-fn wishes(sealer: &Sealer, steps: &[Step]) -> sqlx::Result<(Vec<String>, Vec<Vec<u8>>)> {
-    let column = |step: &Step| Ok((kind(&step.wish).to_owned(), sealer.seal(&step.id.to_string(), &step.wish)?));
+fn seal_commands(sealer: &Sealer, steps: &[Step]) -> sqlx::Result<(Vec<String>, Vec<Vec<u8>>)> {
+    let column = |step: &Step| Ok((kind(&step.command).to_owned(), sealer.seal(&step.id.to_string(), &step.command)?));
     steps.iter().map(column).collect::<sqlx::Result<Vec<_>>>().map(|columns| columns.into_iter().unzip())
 }
 
@@ -650,7 +650,7 @@ impl SealedStep {
         let end = self.sealed_result.map(|sealed| sealer.open::<StepEnd>(&id, &sealed)).transpose()?;
         let mut step = Step {
             id: self.id,
-            wish: sealer.open(&id, &self.sealed_wish)?,
+            command: sealer.open(&id, &self.sealed_wish)?,
             status: self.status,
             needs_approval: self.needs_approval,
             text_origins,

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use unicode_normalization::UnicodeNormalization as _;
 use url::{Host, Url};
 
-const MOST_HOSTS: usize = 100;
+const MAX_HOSTS: usize = 100;
 /// A text with at most this many letters and digits, such as a number or a date, is also matched with different
 /// separators.
-const MOST_RESPELLED: usize = 64;
+const MAX_RESPELLED: usize = 64;
 /// Letters and digits of a text that counts as seen on one of several origins. A page could show every shorter text.
 const FEWEST_SEEN: usize = 4;
 /// Letters and digits at which a text with digits is too long for a page to guess.
@@ -93,7 +93,7 @@ impl TextSources {
         let words = messages.iter().flat_map(|message| message.split_whitespace());
         let mut named: Vec<NamedHost> = Vec::new();
         for host in words.filter_map(|word| NamedHost::parse(word.trim_matches(surrounds))) {
-            if named.len() < MOST_HOSTS && !named.contains(&host) {
+            if named.len() < MAX_HOSTS && !named.contains(&host) {
                 named.push(host);
             }
         }
@@ -101,7 +101,7 @@ impl TextSources {
         Self { messages, named, replies: replies.map(Searchable::new).collect(), pages: Vec::new() }
     }
 
-    pub fn see(&mut self, address: &str, text: &str) {
+    pub fn add(&mut self, address: &str, text: &str) {
         let origin = Url::parse(address).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
         self.pages.push((origin, Searchable::new(text)));
     }
@@ -180,7 +180,7 @@ impl Searchable {
         if other.letters.is_empty() {
             return self.raw.contains(&other.raw);
         }
-        self.words.contains(&other.words) || other.letters.len() <= MOST_RESPELLED && self.spells(&other.letters)
+        self.words.contains(&other.words) || other.letters.len() <= MAX_RESPELLED && self.spells(&other.letters)
     }
 
     fn spells(&self, letters: &str) -> bool {
@@ -218,7 +218,7 @@ mod tests {
     fn allowed(message: &str, pages: &[(&str, &str)], text: &str, origin: &str) -> bool {
         let mut sources = TextSources::new(std::iter::once(message), std::iter::empty());
         for (address, shown) in pages {
-            sources.see(address, shown);
+            sources.add(address, shown);
         }
         sources.origins(text).is_none_or(|origins| origins.allow(origin))
     }
@@ -288,7 +288,7 @@ mod tests {
         ));
         // An earlier reply may contain a text of any origin.
         let mut sources = TextSources::new(std::iter::once("go on"), std::iter::once("Your code is 4821."));
-        sources.see("https://evil.example/", "4820 4821 4822");
+        sources.add("https://evil.example/", "4820 4821 4822");
         assert!(!sources.origins("4821").is_some_and(|origins| origins.allow("https://evil.example")));
         for origin in ["null", "", "about:blank", "data:text/html,x"] {
             assert!(!allowed("use it", &[("data:text/html,x", "SPRING24")], "SPRING24", origin), "{origin}");

@@ -83,14 +83,14 @@ pub async fn begin(
     turn: &QueuedTurn,
     shown: &str,
     steps: &[Step],
-    goes_on: bool,
+    continues: bool,
 ) -> sqlx::Result<bool> {
-    let said = TurnTexts { message: shown.to_owned(), ..TurnTexts::default() };
-    let said = sealer.seal(&turn.id.to_string(), &said)?;
-    if goes_on {
-        steps::take_over(conn, turn, &said, steps).await
+    let texts = TurnTexts { message: shown.to_owned(), ..TurnTexts::default() };
+    let texts = sealer.seal(&turn.id.to_string(), &texts)?;
+    if continues {
+        steps::take_over(conn, turn, &texts, steps).await
     } else {
-        steps::plan(conn, sealer, turn, &said, steps).await
+        steps::plan(conn, sealer, turn, &texts, steps).await
     }
 }
 
@@ -143,7 +143,7 @@ pub async fn step(
 #[derive(Debug)]
 pub struct TurnEnding {
     pub kind: TurnKind,
-    pub said: TurnTexts,
+    pub texts: TurnTexts,
     pub steps: Vec<Step>,
     /// `None` if no message was interpreted.
     pub read: Option<(Decomposer, TurnKind)>,
@@ -193,8 +193,8 @@ async fn write_end(
     };
     let audited = read.map(|(entry, kind)| (AuditRow::new(turn.account, &Actor::System, entry), kind));
     let steps = StepColumns::of(sealer, &ending.steps)?;
-    let said = sealer.seal(&turn.id.to_string(), &ending.said)?;
-    let kept = i64::try_from(said.len() + steps.bytes()).unwrap_or(i64::MAX);
+    let texts = sealer.seal(&turn.id.to_string(), &ending.texts)?;
+    let kept = i64::try_from(texts.len() + steps.bytes()).unwrap_or(i64::MAX);
     let ended = sqlx::query!(
         r#"with ended as (
                update agent_turns
@@ -218,7 +218,7 @@ async fn write_end(
         turn.session as _,
         ending.kind as _,
         ending.read.map(|(decomposer, _)| decomposer) as _,
-        said,
+        texts,
         &steps.ids,
         &steps.statuses,
         &steps.approvals,

@@ -19,7 +19,7 @@ use super::queued_turn::Request;
 use super::receipts::{self, NewReceipt, Receipt};
 use super::steps::{self, Intent, SealedStep, SealedTexts, StepStatus};
 use super::typed::Typed;
-use super::{CloseReason, Mode, Sealer, Settings, TooManyBytes, close_if_ended, lanes, require_room};
+use super::{CloseReason, Mode, Sealer, Settings, TooManyBytes, close_if_ended, lanes, require_space};
 use crate::accounts;
 use crate::credentials::{Credential, CredentialColumns};
 use crate::sessions::intents::ReplyTo;
@@ -232,7 +232,7 @@ pub async fn accept(
     if let Some(full) = Full::of(found.turns, found.kept_bytes, settings) {
         return Ok(MessageOutcome::Full(full));
     }
-    if let Err(full) = require_room(&mut *conn, new.account, limits).await? {
+    if let Err(full) = require_space(&mut *conn, new.account, limits).await? {
         return Ok(MessageOutcome::NoRoom(full));
     }
     if found.status == Some(SessionStatus::Creating) {
@@ -265,7 +265,7 @@ pub async fn accept(
 /// performed: the first claim of a step waits for all earlier commits.
 async fn insert(conn: &mut PgConnection, sealer: &Sealer, new: &NewTurn<'_>, worker: WorkerId) -> sqlx::Result<()> {
     let id = new.id.to_string();
-    let said = TurnTexts { message: new.shown.clone(), ..TurnTexts::default() };
+    let texts = TurnTexts { message: new.shown.clone(), ..TurnTexts::default() };
     let by = CredentialColumns::of(new.credential);
     sqlx::query!(
         "with turn as (
@@ -280,7 +280,7 @@ async fn insert(conn: &mut PgConnection, sealer: &Sealer, new: &NewTurn<'_>, wor
         new.session as _,
         worker as _,
         sealer.seal(&id, new.request)?,
-        sealer.seal(&id, &said)?,
+        sealer.seal(&id, &texts)?,
         new.receipt.map(|receipt| receipt.key.as_str()),
         new.reply.channel,
         new.reply.request_id,
@@ -398,18 +398,18 @@ impl SealedAnswer {
     /// Unseals the response for customers. Slow for large inputs: run it off the async runtime.
     pub fn open(self, sealer: &Sealer) -> sqlx::Result<TurnAnswer> {
         let typed = self.typed.open(sealer)?;
-        let mut said: TurnTexts = sealer.open(&self.turn.to_string(), &self.sealed_said)?;
+        let mut texts: TurnTexts = sealer.open(&self.turn.to_string(), &self.sealed_said)?;
         let intents = open(self.steps, sealer, &typed)?;
-        said.hide(&typed, &intents);
+        texts.hide(&typed, &intents);
         Ok(TurnAnswer {
             turn_id: self.turn,
             kind: self.kind,
-            reply: if self.lost { LOST.to_owned() } else { said.reply },
+            reply: if self.lost { LOST.to_owned() } else { texts.reply },
             intents,
-            candidates: (!said.candidates.is_empty()).then_some(said.candidates),
-            downloads: said.downloads,
-            dialogs: said.dialogs,
-            dialog: said.dialog,
+            candidates: (!texts.candidates.is_empty()).then_some(texts.candidates),
+            downloads: texts.downloads,
+            dialogs: texts.dialogs,
+            dialog: texts.dialog,
             tokens_used: self.tokens_used,
         })
     }
@@ -511,7 +511,7 @@ impl SealedWaitingSteps {
 #[derive(Debug)]
 pub struct TranscriptTurn {
     pub id: TurnId,
-    pub said: TurnTexts,
+    pub texts: TurnTexts,
     pub kind: TurnKind,
     pub intents: Vec<Intent>,
     pub decomposer: Option<Decomposer>,
@@ -599,16 +599,16 @@ impl SealedTurns {
         let typed = self.typed.open(sealer)?;
         let mut steps = self.steps.into_iter().peekable();
         let turns = self.turns.into_iter().map(|turn| {
-            let mut said: TurnTexts = sealer.open(&turn.id.to_string(), &turn.sealed_said)?;
+            let mut texts: TurnTexts = sealer.open(&turn.id.to_string(), &turn.sealed_said)?;
             if turn.lost {
-                LOST.clone_into(&mut said.reply);
+                LOST.clone_into(&mut texts.reply);
             }
             let its = from_fn(|| steps.next_if(|step| step.turn == turn.id));
             let intents = open(its, sealer, &typed)?;
-            said.hide(&typed, &intents);
+            texts.hide(&typed, &intents);
             Ok(TranscriptTurn {
                 id: turn.id,
-                said,
+                texts,
                 kind: turn.kind,
                 intents,
                 decomposer: turn.decomposer,

@@ -5,7 +5,7 @@
 //! step runs with the unmodified selector.
 //!
 //! The search takes time linear in the searched text. At each position, one binary search finds whether a typed text
-//! begins there, and another one the length of the match. Above `MOST_BYTES` of typed texts, every text that a page
+//! begins there, and another one the length of the match. Above `MAX_BYTES` of typed texts, every text that a page
 //! controls is hidden.
 
 use kitfleet_types::dictionary::Dictionary;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use url::{Url, form_urlencoded};
 
 /// Bytes. Above it, everything is hidden.
-pub(crate) const MOST_BYTES: u32 = 1024 * 1024;
+pub(crate) const MAX_BYTES: u32 = 1024 * 1024;
 /// Shorter texts occur too often by chance.
 const SHORTEST: usize = 4;
 /// Characters that identify a text. The match is then extended, so that a shortened text is hidden as well.
@@ -58,7 +58,7 @@ impl Typed {
     /// Takes up to several tenths of a second.
     #[must_use]
     pub fn new(texts: &TypedTexts) -> Self {
-        if texts.too_many || texts.bytes() > MOST_BYTES as usize {
+        if texts.too_many || texts.bytes() > MAX_BYTES as usize {
             return Self { all: Finder::Everything, telling: Finder::Everything };
         }
         let long_enough = || texts.texts.iter().filter(|text| text.trim().chars().count() >= SHORTEST);
@@ -289,10 +289,10 @@ mod tests {
     /// Contract: agents 45.
     #[test]
     fn too_many_texts_hide_everything() {
-        let quarter = MOST_BYTES as usize / 4;
-        let (most, one_more) = (alike(4, quarter), alike(5, quarter));
-        let [most, one_more] = [most, one_more].map(|texts| Typed::new(&TypedTexts { texts, too_many: false }));
-        assert_eq!(most.hide("a button"), "a button");
+        let quarter = MAX_BYTES as usize / 4;
+        let (max, one_more) = (alike(4, quarter), alike(5, quarter));
+        let [max, one_more] = [max, one_more].map(|texts| Typed::new(&TypedTexts { texts, too_many: false }));
+        assert_eq!(max.hide("a button"), "a button");
         let unread = Typed::new(&TypedTexts { texts: Vec::new(), too_many: true });
         for typed in [one_more, unread] {
             assert!(!typed.is_empty());

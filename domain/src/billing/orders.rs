@@ -18,7 +18,7 @@ use crate::area::ScheduledJob;
 pub const SWEEP: ScheduledJob = ScheduledJob { name: "sweep_crypto_orders", period: 300 };
 
 /// Orders that can be paid at a time.
-pub const MOST_OPEN: i64 = 20;
+pub const MAX_OPEN: i64 = 20;
 
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, sqlx::Type, strum::IntoStaticStr, strum::VariantArray, strum::VariantNames,
@@ -218,18 +218,18 @@ pub async fn begin(
     request: &OrderRequest,
     window: Duration,
 ) -> sqlx::Result<OrderOutcome> {
-    let standing = sqlx::query!(
+    let counts = sqlx::query!(
         r#"select count(*) filter (where status = 'pending' and expires_at > now()) as "open!",
                   coalesce(bool_or(idempotency_key = $2), false) as "is_used!"
            from crypto_orders where account_id = $1"#,
         account as _,
         key,
     );
-    let standing = standing.fetch_one(&mut *conn).await?;
-    if standing.is_used {
+    let counts = counts.fetch_one(&mut *conn).await?;
+    if counts.is_used {
         return Ok(OrderOutcome::KeyInUse);
     }
-    if standing.open >= MOST_OPEN {
+    if counts.open >= MAX_OPEN {
         return Ok(OrderOutcome::TooMany);
     }
     let id = OrderId::generate();

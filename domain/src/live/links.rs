@@ -10,7 +10,7 @@ use super::withdrawn;
 use crate::credentials::{Credential, CredentialColumns};
 use crate::tokens::{self, Token};
 
-pub const MOST: usize = 16;
+pub const MAX_LINKS: usize = 16;
 pub const LONGEST: Duration = Duration::from_hours(24);
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub async fn make(conn: &mut PgConnection, new: &NewLink) -> sqlx::Result<LinkOu
     if !lives.fetch_optional(&mut *conn).await?.unwrap_or_default() {
         return Ok(LinkOutcome::Ended);
     }
-    if list(&mut *conn, new.session).await?.len() >= MOST {
+    if list(&mut *conn, new.session).await?.len() >= MAX_LINKS {
         return Ok(LinkOutcome::TooMany);
     }
     let secret = Token::generate();

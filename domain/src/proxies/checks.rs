@@ -19,7 +19,7 @@ use crate::workers::SelectedWorker;
 
 pub const WITHIN: Duration = Duration::from_secs(20);
 const START_WITHIN: Duration = Duration::from_secs(5);
-pub const HEARD_WITHIN: Duration = START_WITHIN.saturating_add(WITHIN);
+pub const RESULT_WITHIN: Duration = START_WITHIN.saturating_add(WITHIN);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checked {
@@ -71,7 +71,7 @@ pub async fn begin(
         proxy.username,
         sealed,
         reply_channel,
-        HEARD_WITHIN.as_secs_f64(),
+        RESULT_WITHIN.as_secs_f64(),
     )
     .execute(conn)
     .await?;

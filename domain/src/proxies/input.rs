@@ -14,10 +14,10 @@ use zeroize::Zeroizing;
 use super::Scheme;
 
 /// Limit of SOCKS5.
-const MOST_CREDENTIAL_BYTES: usize = 255;
-const MOST_LABEL_CHARS: usize = 120;
+const MAX_CREDENTIAL_BYTES: usize = 255;
+const MAX_LABEL_CHARS: usize = 120;
 /// Limit of DNS.
-const MOST_HOST_BYTES: usize = 253;
+const MAX_HOST_BYTES: usize = 253;
 const PRIVATE: &str = "must not be a private address";
 
 /// A customer cannot read a stored secret, so a change of other fields must be possible without sending it again.
@@ -109,7 +109,7 @@ impl ProxyInput {
         }
         let mut rules = Rules::default();
         let label = label.trim();
-        rules.length(label, 1, MOST_LABEL_CHARS, "label");
+        rules.length(label, 1, MAX_LABEL_CHARS, "label");
         rules.require(!label.contains(char::is_control), "label", "must not contain control characters");
         require_credential(&mut rules, "username", username.as_deref());
         require_credential(&mut rules, "password", password.sent());
@@ -137,8 +137,8 @@ impl ProxyInput {
 
 fn require_credential(rules: &mut Rules, field: &str, text: Option<&str>) {
     let Some(text) = text else { return };
-    let is_bounded = (1..=MOST_CREDENTIAL_BYTES).contains(&text.len());
-    rules.require(is_bounded, field, format!("must have 1 to {MOST_CREDENTIAL_BYTES} bytes"));
+    let is_bounded = (1..=MAX_CREDENTIAL_BYTES).contains(&text.len());
+    rules.require(is_bounded, field, format!("must have 1 to {MAX_CREDENTIAL_BYTES} bytes"));
     rules.require(!text.contains(char::is_control), field, "must not contain control characters");
 }
 
@@ -175,9 +175,9 @@ fn require_config(
         }
         Change::Set(text) => text,
     };
-    let most = scheme.most_config_bytes();
-    if text.len() > most {
-        rules.require(false, "config", format!("must have at most {most} bytes"));
+    let max = scheme.max_config_bytes();
+    if text.len() > max {
+        rules.require(false, "config", format!("must have at most {max} bytes"));
         return None;
     }
     match (checks.read_config)(scheme, text) {
@@ -198,7 +198,7 @@ fn parse_host(text: &str) -> Result<Host, &'static str> {
         return Ok(Host::Ipv6(address));
     }
     match Host::parse(text) {
-        Ok(host) if host.to_string().len() <= MOST_HOST_BYTES => Ok(host),
+        Ok(host) if host.to_string().len() <= MAX_HOST_BYTES => Ok(host),
         _ => Err("must be a host name or an IP address"),
     }
 }
@@ -300,10 +300,9 @@ mod tests {
             let username = username.map(str::to_owned);
             assert_eq!(refused_fields(ProxyInput { username, password, ..input(Scheme::Http) }, None), fields);
         }
-        let most = "x".repeat(255);
-        for (scheme, username) in [(Scheme::Socks5, "a:b"), (Scheme::Http, most.as_str()), (Scheme::Socks5, "zürich")]
-        {
-            let valid = ProxyInput { username: Some(username.to_owned()), password: set(&most), ..input(scheme) };
+        let max = "x".repeat(255);
+        for (scheme, username) in [(Scheme::Socks5, "a:b"), (Scheme::Http, max.as_str()), (Scheme::Socks5, "zürich")] {
+            let valid = ProxyInput { username: Some(username.to_owned()), password: set(&max), ..input(scheme) };
             assert!(valid.check(None, CHECKS(&Destinations::default())).is_ok(), "{username}");
         }
     }

@@ -74,7 +74,8 @@ pub(super) async fn steps(
 impl SealedSteps {
     #[must_use]
     pub fn weight(&self) -> usize {
-        let bytes = |(_, wish, shown): &(_, Vec<u8>, Option<Vec<u8>>)| wish.len() + shown.as_ref().map_or(0, Vec::len);
+        let bytes =
+            |(_, command, shown): &(_, Vec<u8>, Option<Vec<u8>>)| command.len() + shown.as_ref().map_or(0, Vec::len);
         self.steps.iter().map(bytes).sum::<usize>() + self.typed.weight()
     }
 
@@ -83,11 +84,11 @@ impl SealedSteps {
         let typed = self.typed.open(sealer)?;
         let steps = self.steps.into_iter().map(|(id, sealed_wish, sealed_shown)| {
             let owner = id.to_string();
-            let wish = sealer.open(&owner, &sealed_wish)?;
+            let command = sealer.open(&owner, &sealed_wish)?;
             let shown: Option<Vec<ShownElement>> =
                 sealed_shown.map(|sealed| sealer.open(&owner, &sealed)).transpose()?;
-            let shown = shown.unwrap_or_default().into_iter().map(|shown| hidden(shown, &wish, &typed)).collect();
-            Ok(step(wish, shown))
+            let shown = shown.unwrap_or_default().into_iter().map(|shown| hidden(shown, &command, &typed)).collect();
+            Ok(step(command, shown))
         });
         // A recipe has no files, so steps that upload one are left out.
         steps.filter_map(Result::transpose).collect()
@@ -95,29 +96,30 @@ impl SealedSteps {
 }
 
 /// Contract: recipes 17. A selector that the command itself contains stays unchanged, so that it still matches.
-fn hidden(shown: ShownElement, wish: &Command, typed: &Typed) -> ShownElement {
-    let said = match wish {
-        Command::Tap { target: ElementQuery::Css(said) }
-        | Command::DoubleTap { target: ElementQuery::Css(said) }
-        | Command::LongPress { target: ElementQuery::Css(said) }
-        | Command::Hover { target: ElementQuery::Css(said) }
-        | Command::Drag { target: ElementQuery::Css(said), .. }
-        | Command::Fill { target: ElementQuery::Css(said), .. }
-        | Command::Swipe { target: Some(ElementQuery::Css(said)), .. }
-        | Command::Check { target: ElementQuery::Css(said), .. }
-        | Command::Type { target: ElementQuery::Css(said), .. }
-        | Command::Select { target: ElementQuery::Css(said), .. }
-        | Command::Scroll { target: Some(ElementQuery::Css(said)), .. } => Some(said),
+fn hidden(shown: ShownElement, command: &Command, typed: &Typed) -> ShownElement {
+    let typed_selector = match command {
+        Command::Tap { target: ElementQuery::Css(typed_selector) }
+        | Command::DoubleTap { target: ElementQuery::Css(typed_selector) }
+        | Command::LongPress { target: ElementQuery::Css(typed_selector) }
+        | Command::Hover { target: ElementQuery::Css(typed_selector) }
+        | Command::Drag { target: ElementQuery::Css(typed_selector), .. }
+        | Command::Fill { target: ElementQuery::Css(typed_selector), .. }
+        | Command::Swipe { target: Some(ElementQuery::Css(typed_selector)), .. }
+        | Command::Check { target: ElementQuery::Css(typed_selector), .. }
+        | Command::Type { target: ElementQuery::Css(typed_selector), .. }
+        | Command::Select { target: ElementQuery::Css(typed_selector), .. }
+        | Command::Scroll { target: Some(ElementQuery::Css(typed_selector)), .. } => Some(typed_selector),
         _ => None,
     };
-    let selector = if said == Some(&shown.selector) { shown.selector } else { typed.hide_in_selector(&shown.selector) };
+    let selector =
+        if typed_selector == Some(&shown.selector) { shown.selector } else { typed.hide_in_selector(&shown.selector) };
     ShownElement { selector, description: typed.hide(&shown.description), ..shown }
 }
 
 /// The elements are in the order in which the command refers to them. `None` for a command that a recipe cannot have.
-fn step(wish: Command, shown: Vec<ShownElement>) -> Option<Step> {
+fn step(command: Command, shown: Vec<ShownElement>) -> Option<Step> {
     let mut shown = shown.into_iter();
-    Some(match wish {
+    Some(match command {
         Command::Navigate { url } => Step::Navigate { url },
         Command::Tap { target } => Step::Tap(found(target, shown.next())),
         Command::DoubleTap { target } => Step::DoubleTap(found(target, shown.next())),
@@ -165,7 +167,7 @@ fn step(wish: Command, shown: Vec<ShownElement>) -> Option<Step> {
         Command::Capture { capture } => Step::Capture { capture },
         Command::Extract { items } => {
             let item = |item: ExtractItem| {
-                let element = if item.is_one_in_words() { shown.next() } else { None };
+                let element = if item.names_one_element() { shown.next() } else { None };
                 let ExtractItem { name, target, attribute, list } = item;
                 Item { name, sought: sought(target, element), attribute, list }
             };
@@ -185,18 +187,18 @@ fn page(shown: ShownElement) -> Option<Page> {
 }
 
 /// The query itself if none was stored: a CSS selector needs no resolution.
-fn found(said: ElementQuery, shown: Option<ShownElement>) -> Element {
-    match (shown, said) {
+fn found(query: ElementQuery, shown: Option<ShownElement>) -> Element {
+    match (shown, query) {
         (Some(ShownElement { selector, description, .. }), _) => Element { selector, description },
         (None, ElementQuery::Css(selector)) => Element { description: selector.clone(), selector },
-        (None, said) => Element { selector: String::new(), description: describe(&said) },
+        (None, query) => Element { selector: String::new(), description: describe(&query) },
     }
 }
 
 /// For an operation that searches by itself: the resolved element, or else the command's query.
-fn sought(said: ElementQuery, shown: Option<ShownElement>) -> steps::RecipeLocator {
-    let description = describe(&said);
-    let by = match (said, shown) {
+fn sought(query: ElementQuery, shown: Option<ShownElement>) -> steps::RecipeLocator {
+    let description = describe(&query);
+    let by = match (query, shown) {
         (ElementQuery::Css(selector), _) => operations::Element::Selector(selector),
         (_, Some(ShownElement { selector, description, .. })) => {
             return steps::RecipeLocator { by: operations::Element::Selector(selector), description };

@@ -100,12 +100,12 @@ fn described(element: &Element) -> String {
 }
 
 /// Ends in an ellipsis if the text was cut.
-fn cut(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
+fn cut(text: &str, max: usize) -> String {
+    if text.chars().count() <= max {
         return text.to_owned();
     }
-    let kept: String = text.chars().take(most.saturating_sub(1)).collect();
-    format!("{}…", kept.trim_end()).chars().take(most).collect()
+    let kept: String = text.chars().take(max.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end()).chars().take(max).collect()
 }
 
 #[cfg(test)]

@@ -7,13 +7,13 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 /// Open streams of an account, by default.
-pub const MOST: u32 = 16;
+pub const MAX_STREAMS: u32 = 16;
 
 /// A stream that its process did not renew for this time counts as closed.
 pub const LEASE: Duration = Duration::from_secs(30);
 
 /// `None` if the account has this many open streams. `conn` is in a transaction.
-pub async fn open(conn: &mut PgConnection, account: AccountId, most: u32) -> sqlx::Result<Option<Uuid>> {
+pub async fn open(conn: &mut PgConnection, account: AccountId, max: u32) -> sqlx::Result<Option<Uuid>> {
     // Concurrent calls of one account would not count each other.
     sqlx::query_scalar!(
         "select pg_advisory_xact_lock(hashtextextended('timeline_streams ' || $1::uuid::text, 0))::text as locked",
@@ -28,7 +28,7 @@ pub async fn open(conn: &mut PgConnection, account: AccountId, most: u32) -> sql
         account as _,
         Uuid::now_v7(),
         LEASE.as_secs_f64(),
-        i64::from(most),
+        i64::from(max),
     )
     .fetch_optional(conn)
     .await

@@ -11,7 +11,7 @@ use crate::audit::{self, Actor, Entry};
 use crate::credentials::{Credential, CredentialColumns};
 use crate::tokens::{self, Token};
 
-pub const MOST: usize = 20;
+pub const MAX_LINKS: usize = 20;
 pub const SHORTEST: Duration = Duration::from_mins(1);
 pub const LONGEST: Duration = Duration::from_hours(7 * 24);
 
@@ -55,7 +55,7 @@ pub async fn make(conn: &mut PgConnection, new: &NewTraceLink<'_>) -> sqlx::Resu
     if recorded.fetch_optional(&mut *conn).await?.is_none() {
         return Ok(TraceLinkOutcome::NoRecording);
     }
-    if list(&mut *conn, new.session).await?.len() >= MOST {
+    if list(&mut *conn, new.session).await?.len() >= MAX_LINKS {
         return Ok(TraceLinkOutcome::TooMany);
     }
     let secret = Token::generate();

@@ -41,9 +41,9 @@ impl<'a> CreateParams<'a> {
         rules.require(!reserved, "purpose", "is reserved for internal operations");
         rules.require(reserved || purpose == CUSTOMER_PURPOSE, "purpose", format!("must be {CUSTOMER_PURPOSE}"));
         rules.length(self.label.unwrap_or_default(), 0, limits.label_chars, "label");
-        let most = limits.metadata_bytes;
-        let fits = self.metadata.is_none_or(|data| json_bytes(data) <= most);
-        rules.require(fits, "metadata", format!("must have at most {most} bytes as JSON"));
+        let max = limits.metadata_bytes;
+        let fits = self.metadata.is_none_or(|data| json_bytes(data) <= max);
+        rules.require(fits, "metadata", format!("must have at most {max} bytes as JSON"));
         let (min, max) = (limits.min_timeout, limits.max_timeout);
         let bounded = self.patience().is_none_or(|patience| (min..=max).contains(&patience));
         let bounds = format!("must be 0, or {} to {}", min.as_millis(), max.as_millis());

@@ -96,8 +96,8 @@ pub async fn claim(
         intent,
         kind: spec.kind,
         request: serde_json::to_value(operation).map_err(|e| sqlx::Error::Encode(e.into()))?,
-        goes_on: spec.allowed_while_paused,
-        goes_on_with_dialog: spec.allowed_with_dialog,
+        allowed_while_paused: spec.allowed_while_paused,
+        allowed_with_dialog: spec.allowed_with_dialog,
         sealed,
         actor,
         reply,
@@ -107,10 +107,12 @@ pub async fn claim(
         SessionRow { taken: Some(followed), worker, .. } => return Ok(Claim::Won { worker, followed }),
         SessionRow { status: SessionStatus::Ready, stands: false, .. } => worker_gone(),
         SessionRow { status: SessionStatus::Ready, heard: false, .. } => return Ok(Claim::WorkerSilent),
-        SessionRow { status: SessionStatus::Ready, challenge: Some(Json(standing)), .. } if !claim.goes_on => {
-            return Ok(Claim::Paused(standing));
+        SessionRow { status: SessionStatus::Ready, challenge: Some(Json(challenge)), .. }
+            if !claim.allowed_while_paused =>
+        {
+            return Ok(Claim::Paused(challenge));
         }
-        SessionRow { status: SessionStatus::Ready, dialog: Some(Json(dialog)), .. } if !claim.goes_on_with_dialog => {
+        SessionRow { status: SessionStatus::Ready, dialog: Some(Json(dialog)), .. } if !claim.allowed_with_dialog => {
             return Ok(Claim::DialogOpen(dialog));
         }
         // Another transaction claimed, paused or ended the session first.
@@ -139,9 +141,9 @@ struct ClaimRequest<'a> {
     kind: &'static str,
     request: Value,
     /// Allowed on a paused session.
-    goes_on: bool,
+    allowed_while_paused: bool,
     /// Allowed while the page shows a dialog.
-    goes_on_with_dialog: bool,
+    allowed_with_dialog: bool,
     sealed: Option<&'a [u8]>,
     actor: &'a OperationActor,
     reply: ReplyTo<'a>,
@@ -194,9 +196,9 @@ async fn take_session(conn: &mut PgConnection, claim: &ClaimRequest<'_>) -> sqlx
         claim.reply.channel,
         claim.reply.request_id,
         workers::LEASE.as_secs_f64(),
-        claim.goes_on,
+        claim.allowed_while_paused,
         claim.reply.trace_parent.map(|parent| parent.to_string()),
-        claim.goes_on_with_dialog,
+        claim.allowed_with_dialog,
         claim.actor.kind.name(),
         claim.actor.id,
     )
@@ -582,11 +584,11 @@ pub enum StoredEnding {
     Larger(u64),
 }
 
-/// As [`ending`], if the result has at most `most_bytes`.
+/// As [`ending`], if the result has at most `max_bytes`.
 pub async fn ending_within(
     conn: &mut PgConnection,
     id: IntentId,
-    most_bytes: u64,
+    max_bytes: u64,
 ) -> sqlx::Result<Option<StoredEnding>> {
     let row = sqlx::query!(
         r#"select outcome as "outcome!", case when bytes <= $2 then result::text end as result,
@@ -595,13 +597,13 @@ pub async fn ending_within(
                 lateral (select coalesce(octet_length(content), 0)::bigint + coalesce(octet_length(result::text), 0) as bytes) stored
            where id = $1 and status = 'done' and outcome is not null"#,
         id as _,
-        i64::try_from(most_bytes).unwrap_or(i64::MAX),
+        i64::try_from(max_bytes).unwrap_or(i64::MAX),
     )
     .fetch_optional(conn)
     .await?;
     row.map(|row| {
         let bytes = u64::try_from(row.bytes).unwrap_or_default();
-        if bytes > most_bytes {
+        if bytes > max_bytes {
             return Ok(StoredEnding::Larger(bytes));
         }
         let outcome: Outcome = serde_json::from_value(row.outcome).map_err(|e| sqlx::Error::Decode(e.into()))?;

@@ -32,12 +32,12 @@ pub async fn pause(
     Ok(Some(id))
 }
 
-pub async fn standing(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<ChallengeState>> {
+pub async fn current(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<Option<ChallengeState>> {
     let found = sqlx::query_scalar!(
         r#"select challenge as "challenge!: Json<ChallengeState>" from sessions where id = $1 and live and challenge is not null"#,
         session as _,
     );
-    Ok(found.fetch_optional(conn).await?.map(|Json(standing)| standing))
+    Ok(found.fetch_optional(conn).await?.map(|Json(challenge)| challenge))
 }
 
 /// `false` if the challenge has already ended. `conn` is in a transaction.

@@ -85,7 +85,7 @@ pub async fn take(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<O
 
 /// Leaves the profile unchanged. `false` if the session held no lease. The session must have left `creating`, or it
 /// could take the lease again.
-pub async fn let_go(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<bool> {
+pub async fn release(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<bool> {
     let had =
         sqlx::query!("update sessions set profile_in_hand = false where id = $1 and profile_in_hand", session as _)
             .execute(conn)
@@ -106,7 +106,7 @@ pub async fn replace(
     let content = Content { store, size_bytes };
     match stores::replace(&mut *conn, held.account, held.profile, held.generation, content, limits).await? {
         Replaced::Now { before } => {
-            let_go(conn, held.session).await?;
+            release(conn, held.session).await?;
             Ok(before)
         }
         // The first call succeeded, but its caller did not receive the result.
@@ -128,7 +128,7 @@ pub async fn replace(
 
 /// Releases the lease. A repeated call records nothing.
 pub async fn fail(conn: &mut PgConnection, held: &HeldProfile, reason: Reason) -> sqlx::Result<()> {
-    if let_go(&mut *conn, held.session).await? {
+    if release(&mut *conn, held.session).await? {
         publish_failure(conn, (held.account, held.session, held.profile), reason).await?;
     }
     Ok(())
@@ -149,7 +149,7 @@ pub async fn release_dead_leases(conn: &mut PgConnection, only: Option<SessionId
     .fetch_all(&mut *conn)
     .await?;
     for session in left {
-        if let_go(&mut *conn, session.id).await? && session.ended_well {
+        if release(&mut *conn, session.id).await? && session.ended_well {
             publish_failure(&mut *conn, (session.account_id, session.id, session.profile_id), Reason::UploadFailed)
                 .await?;
         }

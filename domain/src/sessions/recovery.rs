@@ -49,7 +49,7 @@ pub async fn recover(conn: &mut PgConnection, limit: i64) -> sqlx::Result<usize>
         let finished = finish_and_notify(&mut alone, intent.id, &outcome.into()).await;
         ended += usize::from(settle(alone, finished, &intent.id).await?);
     }
-    for worker in workers::forsakers(&mut *conn, PATIENCE).await? {
+    for worker in workers::dead_with_sessions(&mut *conn, PATIENCE).await? {
         let mut alone = conn.begin().await?;
         let failed = if worker.was_lost {
             fail_sessions(&mut alone, worker.id, &["ready"], &worker_gone()).await

@@ -348,7 +348,7 @@ impl IncidentMail {
     }
 }
 
-pub async fn told(conn: &mut PgConnection, update: IncidentUpdateId) -> sqlx::Result<Option<IncidentMail>> {
+pub async fn find_mail(conn: &mut PgConnection, update: IncidentUpdateId) -> sqlx::Result<Option<IncidentMail>> {
     sqlx::query_as!(
         IncidentMail,
         r#"select i.title, i.impact as "impact: _", i.components, u.status as "status: _", u.message,

@@ -66,7 +66,7 @@ pub(super) async fn drop_updates(conn: &mut PgConnection, incident: IncidentId) 
 }
 
 /// The next `limit` subscribers of a due notice. Returns false when no notice is due or another process works on it.
-pub async fn go_on(conn: &mut PgConnection, update_interval: Duration, limit: i64) -> sqlx::Result<bool> {
+pub async fn queue_batch(conn: &mut PgConnection, update_interval: Duration, limit: i64) -> sqlx::Result<bool> {
     // The oldest open notice of each incident. An update notice is due at the earliest one interval after the previous
     // update notice was completed.
     let next = sqlx::query!(

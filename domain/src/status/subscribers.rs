@@ -45,7 +45,7 @@ pub struct Question {
 }
 
 /// `None` when the address has already confirmed, another mail was sent within 10 min, or the row no longer exists.
-pub async fn ask(conn: &mut PgConnection, id: SubscriberId, mail: EmailId) -> sqlx::Result<Option<Question>> {
+pub async fn confirmation(conn: &mut PgConnection, id: SubscriberId, mail: EmailId) -> sqlx::Result<Option<Question>> {
     let token = Token::generate();
     let email = sqlx::query_scalar!(
         "update status_subscribers set token_hash = $2, asked_by = $3, asked_at = now()

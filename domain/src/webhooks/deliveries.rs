@@ -245,7 +245,7 @@ pub async fn send_test(
     endpoint: WebhookId,
     actor: &Actor,
 ) -> Result<RequestedDelivery, ChangeError> {
-    endpoints::require_told(&mut *conn, account, endpoint).await?;
+    endpoints::require_active(&mut *conn, account, endpoint).await?;
     let triggered_by = actor.account().unwrap_or(account);
     let data = json!({
         "message": "This is a test of your webhook endpoint.",
@@ -335,7 +335,7 @@ pub async fn replay(
     if matches!(original.status, DeliveryStatus::Pending | DeliveryStatus::InFlight) {
         return Err(ReplayError::UnderWay);
     }
-    endpoints::require_told(&mut *conn, account, original.endpoint_id).await?;
+    endpoints::require_active(&mut *conn, account, original.endpoint_id).await?;
     let requested =
         insert_requested(&mut *conn, account, original.endpoint_id, original.event_id, original.event_type).await?;
     let payload = json!({
@@ -382,7 +382,7 @@ pub struct ClaimLimits {
     pub not_endpoints: Vec<Uuid>,
     pub not_accounts: Vec<Uuid>,
     /// Maximum number of attempts of one endpoint, and in total.
-    pub most: (i64, i64),
+    pub max: (i64, i64),
     pub after: Option<(AccountId, WebhookId)>,
     /// Skipped except for the endpoints in `answering`.
     pub slow: Vec<Uuid>,
@@ -394,7 +394,7 @@ pub struct ClaimLimits {
 
 /// Goes through accounts and their endpoints in order, starting after `after`, so that each gets its turn.
 pub async fn claim(conn: &mut PgConnection, limits: &ClaimLimits, lease: Duration) -> sqlx::Result<Vec<Attempt>> {
-    let ClaimLimits { not_endpoints, not_accounts, most, after, slow, answering, besides } = limits;
+    let ClaimLimits { not_endpoints, not_accounts, max, after, slow, answering, besides } = limits;
     let (after_account, after_endpoint) =
         after.map_or((Uuid::nil(), Uuid::nil()), |(account, endpoint)| (account.as_uuid(), endpoint.as_uuid()));
     sqlx::query_as!(
@@ -445,8 +445,8 @@ pub async fn claim(conn: &mut PgConnection, limits: &ClaimLimits, lease: Duratio
                      d.next_attempt_at as "claimed_until!", floor(extract(epoch from now()))::bigint as "sent_at!""#,
         not_endpoints,
         not_accounts,
-        most.0,
-        most.1,
+        max.0,
+        max.1,
         lease.as_secs_f64(),
         after_account,
         after_endpoint,
@@ -482,13 +482,13 @@ pub struct SlowClaimLimits {
     pub accounts: Vec<Uuid>,
     pub not_endpoints: Vec<Uuid>,
     /// Maximum number of attempts of one endpoint, of one account, and in total.
-    pub most: (i64, i64, i64),
+    pub max: (i64, i64, i64),
 }
 
 /// Does not claim them. For each account, endpoints whose last attempt succeeded come first, then the oldest
 /// deliveries.
 pub async fn due_to_slow(conn: &mut PgConnection, limits: &SlowClaimLimits) -> sqlx::Result<Vec<DeliveryId>> {
-    let SlowClaimLimits { accounts, not_endpoints, most: (of_each, of_account, limit) } = limits;
+    let SlowClaimLimits { accounts, not_endpoints, max: (of_each, of_account, limit) } = limits;
     sqlx::query_scalar!(
         r#"with recursive waiting (account_id, endpoint_id) as (
                select first.account_id, first.endpoint_id from unnest($1::uuid[]) as account (id)

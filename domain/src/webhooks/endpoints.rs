@@ -61,7 +61,7 @@ pub async fn create(
     conn: &mut PgConnection,
     account: AccountId,
     new: NewEndpoint<'_>,
-    most: u32,
+    max: u32,
     vault: &Vault,
     actor: &Actor,
 ) -> Result<(Endpoint, SigningSecret), CreateError> {
@@ -72,8 +72,8 @@ pub async fn create(
     )
     .fetch_one(&mut *conn)
     .await?;
-    if count >= i64::from(most) {
-        return Err(CreateError::TooMany(most));
+    if count >= i64::from(max) {
+        return Err(CreateError::TooMany(max));
     }
     let (id, secret, events) = (WebhookId::generate(), SigningSecret::generate(), new.events.names());
     sqlx::query!(
@@ -332,7 +332,7 @@ pub async fn rotate_secret(
 }
 
 /// Locks the row.
-pub(super) async fn require_told(
+pub(super) async fn require_active(
     conn: &mut PgConnection,
     account: AccountId,
     id: WebhookId,

@@ -7,7 +7,7 @@ use kitfleet_types::ids::{AccountId, WebhookId};
 use sqlx::PgConnection;
 
 /// "Last about 24 hours of a grace window". A shorter one gets the reminder at its start.
-const NEARLY_OVER: Duration = Duration::from_hours(24);
+const REMIND_BEFORE_END: Duration = Duration::from_hours(24);
 
 #[derive(Debug)]
 pub struct OldSecret {
@@ -66,7 +66,7 @@ pub async fn take_ending_graces(conn: &mut PgConnection, limit: i64) -> sqlx::Re
            )
            returning id as endpoint, account_id as account,
                      extract(epoch from grace_expires_at - now())::float8 as "seconds_left!""#,
-        NEARLY_OVER.as_secs_f64(),
+        REMIND_BEFORE_END.as_secs_f64(),
         limit,
     )
     .fetch_all(conn)

@@ -207,7 +207,7 @@ pub async fn any_under_way(conn: &mut PgConnection) -> sqlx::Result<bool> {
 
 /// Requeues the next dead letters of a requeue, or of the one whose last batch was the longest ago. `None` when it is done
 /// or paused, another process works on it, or there is none.
-pub async fn go_on(
+pub async fn requeue_batch(
     conn: &mut PgConnection,
     requeue: Option<RequeueId>,
     limits: BatchLimits,

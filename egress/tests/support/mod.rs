@@ -25,8 +25,8 @@ pub fn proxy(port: u16, credentials: Option<(&str, &str)>) -> Proxy {
 }
 
 pub async fn guard(upstream: Upstream, rules: &Rules) -> Guard {
-    let way = EgressRoute::open(upstream, rules).await.expect("a way out");
-    Guard::open(Arc::new(way), rules).await.expect("a guard")
+    let route = EgressRoute::open(upstream, rules).await.expect("an egress route");
+    Guard::open(Arc::new(route), rules).await.expect("a guard")
 }
 
 /// Returns the connection and the reply code.

@@ -19,17 +19,17 @@ use tokio::sync::Semaphore;
 use crate::ConnectError;
 use crate::stack::{Sockets, Stack, TcpStream, UdpSocket};
 
-const LOOK_UPS: usize = 16;
+const MAX_LOOKUPS: usize = 16;
 
 const REMEMBERED: u64 = 512;
 
 /// Answers and failures, regardless of their TTL.
 const REMEMBERED_FOR: Duration = Duration::from_hours(1);
-const UNKNOWN_FOR: Duration = Duration::from_secs(30);
+const NEGATIVE_TTL: Duration = Duration::from_secs(30);
 
 /// Timeout of a query, and number of retries.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-const ASKED_AGAIN: usize = 1;
+const LOOKUP_RETRIES: usize = 1;
 
 /// Maximum number of name servers used from a configuration.
 const SERVERS: usize = 4;
@@ -57,12 +57,12 @@ impl Names {
             (false, true) => LookupIpStrategy::Ipv6Only,
         };
         options.timeout = ANSWER_WITHIN;
-        options.attempts = ASKED_AGAIN;
+        options.attempts = LOOKUP_RETRIES;
         options.num_concurrent_reqs = 1;
         options.cache_size = REMEMBERED;
         options.positive_max_ttl = Some(REMEMBERED_FOR);
-        options.negative_max_ttl = Some(UNKNOWN_FOR);
-        Ok(Self { resolver: builder.build()?, turns: Semaphore::new(LOOK_UPS) })
+        options.negative_max_ttl = Some(NEGATIVE_TTL);
+        Ok(Self { resolver: builder.build()?, turns: Semaphore::new(MAX_LOOKUPS) })
     }
 
     /// IPv4 first.

@@ -56,11 +56,11 @@ use crate::stack::{self, Link};
 use crate::{Closed, Credentials, OpenError, Tunnel};
 
 /// Most servers send their options unrequested.
-const ASK_AGAIN: Duration = Duration::from_secs(2);
+const REQUEST_RETRY_PAUSE: Duration = Duration::from_secs(2);
 
 /// Silence after which the server is checked, and the interval of the checks.
 const SUSPECT_AFTER: Duration = Duration::from_secs(1);
-const ASK_EVERY: Duration = Duration::from_millis(500);
+const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Silence after which connections fail. Checks continue, and the tunnel recovers if the server answers.
 const SILENT_AFTER: Duration = Duration::from_millis(2500);
@@ -74,7 +74,7 @@ const PING_RESTART: Duration = Duration::from_mins(2);
 
 /// Interval of timer checks, and the interval while an answer is outstanding.
 const IDLE_TICK: Duration = Duration::from_secs(1);
-const ANXIOUS_TICK: Duration = Duration::from_millis(250);
+const FAST_TICK: Duration = Duration::from_millis(250);
 
 const PART_WITHIN: Duration = Duration::from_secs(1);
 
@@ -237,7 +237,7 @@ async fn negotiate(carrier: &mut Carrier, handshake: &mut Handshake) -> Result<Z
     loop {
         if handshake.is_agreed() && ask_at.is_none_or(|at| at <= Instant::now()) {
             handshake.ask_for_options()?;
-            ask_at = Some(Instant::now() + ASK_AGAIN);
+            ask_at = Some(Instant::now() + REQUEST_RETRY_PAUSE);
         }
         handshake.drive(&mut out)?;
         send_all(carrier, &out).await?;
@@ -322,7 +322,7 @@ impl Wire {
             }
             self.carrier.flush().await.map_err(|error| end_of(&error))?;
             if self.unanswered.is_some() {
-                tick = tick.min(Instant::now() + ANXIOUS_TICK);
+                tick = tick.min(Instant::now() + FAST_TICK);
             }
             let due = self.session.next_due().into_iter().chain([Instant::now() + delay, tick]).min().unwrap_or(tick);
             tokio::select! {
@@ -398,7 +398,7 @@ impl Wire {
         if silence >= SILENT_AFTER {
             link.mark_unresponsive();
         }
-        if silence >= SUSPECT_AFTER && self.asked.elapsed() >= ASK_EVERY {
+        if silence >= SUSPECT_AFTER && self.asked.elapsed() >= PROBE_INTERVAL {
             self.asked = Instant::now();
             let ask = self.session.ask();
             self.send(&ask).await?;

@@ -46,7 +46,7 @@ const SEND: usize = 512 << 10;
 
 /// The first 16 connections have full-size buffers, the next 16 half of that, and so on down to a sixteenth. 256 connections
 /// with full buffers use 42 MiB, and 512 use 58 MiB. Copies of unacknowledged segments add at most half as much again.
-const GENEROUS_TO: usize = 16;
+const FULL_SIZE_CONNECTIONS: usize = 16;
 const SMALLEST: usize = 4;
 
 const BURST: usize = 256;
@@ -59,7 +59,7 @@ const LINGER: Duration = Duration::from_secs(10);
 
 /// A connection is dead if it is silent for this time despite keepalives.
 const SILENCE: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(120);
-const ASK_AFTER: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(45);
+const KEEPALIVE_AFTER: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(45);
 
 const DATAGRAMS: usize = 8;
 const DATAGRAM_BYTES: usize = 16 << 10;
@@ -374,12 +374,12 @@ impl Sockets {
 
     fn dial(&self, own: IpAddress, remote: SocketAddr, place: OwnedSemaphorePermit) -> Result<TcpStream, ConnectError> {
         let mut state = self.0.state();
-        let smaller = (state.connections / GENEROUS_TO).min(SMALLEST);
+        let smaller = (state.connections / FULL_SIZE_CONNECTIONS).min(SMALLEST);
         let buffer = |bytes: usize| tcp::SocketBuffer::new(vec![0; bytes >> smaller]);
         let mut socket = tcp::Socket::new(buffer(RECEIVE), buffer(SEND));
         socket.set_nagle_enabled(false);
         socket.set_timeout(Some(SILENCE));
-        socket.set_keep_alive(Some(ASK_AFTER));
+        socket.set_keep_alive(Some(KEEPALIVE_AFTER));
         let port = state.take_port();
         let connecting =
             socket.connect(state.interface.context(), IpEndpoint::from(remote), IpEndpoint::new(own, port));

@@ -25,11 +25,11 @@ use crate::{Closed, OpenError, Tunnel};
 mod config;
 
 /// Interval of handshake attempts while opening.
-const SHAKE_AGAIN: Duration = Duration::from_secs(1);
+const HANDSHAKE_RETRY: Duration = Duration::from_secs(1);
 
 /// Silence after which the server is checked, and the interval of the checks.
 const SUSPECT_AFTER: Duration = Duration::from_secs(1);
-const ASK_EVERY: Duration = Duration::from_millis(750);
+const PROBE_INTERVAL: Duration = Duration::from_millis(750);
 
 /// Silence after which connections fail. Checks continue, and the tunnel recovers if the server answers.
 const SILENT_AFTER: Duration = Duration::from_millis(2500);
@@ -39,7 +39,7 @@ const DEAD_AFTER: Duration = Duration::from_secs(10);
 
 /// Interval of timer checks, and the interval while an answer is outstanding.
 const IDLE_TICK: Duration = Duration::from_secs(1);
-const ANXIOUS_TICK: Duration = Duration::from_millis(250);
+const FAST_TICK: Duration = Duration::from_millis(250);
 
 const BATCH: usize = 128;
 
@@ -53,7 +53,7 @@ impl Config {
     /// Each private key supports only one open tunnel: a server sends all packets to the address it last heard from.
     pub async fn open(&self, server: SocketAddr, within: Duration) -> Result<Tunnel, OpenError> {
         let mut wire = Wire::to(server, self).await.map_err(|_| OpenError::Unreachable)?;
-        timeout(within, wire.shake_hands()).await.map_err(|_| OpenError::TimedOut)??;
+        timeout(within, wire.handshake()).await.map_err(|_| OpenError::TimedOut)??;
         let (stack, link) = stack::new(&self.addresses, self.allowed.clone(), self.mtu);
         let tunnel = Tunnel::new(stack, &self.name_servers)?;
         tokio::spawn(wire.carry(link));
@@ -99,11 +99,11 @@ impl Wire {
         })
     }
 
-    async fn shake_hands(&mut self) -> Result<(), OpenError> {
+    async fn handshake(&mut self) -> Result<(), OpenError> {
         let mut nothing = Vec::new();
         loop {
             self.ask().await;
-            let again = Instant::now() + SHAKE_AGAIN;
+            let again = Instant::now() + HANDSHAKE_RETRY;
             while self.tunnel.time_since_last_handshake().is_none() {
                 let Ok(_) = timeout_at(again, self.socket.ready(Interest::READABLE | Interest::ERROR)).await else {
                     break;
@@ -147,7 +147,7 @@ impl Wire {
                 self.send(packet).await;
             }
             if self.unanswered.is_some() {
-                tick = tick.min(Instant::now() + ANXIOUS_TICK);
+                tick = tick.min(Instant::now() + FAST_TICK);
             }
             tokio::select! {
                 _ = self.socket.readable() => {
@@ -174,7 +174,7 @@ impl Wire {
                         if silence >= SILENT_AFTER {
                             link.mark_unresponsive();
                         }
-                        if silence >= SUSPECT_AFTER && self.asked.elapsed() >= ASK_EVERY {
+                        if silence >= SUSPECT_AFTER && self.asked.elapsed() >= PROBE_INTERVAL {
                             self.ask().await;
                         }
                     }

@@ -101,10 +101,10 @@ async fn give_up_locked(
     conn: &mut PgConnection,
     order: &Order,
     reason: Reason,
-    said: Option<&PaymentNotice>,
+    notice: Option<&PaymentNotice>,
 ) -> sqlx::Result<()> {
     fail(&mut *conn, order, reason).await?;
-    if let Some(notice) = said
+    if let Some(notice) = notice
         && let Some(why) = notice.unassigned_payment(order)
     {
         orders::flag(conn, order.id, &notice.payment_id, why).await?;
@@ -112,12 +112,12 @@ async fn give_up_locked(
     Ok(())
 }
 
-/// No final notice arrived. `said` is the processor's answer to a query about the order. `false` if it is not pending.
-pub async fn give_up(conn: &mut PgConnection, id: OrderId, said: Option<&PaymentNotice>) -> sqlx::Result<bool> {
+/// No final notice arrived. `notice` is the processor's answer to a query about the order. `false` if it is not pending.
+pub async fn give_up(conn: &mut PgConnection, id: OrderId, notice: Option<&PaymentNotice>) -> sqlx::Result<bool> {
     let mut tx = conn.begin().await?;
     let waits = orders::lock(&mut tx, id).await?.filter(|order| order.status == Status::Pending);
     let Some(order) = waits else { return Ok(false) };
-    give_up_locked(&mut tx, &order, Reason::Swept, said).await?;
+    give_up_locked(&mut tx, &order, Reason::Swept, notice).await?;
     tx.commit().await?;
     Ok(true)
 }

@@ -20,12 +20,12 @@ impl ConnectionLog {
 
     pub(super) fn is_lost(&self, error: &dyn Display) {
         self.is_lost.store(true, Ordering::Relaxed);
-        self.lost.say(|held_back| tracing::warn!(%error, held_back, "{}", self.loss));
+        self.lost.log(|held_back| tracing::warn!(%error, held_back, "{}", self.loss));
     }
 
     pub(super) fn note_connected(&self) {
         if self.is_lost.swap(false, Ordering::Relaxed) {
-            self.back.say(|held_back| tracing::info!(held_back, after = self.loss, "receiving wake-ups again"));
+            self.back.log(|held_back| tracing::info!(held_back, after = self.loss, "receiving wake-ups again"));
         }
     }
 }

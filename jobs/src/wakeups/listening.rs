@@ -12,19 +12,19 @@ use super::{Hub, postgres, redis};
 pub(super) struct Listeners {
     pub(super) wanted: watch::Sender<HashSet<String>>,
     /// Channels that PostgreSQL listens to.
-    pub(super) standing: watch::Receiver<HashSet<String>>,
+    pub(super) subscribed_channels: watch::Receiver<HashSet<String>>,
     _tasks: JoinSet<()>,
 }
 
 impl Listeners {
     pub(super) fn open(hub: &Arc<Hub>) -> Self {
         let (wanted, channels) = watch::channel(HashSet::new());
-        let (stands, standing) = watch::channel(HashSet::new());
+        let (publish_subscribed, subscribed_channels) = watch::channel(HashSet::new());
         let mut tasks = JoinSet::new();
         if let Some(client) = hub.redis.clone() {
             tasks.spawn(redis::listen(Arc::clone(hub), client, channels.clone()));
         }
-        tasks.spawn(postgres::listen(Arc::clone(hub), channels, stands));
-        Self { wanted, standing, _tasks: tasks }
+        tasks.spawn(postgres::listen(Arc::clone(hub), channels, publish_subscribed));
+        Self { wanted, subscribed_channels, _tasks: tasks }
     }
 }

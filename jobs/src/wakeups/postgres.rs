@@ -47,11 +47,11 @@ impl Notifier {
 pub(super) async fn listen(
     hub: Arc<Hub>,
     mut wanted: watch::Receiver<HashSet<String>>,
-    standing: watch::Sender<HashSet<String>>,
+    subscribed_channels: watch::Sender<HashSet<String>>,
 ) {
     let line = ConnectionLog::new("lost the connection that receives wake-ups");
     loop {
-        let Err(error) = listen_on_one_connection(&hub, &mut wanted, &standing, &line).await;
+        let Err(error) = listen_on_one_connection(&hub, &mut wanted, &subscribed_channels, &line).await;
         line.is_lost(&error);
         sleep(RETRY).await;
     }
@@ -60,7 +60,7 @@ pub(super) async fn listen(
 async fn listen_on_one_connection(
     hub: &Hub,
     wanted: &mut watch::Receiver<HashSet<String>>,
-    standing: &watch::Sender<HashSet<String>>,
+    subscribed_channels: &watch::Sender<HashSet<String>>,
     line: &ConnectionLog,
 ) -> sqlx::Result<Infallible> {
     // Uses its own pool: a listening connection would be lost to the shared pool.
@@ -77,8 +77,8 @@ async fn listen_on_one_connection(
                 // The timeout matters: on a dead connection, every listener of the process would receive nothing.
                 let changed = timeout(PING, listen_to(&mut listener, &added, &removed)).await;
                 changed.map_err(|_| sqlx::Error::PoolTimedOut)??;
-                standing.send_replace(subscribed.0.clone());
-                hub.look(&added);
+                subscribed_channels.send_replace(subscribed.0.clone());
+                hub.notify_missed(&added);
             }
             message = timeout(QUIET, listener.try_recv()) => match message {
                 Ok(Ok(Some(message))) => {

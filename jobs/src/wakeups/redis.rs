@@ -78,7 +78,7 @@ impl Publisher {
             Ok(Err(error)) => error.to_string(),
             Err(late) => late.to_string(),
         };
-        FAILED.say(|held_back| {
+        FAILED.log(|held_back| {
             tracing::warn!(reason, held_back, "Redis does not answer in time: sending wake-ups through PostgreSQL");
         });
         self.resting_until = Some(Instant::now() + PAUSE);
@@ -106,7 +106,7 @@ async fn listen_on_one_connection(
     let keys = |channels: &[String]| -> Vec<_> { channels.iter().map(|channel| key(channel)).collect() };
     let late = |late: Elapsed| RedisError::from(io::Error::from(late));
     let connected = timeout(DEAD_AFTER, client.get_async_pubsub()).await;
-    let (mut sink, mut told) = connected.map_err(late)??.split();
+    let (mut sink, mut messages) = connected.map_err(late)??.split();
     line.note_connected();
     let mut subscribed = ChannelSubscriptions::default();
     wanted.mark_changed();
@@ -120,9 +120,9 @@ async fn listen_on_one_connection(
                 if !removed.is_empty() {
                     timeout(DEAD_AFTER, sink.unsubscribe(keys(&removed))).await.map_err(late)??;
                 }
-                hub.look(&added);
+                hub.notify_missed(&added);
             }
-            message = timeout(QUIET, told.next()) => match message {
+            message = timeout(QUIET, messages.next()) => match message {
                 Ok(Some(message)) => {
                     // Messages of other channels, or that are not text, come from other users of this Redis.
                     if let (Some(channel), Ok(payload)) =

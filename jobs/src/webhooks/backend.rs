@@ -36,7 +36,7 @@ pub struct DeliveryBackend {
     /// Deliveries may be due without a wake-up.
     due: Receiver<()>,
     reports: UnboundedReceiver<Report>,
-    turns: FairQueue,
+    queue: FairQueue,
     tick: Pin<Box<Sleep>>,
     ticks: JoinSet<sqlx::Result<Option<Vec<DeliveryId>>>>,
     claims: JoinSet<sqlx::Result<(Vec<Attempt>, Bounds)>>,
@@ -63,7 +63,7 @@ impl DeliveryBackend {
             wakeups,
             due,
             reports,
-            turns: FairQueue::new(&settings),
+            queue: FairQueue::new(&settings),
             settings,
             tick: Box::pin(sleep(Duration::ZERO)),
             ticks: JoinSet::new(),
@@ -78,7 +78,7 @@ impl DeliveryBackend {
         if !self.claims.is_empty() {
             return;
         }
-        let Some((wanted, bounds)) = self.turns.wanted() else { return };
+        let Some((wanted, bounds)) = self.queue.wanted() else { return };
         let (claiming, lease) = (self.claiming.clone(), self.settings.lease());
         self.claims.spawn(async move {
             let attempts = deliveries::claim(&mut *claiming.acquire().await?, &wanted, lease).await?;
@@ -91,7 +91,7 @@ impl DeliveryBackend {
         if !self.ticks.is_empty() {
             return;
         }
-        let (wanted, claiming) = (self.turns.wanted_of_slow(Instant::now().into_std()), self.claiming.clone());
+        let (wanted, claiming) = (self.queue.wanted_of_slow(Instant::now().into_std()), self.claiming.clone());
         self.ticks.spawn(async move {
             let mut conn = claiming.acquire().await?;
             if !deliveries::wake(&mut conn).await? {
@@ -109,8 +109,8 @@ impl DeliveryBackend {
         let mut changed = false;
         while let Poll::Ready(Some(report)) = self.reports.poll_recv(cx) {
             match report {
-                Report::Went(recipient, outcome) => self.turns.note(recipient, outcome, Instant::now().into_std()),
-                Report::Over(recipient) => self.turns.release(recipient),
+                Report::Went(recipient, outcome) => self.queue.note(recipient, outcome, Instant::now().into_std()),
+                Report::Over(recipient) => self.queue.release(recipient),
             }
             changed = true;
         }
@@ -120,7 +120,7 @@ impl DeliveryBackend {
     fn poll_wakeups(&mut self, cx: &mut Context<'_>) -> bool {
         let mut woken = false;
         while let Poll::Ready(Some(())) = self.wakeups.poll_recv(cx) {
-            self.turns.look();
+            self.queue.request_poll();
             woken = true;
         }
         woken
@@ -131,7 +131,7 @@ impl DeliveryBackend {
         if self.tick.as_mut().poll(cx).is_pending() && !is_due {
             return false;
         }
-        self.tick.as_mut().reset(Instant::now() + self.turns.pause());
+        self.tick.as_mut().reset(Instant::now() + self.queue.pause());
         self.poll_queue();
         true
     }
@@ -139,11 +139,11 @@ impl DeliveryBackend {
     fn poll_ticks(&mut self, cx: &mut Context<'_>) -> bool {
         let Poll::Ready(Some(ticked)) = self.ticks.poll_join_next(cx) else { return false };
         match ticked {
-            Ok(Ok(Some(besides))) => self.turns.found(besides),
+            Ok(Ok(Some(besides))) => self.queue.found(besides),
             Ok(Ok(None)) => {}
             Ok(Err(error)) => {
                 static FAILED: LogThrottle = LogThrottle::new();
-                FAILED.say(|held_back| tracing::warn!(%error, held_back, "cannot look for webhook deliveries"));
+                FAILED.log(|held_back| tracing::warn!(%error, held_back, "cannot look for webhook deliveries"));
                 self.tick.as_mut().reset(Instant::now() + RETRY);
             }
             Err(panic) => tracing::error!(%panic, "looking for webhook deliveries panicked"),
@@ -154,10 +154,10 @@ impl DeliveryBackend {
     fn poll_claims(&mut self, cx: &mut Context<'_>) -> bool {
         let Poll::Ready(Some(claimed)) = self.claims.poll_join_next(cx) else { return false };
         match claimed {
-            Ok(Ok((attempts, bounds))) => self.claimed.extend(self.turns.begin(attempts, bounds)),
+            Ok(Ok((attempts, bounds))) => self.claimed.extend(self.queue.begin(attempts, bounds)),
             Ok(Err(error)) => {
                 static FAILED: LogThrottle = LogThrottle::new();
-                FAILED.say(|held_back| tracing::warn!(%error, held_back, "cannot claim webhook deliveries"));
+                FAILED.log(|held_back| tracing::warn!(%error, held_back, "cannot claim webhook deliveries"));
                 self.tick.as_mut().reset(Instant::now() + RETRY);
             }
             Err(panic) => tracing::error!(%panic, "claiming webhook deliveries panicked"),
@@ -173,7 +173,7 @@ impl DeliveryBackend {
     fn give_back(&mut self) {
         let mut claims = Vec::new();
         for AttemptJob { attempt, .. } in self.claimed.drain(..) {
-            self.turns.release(recipient_of(&attempt));
+            self.queue.release(recipient_of(&attempt));
             claims.push((attempt.id, attempt.claimed_until));
         }
         let claiming = self.claiming.clone();
@@ -228,7 +228,7 @@ impl Backend for DeliveryBackend {
                 break;
             }
         }
-        if self.claims.is_empty() && self.given_back.is_empty() && self.turns.is_idle() {
+        if self.claims.is_empty() && self.given_back.is_empty() && self.queue.is_idle() {
             Poll::Ready(Ok(()))
         } else {
             Poll::Pending

@@ -39,11 +39,11 @@ pub(super) type Bounds = (usize, usize);
 
 #[derive(Debug)]
 pub(super) struct FairQueue {
-    most: usize,
+    max: usize,
     /// Chosen so that hanging attempts fill the account's limit.
     slow_share: usize,
     /// True when the table may hold due deliveries.
-    look: bool,
+    should_poll: bool,
     /// Deliveries to endpoints that do not answer, for the next claim.
     besides: Vec<DeliveryId>,
     /// The next claim starts after it.
@@ -65,9 +65,9 @@ impl FairQueue {
     pub(super) fn new(settings: &Settings) -> Self {
         let ticks = usize::try_from(settings.timeout.as_millis() / TICK.as_millis()).unwrap_or(usize::MAX);
         Self {
-            most: settings.at_once,
+            max: settings.at_once,
             slow_share: SLOW_AT_ONCE.0.div_ceil(ticks.max(1)).min(SLOW_AT_ONCE.0 / 2),
-            look: true,
+            should_poll: true,
             besides: Vec::new(),
             after: None,
             of_endpoints: HashMap::new(),
@@ -76,14 +76,14 @@ impl FairQueue {
         }
     }
 
-    pub(super) fn look(&mut self) {
-        self.look = true;
+    pub(super) fn request_poll(&mut self) {
+        self.should_poll = true;
     }
 
     /// Result of a query with the limits of [`FairQueue::wanted_of_slow`].
     pub(super) fn found(&mut self, besides: Vec<DeliveryId>) {
         self.besides = besides;
-        self.look = true;
+        self.should_poll = true;
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -95,27 +95,27 @@ impl FairQueue {
         if self.is_idle() && self.slow.is_empty() { SAFETY } else { TICK }
     }
 
-    fn room(&self) -> usize {
-        self.most.saturating_sub(self.of_endpoints.values().sum())
+    fn free_slots(&self) -> usize {
+        self.max.saturating_sub(self.of_endpoints.values().sum())
     }
 
     /// Half of the limits: a recipient that uses at most the other half stays within its limit after the claim.
     fn bounds(&self) -> Bounds {
         let (_, of_account, of_endpoint) = AT_ONCE;
-        (of_endpoint / 2, (of_account.min(self.room()) / 2).max(1))
+        (of_endpoint / 2, (of_account.min(self.free_slots()) / 2).max(1))
     }
 
     /// `None` if nothing may be due or there is no room.
     pub(super) fn wanted(&mut self) -> Option<(ClaimLimits, Bounds)> {
-        if !self.look || self.room() == 0 {
+        if !self.should_poll || self.free_slots() == 0 {
             return None;
         }
-        self.look = false;
+        self.should_poll = false;
         let (of_each, limit) = self.bounds();
         let wanted = ClaimLimits {
             not_endpoints: self.busy_endpoints(of_each, SLOW_AT_ONCE.1 / 2),
             not_accounts: more_than(&self.of_accounts, limit).map(|account| account.as_uuid()).collect(),
-            most: (as_count(of_each), as_count(limit)),
+            max: (as_count(of_each), as_count(limit)),
             after: self.after,
             slow: self.slow.keys().map(AccountId::as_uuid).collect(),
             answering: self.answering().collect(),
@@ -131,7 +131,7 @@ impl FairQueue {
         SlowClaimLimits {
             accounts: self.slow_with_room(SLOW_AT_ONCE.0 - slow_of_account),
             not_endpoints: self.busy_endpoints(of_each, slow_of_each).into_iter().chain(self.answering()).collect(),
-            most: (as_count(slow_of_each), as_count(slow_of_account), as_count(limit)),
+            max: (as_count(slow_of_each), as_count(slow_of_account), as_count(limit)),
         }
     }
 
@@ -142,7 +142,7 @@ impl FairQueue {
         }
         let full = of_endpoints.values().sum::<usize>() >= limit;
         // If a claim reached a bound, or started in the middle of the round, more may be due.
-        self.look |= self.after.is_some() || full || of_endpoints.values().any(|got| *got >= of_each);
+        self.should_poll |= self.after.is_some() || full || of_endpoints.values().any(|got| *got >= of_each);
         // Slow accounts are not part of the round.
         let in_round = of_endpoints.into_keys().filter(|(account, _)| !self.slow.contains_key(account));
         self.after = in_round.max().filter(|_| full);
@@ -177,7 +177,7 @@ impl FairQueue {
         let full = take_one(&mut self.of_endpoints, recipient, of_endpoint)
             | take_one(&mut self.of_accounts, recipient.0, of_account);
         // A recipient that claims have skipped has room again.
-        self.look |= full;
+        self.should_poll |= full;
     }
 
     fn is_slow(&self, (account, endpoint): Recipient) -> bool {
@@ -282,7 +282,7 @@ pub(super) mod tests {
         claim(&mut queue, busy, 16);
         claim(&mut queue, busy, 1);
         assert!(queue.wanted().is_none(), "no bound was reached");
-        queue.look();
+        queue.request_poll();
         assert_eq!(queue.wanted().expect("a look").0.not_endpoints, [busy.1.as_uuid()]);
         queue.release(busy);
         let wanted = queue.wanted().expect("there is room again").0;
@@ -298,10 +298,10 @@ pub(super) mod tests {
     fn account_over_half_its_limit_is_skipped_across_endpoints() {
         let (mut queue, account) = (fair_queue(), AccountId::generate());
         for _ in 0..5 {
-            queue.look();
+            queue.request_poll();
             claim(&mut queue, (account, WebhookId::generate()), 13);
         }
-        queue.look();
+        queue.request_poll();
         let wanted = queue.wanted().expect("a look").0;
         assert_eq!((wanted.not_accounts, wanted.not_endpoints), (vec![account.as_uuid()], Vec::new()));
     }
@@ -310,10 +310,10 @@ pub(super) mod tests {
     fn nothing_is_claimed_without_room() {
         let mut queue = fair_queue();
         for _ in 0..AT_ONCE.0 {
-            queue.look();
+            queue.request_poll();
             claim(&mut queue, recipient(), 1);
         }
-        queue.look();
+        queue.request_poll();
         assert!(queue.wanted().is_none());
     }
 
@@ -337,9 +337,9 @@ pub(super) mod tests {
         queue.note((account, hanging), Outcome::Timeout, Instant::now());
         queue.note((account, answering), Outcome::HttpError, Instant::now());
         assert!(claim(&mut queue, (account, hanging), 3).iter().all(|job| job.slow));
-        queue.look();
+        queue.request_poll();
         assert!(!claim(&mut queue, (account, answering), 1)[0].slow);
-        queue.look();
+        queue.request_poll();
         let wanted = queue.wanted().expect("a look").0;
         assert_eq!((wanted.slow, wanted.answering), (vec![account.as_uuid()], vec![answering.as_uuid()]));
         assert_eq!(wanted.not_endpoints, [hanging.as_uuid()]);
@@ -356,7 +356,7 @@ pub(super) mod tests {
         queue.note((account, WebhookId::generate()), Outcome::Timeout, Instant::now());
         for _ in 0..SLOW_AT_ONCE.0 {
             assert_eq!(queue.wanted_of_slow(Instant::now()).accounts, [account.as_uuid()]);
-            queue.look();
+            queue.request_poll();
             claim(&mut queue, (account, WebhookId::generate()), 1);
         }
         assert!(queue.wanted_of_slow(Instant::now()).accounts.is_empty());

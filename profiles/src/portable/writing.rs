@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{self, Sender};
 
 use super::json::MAX_TEXT;
 use super::{DocumentInfo, FORMAT, MAX_DATABASES, MAX_RECORDS, MAX_SITES, PIECE, VERSION, values};
-use crate::blob_stores::CHUNKS_UNDER_WAY;
+use crate::blob_stores::CHUNKS_IN_FLIGHT;
 use crate::cookies::Cookie;
 use crate::files;
 use crate::webkit::databases::{self, Database, Info, ReadError, Record, Store};
@@ -327,7 +327,7 @@ impl Info {
 pub async fn written(
     write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
 ) -> io::Result<BoxStream<'static, io::Result<Bytes>>> {
-    let (to, mut pieces) = mpsc::channel(CHUNKS_UNDER_WAY);
+    let (to, mut pieces) = mpsc::channel(CHUNKS_IN_FLIGHT);
     let writing = tokio::task::spawn_blocking(move || {
         let mut document = BufWriter::with_capacity(PIECE, Pieces::new(to));
         let written = write(&mut document).and_then(|()| document.flush());

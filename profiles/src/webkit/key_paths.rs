@@ -102,10 +102,7 @@ fn align(bytes: &mut Vec<u8>) {
 
 /// `bytes` precede the offsets.
 fn size_of_offsets(bytes: usize, offsets: usize) -> usize {
-    [(1, 0xFF), (2, 0xFFFF)]
-        .into_iter()
-        .find(|(size, most)| bytes + size * offsets <= *most)
-        .map_or(4, |(size, _)| size)
+    [(1, 0xFF), (2, 0xFFFF)].into_iter().find(|(size, max)| bytes + size * offsets <= *max).map_or(4, |(size, _)| size)
 }
 
 /// `bytes` include the offsets.

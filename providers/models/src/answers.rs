@@ -22,7 +22,7 @@ use crate::prompts::{ConversationRole, Prompt};
 
 pub const TOOL: &str = "answer";
 pub const PURPOSE: &str = "Say what is to be done for the person. Every answer is one call of this.";
-const MOST_REPLY_CHARS: usize = 2_000;
+const MAX_REPLY_CHARS: usize = 2_000;
 /// Member that a model may add to each step.
 const APPROVAL: &str = "ask_approval";
 
@@ -246,7 +246,7 @@ pub fn read(call: Value, ask: &Prompt<'_>) -> Result<ModelAnswer, AnswerError> {
         return Err(AnswerError::Form);
     }
     let Call { kind, reply, steps, look_again } = serde_json::from_value(call).map_err(|_| AnswerError::Form)?;
-    let reply: String = reply.trim().chars().take(MOST_REPLY_CHARS).collect();
+    let reply: String = reply.trim().chars().take(MAX_REPLY_CHARS).collect();
     if kind != Kind::Plan {
         if reply.is_empty() || !steps.is_empty() {
             return Err(AnswerError::Form);
@@ -254,7 +254,7 @@ pub fn read(call: Value, ask: &Prompt<'_>) -> Result<ModelAnswer, AnswerError> {
         return Ok(if kind == Kind::Clarify { ModelAnswer::Clarify { reply } } else { ModelAnswer::Refuse { reply } });
     }
     // A plan without steps is an answer: the requested information is on the page, or the task is done.
-    if steps.is_empty() && reply.is_empty() || steps.len() > ask.most_steps {
+    if steps.is_empty() && reply.is_empty() || steps.len() > ask.max_steps {
         return Err(AnswerError::Steps(steps.len()));
     }
     let refs = ask.page.map(|page| refs(page.snapshot)).unwrap_or_default();
@@ -299,12 +299,12 @@ fn read_step(
 }
 
 fn check(number: usize, action: &Action, ask: &Prompt<'_>) -> Result<(), AnswerError> {
-    let is_page = |page: usize| page == 1 || (1..=ask.around.pages.len()).contains(&page);
+    let is_page = |page: usize| page == 1 || (1..=ask.context.pages.len()).contains(&page);
     let is_valid = match action {
         Action::SwitchPage { page } | Action::ClosePage { page: Some(page) } if !is_page(*page) => {
             return Err(AnswerError::NoPage(number));
         }
-        Action::Upload { file, .. } => ask.around.files.contains(file),
+        Action::Upload { file, .. } => ask.context.files.contains(file),
         Action::Drag { to, delta_x, delta_y, .. } => to.is_some() != (*delta_x != 0 || *delta_y != 0),
         Action::SetLocation { latitude, longitude } => location(*latitude, *longitude).is_some(),
         _ => true,
@@ -315,7 +315,7 @@ fn check(number: usize, action: &Action, ask: &Prompt<'_>) -> Result<(), AnswerE
 /// `None` if it is not on Earth.
 #[must_use]
 pub fn location(latitude: f64, longitude: f64) -> Option<(Degrees, Degrees)> {
-    let degrees = |degrees: f64, most| Degrees::parse(&degrees.to_string(), most);
+    let degrees = |degrees: f64, max| Degrees::parse(&degrees.to_string(), max);
     degrees(latitude, Degrees::LATITUDE).zip(degrees(longitude, Degrees::LONGITUDE))
 }
 
@@ -389,7 +389,7 @@ fn is_ref(name: &str) -> bool {
 }
 
 /// JSON Schema of the tool's arguments.
-pub fn schema(most_steps: usize) -> Value {
+pub fn schema(max_steps: usize) -> Value {
     // The rules describe refs and approvals once, because the schema is part of every request.
     let text = json!({"type": "string"});
     let element = text.clone();
@@ -467,7 +467,7 @@ pub fn schema(most_steps: usize) -> Value {
                                 nothing, and say why",
             },
             "reply": {"type": "string", "description": "A sentence for the person; needed unless kind is plan"},
-            "steps": {"type": "array", "items": {"anyOf": steps}, "maxItems": most_steps},
+            "steps": {"type": "array", "items": {"anyOf": steps}, "maxItems": max_steps},
             "look_again": {
                 "type": "boolean",
                 "description": "True when the page has to be seen once more after the steps, to go on",
@@ -481,15 +481,15 @@ pub fn schema(most_steps: usize) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prompts::{ConversationTurn, MOST_ANSWER, Page, Surroundings};
+    use crate::prompts::{ConversationTurn, MAX_ANSWER, Page, PromptContext};
 
     const SNAPSHOT: &str = "document \"Shop\"\n  button \"Sign in\" [ref=e1]\n  textbox \"Name [ref=e9]\" [required] [ref=e2]\n  \
                             link \"a \\\" [ref=e8]\" [ref=e3]\n  text \"[ref=e7]\"\n  combobox \"Size\" [ref=e4]";
 
     fn ask<'a>(message: &'a str, links: &'a [String]) -> Prompt<'a> {
         let page = Page { url: "https://shop.example/", snapshot: SNAPSHOT, links };
-        let around = Surroundings::default();
-        Prompt { message, history: &[], page: Some(page), done: &[], most_steps: 3, most_tokens: MOST_ANSWER, around }
+        let context = PromptContext::default();
+        Prompt { message, history: &[], page: Some(page), done: &[], max_steps: 3, max_tokens: MAX_ANSWER, context }
     }
 
     fn plan(steps: &Value) -> Value {
@@ -498,8 +498,8 @@ mod tests {
 
     fn step(step: &Value) -> Result<Step, AnswerError> {
         let (pages, files) = (["page \"A\"".to_owned(), "page \"B\"".to_owned()], ["cv.pdf".to_owned()]);
-        let around = Surroundings { dialog: None, pages: &pages, files: &files };
-        match read(plan(&json!([step])), &Prompt { around, ..ask("open shop.example", &[]) }) {
+        let context = PromptContext { dialog: None, pages: &pages, files: &files };
+        match read(plan(&json!([step])), &Prompt { context, ..ask("open shop.example", &[]) }) {
             Ok(ModelAnswer::Plan { mut steps, .. }) => Ok(steps.remove(0)),
             Ok(other) => panic!("{other:?}"),
             Err(unusable) => Err(unusable),

@@ -67,9 +67,9 @@ mod tests {
         assert_eq!(usage.total(), 13_200);
         assert!((prices.cost(usage).cents() - (0.3 + 0.3 + 0.75 + 0.3)).abs() < 1e-9);
         assert_eq!(prices.cost(Usage::default()).cents().to_bits(), 0_f64.to_bits());
-        let most = Usage { input: u32::MAX, output: u32::MAX, cache_write: u32::MAX, cache_read: u32::MAX };
-        assert_eq!(most.total(), 4 * u64::from(u32::MAX));
-        assert!(prices.cost(most).cents().is_finite());
+        let max = Usage { input: u32::MAX, output: u32::MAX, cache_write: u32::MAX, cache_read: u32::MAX };
+        assert_eq!(max.total(), 4 * u64::from(u32::MAX));
+        assert!(prices.cost(max).cents().is_finite());
         assert_eq!(
             serde_json::to_string(&prices.cost(Usage { input: 7, ..Usage::default() })).ok().as_deref(),
             Some("0.0021")

@@ -15,8 +15,8 @@ use crate::provider_apis::ProviderApi;
 use crate::{Failure, ProviderSettings};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-const MOST_BYTES: usize = 1024 * 1024;
-const MOST_REFUSED_BYTES: usize = 64 * 1024;
+const MAX_BYTES: usize = 1024 * 1024;
+const MAX_REFUSED_BYTES: usize = 64 * 1024;
 const REFUSED_WITHIN: Duration = Duration::from_secs(5);
 /// Longest pause before a retry that a provider may request.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -126,12 +126,12 @@ fn pause(headers: &HeaderMap) -> Option<Duration> {
 }
 
 async fn read_body(mut response: Response) -> Result<Vec<u8>, Failure> {
-    if response.content_length().is_some_and(|length| length > MOST_BYTES as u64) {
+    if response.content_length().is_some_and(|length| length > MAX_BYTES as u64) {
         return Err(Failure::TooLong);
     }
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| lost(&error))? {
-        if body.len() + chunk.len() > MOST_BYTES {
+        if body.len() + chunk.len() > MAX_BYTES {
             return Err(Failure::TooLong);
         }
         body.extend_from_slice(&chunk);
@@ -143,7 +143,7 @@ async fn read_excerpt(mut response: Response) -> String {
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
         body.extend_from_slice(&chunk);
-        if body.len() >= MOST_REFUSED_BYTES {
+        if body.len() >= MAX_REFUSED_BYTES {
             break;
         }
     }

@@ -23,7 +23,7 @@ use kitfleet_domain::metrics::{Counter, MetricDeclaration};
 pub use self::answers::{Action, AnswerError, Condition, Item, ModelAnswer, Ref, Step, location};
 pub use self::costs::{Cost, Prices, Usage};
 use self::exchange::{Exchange, Refusal};
-pub use self::prompts::{ConversationRole, ConversationTurn, LEAST_ANSWER, MOST_ANSWER, Page, Prompt, Surroundings};
+pub use self::prompts::{ConversationRole, ConversationTurn, MAX_ANSWER, MIN_ANSWER, Page, Prompt, PromptContext};
 use self::provider_apis::{ProviderApi, Question};
 
 pub const METRICS: &[&dyn MetricDeclaration] = &[&BUNDLED_REQUESTS];

@@ -6,9 +6,9 @@
 
 use std::fmt::Write as _;
 
-const MOST_SNAPSHOT_CHARS: usize = 40_000;
+const MAX_SNAPSHOT_CHARS: usize = 40_000;
 /// Characters. The newest part is kept.
-const MOST_HISTORY_CHARS: usize = 20_000;
+const MAX_HISTORY_CHARS: usize = 20_000;
 
 pub const RULES: &str = "\
 You operate a mobile web browser for a person. You see the page as a list of elements, one a line: role, name in quotes, states, and a \
@@ -36,9 +36,9 @@ checkbox or switch to a state. You can upload only files that are attached, and 
 - Write to the person in their language, briefly.";
 
 /// Includes reasoning.
-pub const MOST_ANSWER: u32 = 8_192;
+pub const MAX_ANSWER: u32 = 8_192;
 /// Fewer tokens allow no useful answer.
-pub const LEAST_ANSWER: u32 = 1_024;
+pub const MIN_ANSWER: u32 = 1_024;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Prompt<'a> {
@@ -48,13 +48,13 @@ pub struct Prompt<'a> {
     pub page: Option<Page<'a>>,
     /// Steps that were run for this message.
     pub done: &'a [String],
-    pub most_steps: usize,
-    pub most_tokens: u32,
-    pub around: Surroundings<'a>,
+    pub max_steps: usize,
+    pub max_tokens: u32,
+    pub context: PromptContext<'a>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Surroundings<'a> {
+pub struct PromptContext<'a> {
     /// The text is the page's.
     pub dialog: Option<&'a str>,
     /// Descriptions of the browser's pages, if there are several. A step names one by its number, counted from 1.
@@ -87,16 +87,16 @@ pub fn message(ask: &Prompt<'_>) -> String {
     let fence = hex::encode(rand::random::<[u8; 16]>());
     let mut text = String::new();
     if let Some(page) = ask.page {
-        fenced(&mut text, &fence, &format!("{}\n{}", page.url, cut(page.snapshot, MOST_SNAPSHOT_CHARS)));
-    } else if let Some(dialog) = ask.around.dialog {
+        fenced(&mut text, &fence, &format!("{}\n{}", page.url, cut(page.snapshot, MAX_SNAPSHOT_CHARS)));
+    } else if let Some(dialog) = ask.context.dialog {
         text.push_str("The page shows a dialog that waits for an answer:\n\n");
         fenced(&mut text, &fence, dialog);
     } else {
         text.push_str("No page is open yet.\n\n");
     }
     for (title, lines) in [
-        ("The pages of the browser, by number:", numbered(ask.around.pages)),
-        ("The files that are attached:", ask.around.files.join("\n")),
+        ("The pages of the browser, by number:", numbered(ask.context.pages)),
+        ("The files that are attached:", ask.context.files.join("\n")),
     ] {
         if !lines.is_empty() {
             let _ = writeln!(text, "{title}\n");
@@ -126,8 +126,8 @@ fn fenced(text: &mut String, fence: &str, data: &str) {
 }
 
 /// Returns the start of a text, cut at the last whole line within the limit.
-fn cut(text: &str, most_chars: usize) -> &str {
-    let Some((end, _)) = text.char_indices().nth(most_chars) else { return text };
+fn cut(text: &str, max_chars: usize) -> &str {
+    let Some((end, _)) = text.char_indices().nth(max_chars) else { return text };
     let lines = text[..end].rfind('\n').unwrap_or(end);
     &text[..lines]
 }
@@ -137,7 +137,7 @@ pub fn history<'a>(ask: &Prompt<'a>) -> &'a [ConversationTurn<'a>] {
     let mut chars = 0;
     let kept = ask.history.iter().rev().take_while(|turn| {
         chars += turn.text.chars().count();
-        chars <= MOST_HISTORY_CHARS
+        chars <= MAX_HISTORY_CHARS
     });
     let kept = &ask.history[ask.history.len() - kept.count()..];
     let begins = kept.iter().position(|turn| turn.by == ConversationRole::Customer).unwrap_or(kept.len());
@@ -149,8 +149,8 @@ mod tests {
     use super::*;
 
     fn ask<'a>(page: Option<Page<'a>>, history: &'a [ConversationTurn<'a>]) -> Prompt<'a> {
-        let around = Surroundings::default();
-        Prompt { message: "buy it", history, page, done: &[], most_steps: 20, most_tokens: MOST_ANSWER, around }
+        let context = PromptContext::default();
+        Prompt { message: "buy it", history, page, done: &[], max_steps: 20, max_tokens: MAX_ANSWER, context }
     }
 
     /// Contract: byok 11. The fence contains a random word that differs for each message.
@@ -175,8 +175,8 @@ mod tests {
     #[test]
     fn dialogs_pages_and_files_are_fenced() {
         let (pages, files) = (["page \"A\"".to_owned(), "=== page x".to_owned()], ["cv.pdf".to_owned()]);
-        let around = Surroundings { dialog: Some("confirm dialog \"Delete?\""), pages: &pages, files: &files };
-        let text = message(&Prompt { around, ..ask(None, &[]) });
+        let context = PromptContext { dialog: Some("confirm dialog \"Delete?\""), pages: &pages, files: &files };
+        let text = message(&Prompt { context, ..ask(None, &[]) });
         for line in ["confirm dialog \"Delete?\"", "1. page \"A\"", "2. === page x", "cv.pdf"] {
             assert!(text.lines().any(|shown| shown == line), "{line} in {text}");
         }

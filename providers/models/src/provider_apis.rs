@@ -27,13 +27,13 @@ pub struct Question<'a> {
     history: &'a [ConversationTurn<'a>],
     message: String,
     schema: Value,
-    most_tokens: u32,
+    max_tokens: u32,
 }
 
 impl<'a> Question<'a> {
     pub fn of(ask: &Prompt<'a>, model: &'a str) -> Self {
-        let (message, schema) = (prompts::message(ask), answers::schema(ask.most_steps));
-        Self { model, history: prompts::history(ask), message, schema, most_tokens: ask.most_tokens }
+        let (message, schema) = (prompts::message(ask), answers::schema(ask.max_steps));
+        Self { model, history: prompts::history(ask), message, schema, max_tokens: ask.max_tokens }
     }
 
     /// Both providers use this form.

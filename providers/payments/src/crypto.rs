@@ -119,7 +119,7 @@ impl CryptoProcessor {
         let made: MadePayment = exchange::answer(self.signed(request)?, self.config.timeout).await?;
         let MadePayment { payment_id, pay_address, pay_amount, pay_currency } = made;
         let is_plain =
-            |text: &str, most| (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+            |text: &str, max| (1..=max).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
         if pay_amount.is_zero() || !is_plain(&pay_address, ADDRESS_CHARS) || !is_plain(&pay_currency, CURRENCY_CHARS) {
             return Err(PaymentError::Unusable);
         }

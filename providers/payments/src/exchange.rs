@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-const MOST_BYTES: usize = 256 * 1024;
+const MAX_BYTES: usize = 256 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum PaymentError {
@@ -49,7 +49,7 @@ pub async fn answer<T: DeserializeOwned>(request: RequestBuilder, within: Durati
 async fn whole(mut response: Response) -> Result<Vec<u8>, PaymentError> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|_| PaymentError::Unreachable)? {
-        if body.len() + chunk.len() > MOST_BYTES {
+        if body.len() + chunk.len() > MAX_BYTES {
             return Err(PaymentError::Unusable);
         }
         body.extend_from_slice(&chunk);

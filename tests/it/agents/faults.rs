@@ -22,7 +22,7 @@ async fn worker_death_during_a_turn_is_recorded_per_step() {
     let said = {
         let (client, agent) = (client.clone(), agent.clone());
         let body = json!({"message": "wait 1 second, wait 40 seconds, tap 'Next'"});
-        tokio::spawn(async move { client.tell(&agent, "message", body).await })
+        tokio::spawn(async move { client.post_to_agent(&agent, "message", body).await })
     };
     eventually(Duration::from_secs(20), "the second step runs", async || {
         let under_way = "select count(*) from intents where kind = 'wait' and status = 'running'
@@ -41,7 +41,7 @@ async fn worker_death_during_a_turn_is_recorded_per_step() {
 
     // The browser may have executed the step, so that the agent session rejects further messages.
     assert!(turn["reply"].as_str().is_some_and(|reply| reply.contains("close this agent session")), "{turn}");
-    client.tell(&agent, "message", json!({"message": "tap 'Next'"})).await.problem(409, "conflict");
+    client.post_to_agent(&agent, "message", json!({"message": "tap 'Next'"})).await.problem(409, "conflict");
     client.delete(&path).await.expect(204);
     let next = client.post("/v1/agent-sessions", json!({})).await;
     assert_eq!(next.status, 503, "{}", next.body);
@@ -52,7 +52,7 @@ async fn worker_death_during_a_turn_is_recorded_per_step() {
         (made.status == 201).then(|| id_of(&made.body))
     })
     .await;
-    let turn = client.tell(&agent, "message", json!({"message": "tap 'Next'"})).await.expect(200).body;
+    let turn = client.post_to_agent(&agent, "message", json!({"message": "tap 'Next'"})).await.expect(200).body;
     assert_eq!(turn["intents"][0]["status"], "done");
     app.stop().await;
 }
@@ -64,7 +64,7 @@ async fn turn_survives_broken_connections() {
     let client = app.client().await;
     let agent = id_of(&client.agent_session(json!({})).await);
     let message = ["wait 1 second"; 4].join(", ");
-    let said = client.tell(&agent, "message", json!({"message": message}));
+    let said = client.post_to_agent(&agent, "message", json!({"message": message}));
     let breaking = async {
         eventually(Duration::from_secs(10), "the message was accepted", async || {
             (app.count("select count(*) from agent_turns").await == 1).then_some(())

@@ -31,20 +31,20 @@ async fn client_has_exclusive_control_until_it_hands_back() {
     let (account, owner) = app.customer(Tier::Enterprise).await;
     let agent = id_of(&owner.agent_session(json!({"mode": "pair"})).await);
     for what in ["handback", "heartbeat"] {
-        owner.tell(&agent, what, client("ada")).await.problem(409, "conflict");
+        owner.post_to_agent(&agent, what, client("ada")).await.problem(409, "conflict");
     }
     for _ in 0..2 {
-        let taken = owner.tell(&agent, "takeover", client("ada")).await.expect(200).body;
+        let taken = owner.post_to_agent(&agent, "takeover", client("ada")).await.expect(200).body;
         assert_eq!((&taken["control"], &taken["mode"]), (&json!("human"), &json!("pair")));
     }
-    assert_eq!(owner.see(&agent).await["control"], "human");
+    assert_eq!(owner.get_agent(&agent).await["control"], "human");
     for what in ["takeover", "handback", "heartbeat"] {
-        owner.tell(&agent, what, client("bob")).await.problem(409, "conflict");
+        owner.post_to_agent(&agent, what, client("bob")).await.problem(409, "conflict");
     }
-    assert_eq!(owner.tell(&agent, "heartbeat", client("ada")).await.expect(200).body["control"], "human");
-    assert_eq!(owner.tell(&agent, "handback", client("ada")).await.expect(200).body["control"], "ai");
-    owner.tell(&agent, "handback", client("ada")).await.problem(409, "conflict");
-    owner.tell(&agent, "takeover", client("bob")).await.expect(200);
+    assert_eq!(owner.post_to_agent(&agent, "heartbeat", client("ada")).await.expect(200).body["control"], "human");
+    assert_eq!(owner.post_to_agent(&agent, "handback", client("ada")).await.expect(200).body["control"], "ai");
+    owner.post_to_agent(&agent, "handback", client("ada")).await.problem(409, "conflict");
+    owner.post_to_agent(&agent, "takeover", client("bob")).await.expect(200);
 
     let rows = app.audit(account).await;
     let rows: Vec<_> = rows.iter().filter(|row| row.action.starts_with("agent_session.pair_mode")).collect();
@@ -71,7 +71,7 @@ async fn one_of_concurrent_takeovers_succeeds() {
     let agent = id_of(&owner.agent_session(json!({"mode": "pair"})).await);
     let races = (0..16).map(|i| {
         let (owner, agent) = (owner.clone(), agent.clone());
-        async move { owner.tell(&agent, "takeover", client(&format!("c{i}"))).await }
+        async move { owner.post_to_agent(&agent, "takeover", client(&format!("c{i}"))).await }
     });
     let statuses: Vec<_> = at_once(races).await.iter().map(|answer| answer.status.as_u16()).collect();
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{statuses:?}");
@@ -87,19 +87,19 @@ async fn client_without_heartbeat_loses_control() {
     let mut agents = Vec::new();
     for _ in 0..4 {
         let agent = id_of(&owner.agent_session(json!({"mode": "pair"})).await);
-        owner.tell(&agent, "takeover", client("ada")).await.expect(200);
+        owner.post_to_agent(&agent, "takeover", client("ada")).await.expect(200);
         agents.push(agent);
     }
     let [asked, late, other, lively] = &agents[..] else { unreachable!("four") };
     for agent in [asked, late, other] {
         app.execute(SILENT, uuid_of(agent)).await;
     }
-    assert_eq!(owner.see(asked).await["control"], "ai");
+    assert_eq!(owner.get_agent(asked).await["control"], "ai");
     // The audit row exists when the request returns.
     let rows = app.audited(account, "agent_session.pair_mode.timeout").await;
     assert!(rows.iter().any(|row| row.target_resource_id.as_ref() == Some(asked)), "{rows:?}");
-    owner.tell(late, "heartbeat", client("ada")).await.problem(409, "conflict");
-    assert_eq!(owner.tell(other, "takeover", client("bob")).await.expect(200).body["control"], "human");
+    owner.post_to_agent(late, "heartbeat", client("ada")).await.problem(409, "conflict");
+    assert_eq!(owner.post_to_agent(other, "takeover", client("bob")).await.expect(200).body["control"], "human");
     eventually(Duration::from_secs(30), "the sweep has run", async || {
         (app.audited(account, "agent_session.pair_mode.timeout").await.len() == 3).then_some(())
     })
@@ -111,12 +111,12 @@ async fn client_without_heartbeat_loses_control() {
         );
     }
     assert_eq!(transitions(&app, "human-driving", "ai-driving").await, 3);
-    owner.tell(lively, "heartbeat", client("ada")).await.expect(200);
+    owner.post_to_agent(lively, "heartbeat", client("ada")).await.expect(200);
     let swept = app.run(&["sweep", "pair-heartbeats", "--json"]).await.code(0).json();
     assert_eq!(swept, json!({"timed_out": 0}));
     app.execute(SILENT, uuid_of(lively)).await;
     app.run(&["sweep", "pair-heartbeats"]).await.code(0);
-    assert_eq!(owner.see(lively).await["control"], "ai");
+    assert_eq!(owner.get_agent(lively).await["control"], "ai");
     app.stop().await;
 }
 
@@ -128,16 +128,16 @@ async fn heartbeat_and_concurrent_sweep_agree() {
     let agent = id_of(&owner.agent_session(json!({"mode": "pair"})).await);
     let (mut held, mut lost) = (0, 0);
     for round in 0..30_u64 {
-        owner.tell(&agent, "takeover", client("ada")).await.expect(200);
+        owner.post_to_agent(&agent, "takeover", client("ada")).await.expect(200);
         tokio::time::sleep(Duration::from_millis(15 + round % 10)).await;
-        let (beat, ()) = tokio::join!(owner.tell(&agent, "heartbeat", client("ada")), sweep(&app));
+        let (beat, ()) = tokio::join!(owner.post_to_agent(&agent, "heartbeat", client("ada")), sweep(&app));
         match beat.status.as_u16() {
             200 => held += 1,
             409 => lost += 1,
             other => panic!("{other} {}", beat.body),
         }
         eventually(Duration::from_secs(10), "the lane lapses", async || {
-            (owner.see(&agent).await["control"] == "ai").then_some(())
+            (owner.get_agent(&agent).await["control"] == "ai").then_some(())
         })
         .await;
     }
@@ -164,21 +164,21 @@ async fn mode_change_during_human_control_is_409() {
     let agent = id_of(&opened);
     let mode = |mode: &str| json!({"mode": mode});
     for (bad, field) in [(json!({}), "mode"), (mode("none"), "mode"), (json!({"mode": null}), "mode")] {
-        owner.tell(&agent, "mode", bad).await.invalid(field);
+        owner.post_to_agent(&agent, "mode", bad).await.invalid(field);
     }
-    owner.tell(&agent, "takeover", client("ada")).await.problem(409, "conflict");
+    owner.post_to_agent(&agent, "takeover", client("ada")).await.problem(409, "conflict");
     for (to, control) in [("manual", "human"), ("manual", "human"), ("ai", "ai"), ("pair", "ai")] {
-        let changed = owner.tell(&agent, "mode", mode(to)).await.expect(200).body;
+        let changed = owner.post_to_agent(&agent, "mode", mode(to)).await.expect(200).body;
         assert_eq!((&changed["mode"], &changed["control"]), (&json!(to), &json!(control)));
     }
     for bad in [json!({}), client(""), client(&"x".repeat(129)), client("a\nb"), json!({"client_id": 1})] {
-        owner.tell(&agent, "takeover", bad).await.invalid("client_id");
+        owner.post_to_agent(&agent, "takeover", bad).await.invalid("client_id");
     }
-    owner.tell(&agent, "takeover", client(&"ü".repeat(128))).await.expect(200);
+    owner.post_to_agent(&agent, "takeover", client(&"ü".repeat(128))).await.expect(200);
     for to in ["manual", "ai", "pair"] {
-        owner.tell(&agent, "mode", mode(to)).await.problem(409, "conflict");
+        owner.post_to_agent(&agent, "mode", mode(to)).await.problem(409, "conflict");
     }
-    owner.tell(&agent, "handback", client(&"ü".repeat(128))).await.expect(200);
+    owner.post_to_agent(&agent, "handback", client(&"ü".repeat(128))).await.expect(200);
     let changes: Vec<_> =
         app.audited(account, "agent_session.mode.changed").await.into_iter().map(|row| row.payload).collect();
     let change = |from: &str, to: &str| json!({"from": from, "to": to});
@@ -188,12 +188,12 @@ async fn mode_change_during_human_control_is_409() {
     for (what, body) in
         [("takeover", client("a")), ("handback", client("a")), ("heartbeat", client("a")), ("mode", mode("ai"))]
     {
-        stranger.tell(&agent, what, body.clone()).await.problem(404, "not-found");
-        owner.tell(&unknown_id("agt"), what, body.clone()).await.problem(404, "not-found");
+        stranger.post_to_agent(&agent, what, body.clone()).await.problem(404, "not-found");
+        owner.post_to_agent(&unknown_id("agt"), what, body.clone()).await.problem(404, "not-found");
     }
     owner.delete(&format!("/v1/sessions/{}", driver_of(&opened))).await.expect(204);
     for (what, body) in [("takeover", client("a")), ("heartbeat", client("a")), ("mode", mode("ai"))] {
-        owner.tell(&agent, what, body).await.problem(409, "conflict");
+        owner.post_to_agent(&agent, what, body).await.problem(409, "conflict");
     }
     app.stop().await;
 }
@@ -204,14 +204,14 @@ async fn turn_is_cancelled_after_its_step() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let agent = client.agent().await;
-    client.tell(&agent, "cancel", json!({})).await.problem(409, "conflict");
+    client.post_to_agent(&agent, "cancel", json!({})).await.problem(409, "conflict");
     let turn = tokio::spawn({
         let (client, agent) = (client.clone(), agent.clone());
         let message = json!({"message": "wait 3 seconds, then open https://example.com"});
-        async move { client.tell(&agent, "message", message).await }
+        async move { client.post_to_agent(&agent, "message", message).await }
     });
     eventually(Duration::from_secs(10), "the turn is cancelled", async || {
-        (client.tell(&agent, "cancel", json!({})).await.status == 200).then_some(())
+        (client.post_to_agent(&agent, "cancel", json!({})).await.status == 200).then_some(())
     })
     .await;
     let turn = turn.await.expect("an answer").expect(200).body;

@@ -49,17 +49,17 @@ impl Scene {
     }
 
     /// The double responds with these tool calls, one per request.
-    async fn say(&self, message: &str, calls: &[Value]) -> Value {
+    async fn send_message(&self, message: &str, calls: &[Value]) -> Value {
         for call in calls {
             self.provider.answer(Reply::Json(200, anthropic_call(call)));
         }
-        self.client.tell(&self.agent, "message", json!({"message": message})).await.expect(200).body
+        self.client.post_to_agent(&self.agent, "message", json!({"message": message})).await.expect(200).body
     }
 
     /// Returns when the double has received `times` requests in total.
     async fn begin(&self, message: &str, times: usize) -> JoinHandle<Answer> {
         let (client, agent, body) = (self.client.clone(), self.agent.clone(), json!({"message": message}));
-        let said = tokio::spawn(async move { client.tell(&agent, "message", body).await });
+        let said = tokio::spawn(async move { client.post_to_agent(&agent, "message", body).await });
         eventually(Duration::from_secs(20), "the model receives a request", async || {
             (self.provider.asked().len() >= times).then_some(())
         })
@@ -69,7 +69,7 @@ impl Scene {
 
     async fn approve(&self, turn: &Value, at: usize) -> Value {
         let body = json!({"message": "approved", "approvals": [turn["intents"][at]["id"]]});
-        self.client.tell(&self.agent, "message", body).await.expect(200).body
+        self.client.post_to_agent(&self.agent, "message", body).await.expect(200).body
     }
 
     async fn url(&self) -> Value {
@@ -87,7 +87,7 @@ impl Scene {
     }
 
     async fn tokens_used(&self) -> i64 {
-        self.client.see(&self.agent).await["tokens_used"].as_i64().expect("a number")
+        self.client.get_agent(&self.agent).await["tokens_used"].as_i64().expect("a number")
     }
 
     fn last_request(&self) -> (String, Vec<Value>) {
@@ -125,7 +125,7 @@ fn reply_of(turn: &Value) -> &str {
 async fn model_interprets_a_message() {
     let scene = Scene::start(|app| app.set("log.filter", "trace"), json!({})).await;
     let open = json!([{"kind": "navigate", "url": "https://shop.example/"}]);
-    let turn = scene.say("please go to shop.example", &[plan(&open)]).await;
+    let turn = scene.send_message("please go to shop.example", &[plan(&open)]).await;
     assert_eq!((&turn["kind"], &turn["reply"]), (&json!("plan"), &json!("Done.")), "{turn}");
     assert_eq!((step_statuses(&turn), &turn["tokens_used"]), (vec![("navigate", "done")], &json!(TOKENS)));
     let (told, before) = scene.last_request();
@@ -137,7 +137,7 @@ async fn model_interprets_a_message() {
         {"kind": "extract", "items": [{"name": "title", "ref": "e1"}]},
     ]);
     let answer = json!({"kind": "plan", "reply": "Typed hunter2, and tapped it.", "steps": login});
-    let turn = scene.say("log me in with the word hunter2", &[answer]).await;
+    let turn = scene.send_message("log me in with the word hunter2", &[answer]).await;
     assert_eq!(step_statuses(&turn), [("type", "done"), ("tap", "done"), ("extract", "done")], "{turn}");
     assert_eq!((reply_of(&turn), &turn["intents"][0]["value"]), ("Typed •••, and tapped it.", &json!("•••")));
     assert_eq!(turn["intents"][1]["target"]["description"], "button \"Simulated\"");
@@ -145,7 +145,7 @@ async fn model_interprets_a_message() {
     let (told, before) = scene.last_request();
     assert!(told.contains("https://shop.example/") && told.contains("button \"Simulated\" [ref=e2]"), "{told}");
     assert_eq!(before[0]["content"], "please go to shop.example");
-    let turn = scene.say("and now?", &[json!({"kind": "clarify", "reply": "And now what?"})]).await;
+    let turn = scene.send_message("and now?", &[json!({"kind": "clarify", "reply": "And now what?"})]).await;
     assert_eq!((&turn["kind"], reply_of(&turn), &turn["intents"]), (&json!("clarify"), "And now what?", &json!([])));
     let (_, before) = scene.last_request();
     let said: Vec<_> = before.iter().filter_map(|said| said["content"].as_str()).collect();
@@ -189,14 +189,15 @@ async fn own_key_precedes_deployment_key_and_grammar() {
         .await;
     let (account, client) = app.customer(Tier::Enterprise).await;
     let agent = client.agent().await;
-    let say = async || client.tell(&agent, "message", json!({"message": "tap 'Next'"})).await.expect(200).body;
+    let send_message =
+        async || client.post_to_agent(&agent, "message", json!({"message": "tap 'Next'"})).await.expect(200).body;
     let header = |name: &str| provider.asked().pop().map(|asked| asked.header(name).to_owned()).unwrap_or_default();
     let missing = "service_bundled_llm_error_total{kind=\"consent_missing\"}";
-    assert_eq!(say().await["kind"], "plan");
+    assert_eq!(send_message().await["kind"], "plan");
     assert_eq!((provider.asked().len(), app.counted(missing).await), (0, 1));
 
     client.consent(json!({"consented": true})).await.expect(200);
-    let turn = say().await;
+    let turn = send_message().await;
     assert_eq!((&turn["kind"], reply_of(&turn), &turn["tokens_used"]), (&json!("refuse"), "No.", &json!(3_414)));
     assert_eq!(header("authorization"), "Bearer sk-of-the-deployment");
     assert_eq!(app.counted("service_bundled_llm_request_total{outcome=\"ok\"}").await, 1);
@@ -204,20 +205,20 @@ async fn own_key_precedes_deployment_key_and_grammar() {
         [("openai", "authorization", format!("Bearer {KEY}-2")), ("anthropic", "x-api-key", format!("{KEY}-2"))]
     {
         client.set_key(provider, &format!("{KEY}-2")).await.expect(204);
-        assert_eq!(say().await["kind"], "refuse");
+        assert_eq!(send_message().await["kind"], "refuse");
         assert_eq!(header(name), value);
     }
     assert_eq!(provider.asked().len(), 3);
 
     app.execute("update byok_keys set sealed_key = '\\x00' where account_id = $1", account.as_uuid()).await;
-    let turn = say().await;
+    let turn = send_message().await;
     assert_eq!((&turn["kind"], &turn["intents"]), (&json!("clarify"), &json!([])), "{turn}");
     assert!(reply_of(&turn).contains("cannot open the account's key"), "{turn}");
     for provider in ["anthropic", "openai"] {
         client.clear_key(provider).await.expect(204);
     }
     client.consent(json!({"consented": false})).await.expect(200);
-    assert_eq!(say().await["kind"], "plan");
+    assert_eq!(send_message().await["kind"], "plan");
     assert_eq!((provider.asked().len(), app.counted(missing).await), (3, 2));
     let rows = app.audited(account, "agent.decompose.claude").await;
     let by: Vec<_> = rows.iter().map(|row| row.payload["provider"].clone()).collect();
@@ -253,12 +254,12 @@ async fn outcomes_with_the_deployment_key_are_counted() {
     ] {
         assert_eq!(counted(outcome).await, 0, "{outcome}");
         provider.answer(reply);
-        client.tell(&agent, "message", json!({"message": "tap 'Next'"})).await.expect(200);
+        client.post_to_agent(&agent, "message", json!({"message": "tap 'Next'"})).await.expect(200);
         assert_eq!(counted(outcome).await, 1, "{outcome}");
     }
     assert_eq!(counted("unreachable").await, 0);
     drop(provider);
-    client.tell(&agent, "message", json!({"message": "tap 'Next'"})).await.expect(200);
+    client.post_to_agent(&agent, "message", json!({"message": "tap 'Next'"})).await.expect(200);
     assert_eq!(counted("unreachable").await, 1);
     app.stop().await;
 }
@@ -278,31 +279,31 @@ async fn monthly_spending_of_the_deployment_key_is_limited() {
     for client in [&client, &other] {
         client.consent(json!({"consented": true})).await.expect(200);
     }
-    let say = async |client: &Client, agent: &str| {
-        let turn = client.tell(agent, "message", json!({"message": "tap 'Next'"})).await.expect(200).body;
+    let send_message = async |client: &Client, agent: &str| {
+        let turn = client.post_to_agent(agent, "message", json!({"message": "tap 'Next'"})).await.expect(200).body;
         (reply_of(&turn).to_owned(), turn["tokens_used"].clone(), provider.asked().len())
     };
     let no = |asked: usize| ("No.".to_owned(), json!(TOKENS), asked);
     let agent = client.agent().await;
-    assert_eq!(say(&client, &agent).await, no(1));
-    assert_eq!(say(&client, &agent).await, no(2));
+    assert_eq!(send_message(&client, &agent).await, no(1));
+    assert_eq!(send_message(&client, &agent).await, no(2));
     app.execute("delete from agent_sessions where id = $1", uuid_of(&agent)).await;
     let agent = client.agent().await;
     let exhausted = "service_bundled_llm_error_total{kind=\"budget_exhausted\"}";
     for times in 1..=2 {
-        let (reply, tokens, asked) = say(&client, &agent).await;
+        let (reply, tokens, asked) = send_message(&client, &agent).await;
         assert!(reply.starts_with("Nothing was done") && reply.contains("has spent the 2 cents"), "{reply}");
         assert_eq!((tokens, asked, app.counted(exhausted).await), (json!(0), 2, times));
     }
-    assert_eq!(say(&other, &other.agent().await).await, no(3));
+    assert_eq!(send_message(&other, &other.agent().await).await, no(3));
 
     client.set_key("anthropic", KEY).await.expect(204);
-    assert_eq!(say(&client, &agent).await, no(4));
+    assert_eq!(send_message(&client, &agent).await, no(4));
     client.clear_key("anthropic").await.expect(204);
-    assert!(say(&client, &agent).await.0.contains("has spent"));
+    assert!(send_message(&client, &agent).await.0.contains("has spent"));
     let before = "update bundled_model_spending set month = month - interval '1 month' where account_id = $1";
     app.execute(before, account.as_uuid()).await;
-    assert_eq!(say(&client, &agent).await, no(5));
+    assert_eq!(send_message(&client, &agent).await, no(5));
     // Two rows have the cost of one response: this account in the present month, and the other account.
     let (spent, all) = ("select count(*) from bundled_model_spending where round(cost_cents::numeric, 4) = 1.0738", 2);
     assert_eq!(app.count(spent).await, all);
@@ -318,7 +319,7 @@ async fn model_receives_the_results_of_its_steps() {
     let look = |steps: Value| json!({"kind": "plan", "reply": "One moment.", "steps": steps, "look_again": true});
     let extract = json!([{"kind": "extract", "items": [{"name": "price", "ref": "e1"}]}]);
     let answer = json!({"kind": "plan", "reply": "It costs 3 €."});
-    let turn = scene.say("what is it at shop.example?", &[look(open.clone()), look(extract), answer]).await;
+    let turn = scene.send_message("what is it at shop.example?", &[look(open.clone()), look(extract), answer]).await;
     assert_eq!((&turn["kind"], reply_of(&turn)), (&json!("plan"), "It costs 3 €."), "{turn}");
     assert_eq!(step_statuses(&turn), [("navigate", "done"), ("extract", "done")]);
     assert_eq!((&turn["tokens_used"], scene.tokens_used().await), (&json!(3 * TOKENS), 3 * TOKENS));
@@ -327,27 +328,27 @@ async fn model_receives_the_results_of_its_steps() {
         assert!(told.contains(done), "{told}");
     }
     let asked: Vec<_> = scene.provider.asked().into_iter().map(|asked| asked.body).collect();
-    let most = |asked: &Value| asked["tools"][0]["input_schema"]["properties"]["steps"]["maxItems"].clone();
-    assert_eq!(asked.iter().map(most).collect::<Vec<_>>(), [4, 3, 2]);
+    let max = |asked: &Value| asked["tools"][0]["input_schema"]["properties"]["steps"]["maxItems"].clone();
+    assert_eq!(asked.iter().map(max).collect::<Vec<_>>(), [4, 3, 2]);
     assert_eq!(scene.rows().await[0]["cost_cents"], json!(3.2214));
 
     // A message is limited to this number of requests and steps.
     let reload = json!([{"kind": "reload"}]);
-    let turn = scene.say("go on and on", &[look(reload.clone()), look(reload.clone()), look(reload)]).await;
+    let turn = scene.send_message("go on and on", &[look(reload.clone()), look(reload.clone()), look(reload)]).await;
     assert_eq!((step_statuses(&turn).len(), scene.provider.asked().len()), (3, 6));
     assert!(reply_of(&turn).contains("There may be more to do"), "{turn}");
     let four = json!([{"kind": "reload"}, {"kind": "reload"}, {"kind": "reload"}, {"kind": "reload"}]);
-    let turn = scene.say("at once", &[look(four)]).await;
+    let turn = scene.send_message("at once", &[look(four)]).await;
     assert_eq!((step_statuses(&turn).len(), scene.provider.asked().len()), (4, 7), "{turn}");
     assert!(reply_of(&turn).contains("There may be more to do"), "{turn}");
 
     let one = json!([{"kind": "reload"}]);
     scene.provider.answer(Reply::Json(200, anthropic_call(&look(one.clone()))));
     scene.provider.answer(Reply::Json(500, anthropic_error("api_error", "sk-ant broke")));
-    let turn = scene.say("again", &[]).await;
+    let turn = scene.send_message("again", &[]).await;
     assert_eq!((&turn["kind"], step_statuses(&turn)), (&json!("clarify"), vec![("reload", "done")]), "{turn}");
     assert!(reply_of(&turn).starts_with("The completed steps remain in effect"), "{turn}");
-    let turn = scene.say("again", &[look(one), json!({"kind": "clarify", "reply": "Which size?"})]).await;
+    let turn = scene.send_message("again", &[look(one), json!({"kind": "clarify", "reply": "Which size?"})]).await;
     assert_eq!((&turn["kind"], reply_of(&turn)), (&json!("clarify"), "Which size?"));
     assert_eq!(step_statuses(&turn), [("reload", "done")]);
     scene.app.stop().await;
@@ -358,9 +359,9 @@ async fn model_receives_the_results_of_its_steps() {
 async fn navigation_to_an_unnamed_host_needs_approval() {
     let scene = Scene::start(|app| app, json!({})).await;
     let to = |url: &str| json!({"kind": "navigate", "url": url});
-    scene.say("open shop.example", &[plan(&json!([to("https://shop.example/")]))]).await;
+    scene.send_message("open shop.example", &[plan(&json!([to("https://shop.example/")]))]).await;
     let evil = plan(&json!([to("https://evil.example/?c=1"), {"kind": "tap", "ref": "e2", "ask_approval": true}]));
-    let turn = scene.say("buy it", &[evil]).await;
+    let turn = scene.send_message("buy it", &[evil]).await;
     assert_eq!(step_statuses(&turn), [("navigate", "needs_approval"), ("tap", "planned")], "{turn}");
     assert_eq!([0, 1].map(|at| turn["intents"][at]["needs_approval"].clone()), [json!(true), json!(true)]);
     assert!(reply_of(&turn).contains("https://evil.example/?c=1"), "{turn}");
@@ -375,7 +376,7 @@ async fn navigation_to_an_unnamed_host_needs_approval() {
 
     // Allowed without approval: links of the page, the present host, and hosts that were named before.
     for url in ["https://linked.simulated.example/", "https://linked.simulated.example/#top", "https://shop.example"] {
-        let turn = scene.say("go on", &[plan(&json!([to(url)]))]).await;
+        let turn = scene.send_message("go on", &[plan(&json!([to(url)]))]).await;
         assert_eq!(step_statuses(&turn), [("navigate", "done")], "{url}");
     }
     for step in [
@@ -385,23 +386,23 @@ async fn navigation_to_an_unnamed_host_needs_approval() {
         json!({"kind": "capture", "capture": "pdf", "ask_approval": true}),
         json!({"kind": "wait", "condition": {"kind": "time", "ms": 1}, "ask_approval": true}),
     ] {
-        let turn = scene.say("do it", &[plan(&json!([step]))]).await;
+        let turn = scene.send_message("do it", &[plan(&json!([step]))]).await;
         assert_eq!(turn["intents"][0]["status"], "needs_approval", "{turn}");
         let turn = scene.approve(&turn, 0).await;
         assert_eq!(turn["intents"][0]["status"], "done", "{turn}");
     }
     // As with the grammar, a plan waits for approval until the model returns another plan, whatever other responses it returns.
     let buy = plan(&json!([{"kind": "tap", "ref": "e2", "ask_approval": true}]));
-    let turn = scene.say("buy it", std::slice::from_ref(&buy)).await;
-    scene.say("is it cheap?", &[json!({"kind": "refuse", "reply": "I cannot tell."})]).await;
+    let turn = scene.send_message("buy it", std::slice::from_ref(&buy)).await;
+    scene.send_message("is it cheap?", &[json!({"kind": "refuse", "reply": "I cannot tell."})]).await;
     let done = scene.approve(&turn, 0).await;
     assert_eq!(step_statuses(&done), [("tap", "done")], "{done}");
-    let turn = scene.say("buy it", &[buy]).await;
-    scene.say("no, reload it", &[plan(&json!([{"kind": "reload"}]))]).await;
+    let turn = scene.send_message("buy it", &[buy]).await;
+    scene.send_message("no, reload it", &[plan(&json!([{"kind": "reload"}]))]).await;
     let late = scene.approve(&turn, 0).await;
     assert_eq!((&late["kind"], &late["intents"]), (&json!("clarify"), &json!([])));
     // Only web addresses that the deployment permits.
-    let turn = scene.say("open http://127.0.0.1/", &[plan(&json!([to("http://127.0.0.1/")]))]).await;
+    let turn = scene.send_message("open http://127.0.0.1/", &[plan(&json!([to("http://127.0.0.1/")]))]).await;
     assert_eq!(step_statuses(&turn), [("navigate", "failed")], "{turn}");
     scene.app.stop().await;
 }
@@ -412,10 +413,10 @@ async fn exhausted_token_budget_ends_the_turn() {
     let scene = Scene::start(|app| app.set("agents.bundled.api_key", "sk-of-the-deployment"), json!({})).await;
     let counted = "service_bundled_llm_error_total{kind=\"budget_exhausted\"}";
     let poor = id_of(&scene.client.agent_session(json!({"token_budget": 3_000})).await);
-    let tell = async |agent: &str| {
-        scene.client.tell(agent, "message", json!({"message": "tap 'Next'"})).await.expect(200).body
+    let post_body = async |agent: &str| {
+        scene.client.post_to_agent(agent, "message", json!({"message": "tap 'Next'"})).await.expect(200).body
     };
-    let turn = tell(&poor).await;
+    let turn = post_body(&poor).await;
     assert_eq!((&turn["kind"], &turn["intents"], &turn["tokens_used"]), (&json!("refuse"), &json!([]), &json!(0)));
     assert!(reply_of(&turn).contains("token_budget has 3000 left"), "{turn}");
     assert!(scene.provider.asked().is_empty());
@@ -432,16 +433,16 @@ async fn exhausted_token_budget_ends_the_turn() {
     let modest = id_of(&made);
     let nowhere = plan(&json!([{"kind": "tap", "ref": "e99"}]));
     scene.provider.answer(Reply::Json(200, anthropic_call(&nowhere)));
-    let turn = tell(&modest).await;
+    let turn = post_body(&modest).await;
     assert_eq!((&turn["kind"], &turn["tokens_used"]), (&json!("clarify"), &json!(TOKENS)), "{turn}");
     let again = json!({"kind": "plan", "steps": [{"kind": "reload"}], "look_again": true});
     scene.provider.answer(Reply::Json(200, anthropic_call(&again)));
-    let turn = tell(&modest).await;
+    let turn = post_body(&modest).await;
     assert_eq!((&turn["kind"], step_statuses(&turn)), (&json!("refuse"), vec![("reload", "done")]), "{turn}");
-    assert_eq!(scene.client.see(&modest).await["tokens_used"], 2 * TOKENS);
+    assert_eq!(scene.client.get_agent(&modest).await["tokens_used"], 2 * TOKENS);
     let asked = scene.provider.asked();
-    let most: Vec<_> = asked.iter().map(|asked| asked.body["max_tokens"].as_i64().expect("a number")).collect();
-    assert!((6_000..8_000).contains(&most[0]) && (2_000..4_400).contains(&most[1]), "{most:?}");
+    let max: Vec<_> = asked.iter().map(|asked| asked.body["max_tokens"].as_i64().expect("a number")).collect();
+    assert!((6_000..8_000).contains(&max[0]) && (2_000..4_400).contains(&max[1]), "{max:?}");
     assert_eq!(asked.len(), 2);
 
     let mut cut = anthropic_call(&plan(&json!([{"kind": "reload"}])));
@@ -449,14 +450,14 @@ async fn exhausted_token_budget_ends_the_turn() {
     for (budget, kind, why) in [(7_000, "refuse", "token_budget"), (200_000, "clarify", "was cut off")] {
         let agent = id_of(&scene.client.agent_session(json!({"token_budget": budget})).await);
         scene.provider.answer(Reply::Json(200, cut.clone()));
-        let turn = tell(&agent).await;
+        let turn = post_body(&agent).await;
         assert_eq!((&turn["kind"], &turn["intents"], &turn["tokens_used"]), (&json!(kind), &json!([]), &json!(TOKENS)));
         assert!(reply_of(&turn).contains(why), "{turn}");
     }
 
     scene.client.clear_key("anthropic").await.expect(204);
     scene.client.consent(json!({"consented": true})).await.expect(200);
-    assert_eq!(tell(&poor).await["kind"], "refuse");
+    assert_eq!(post_body(&poor).await["kind"], "refuse");
     assert_eq!((scene.app.counted(counted).await, scene.provider.asked().len()), (1, 4));
     scene.app.stop().await;
 }
@@ -467,7 +468,7 @@ async fn provider_error_executes_no_step() {
     let scene = Scene::start(|app| app.set("agents.model_timeout", "2s"), json!({})).await;
     let call = |input: Value| Reply::Json(200, anthropic_call(&input));
     let open = json!([{"kind": "navigate", "url": "https://shop.example/"}]);
-    scene.say("open shop.example", &[plan(&open)]).await;
+    scene.send_message("open shop.example", &[plan(&open)]).await;
     let error = |kind: &str| anthropic_error(kind, "of sk-ant-api03");
     let (mut asked, mut taken) = (1, 1);
     for (reply, why, of_use) in [
@@ -488,7 +489,7 @@ async fn provider_error_executes_no_step() {
     ] {
         scene.provider.answer(reply.clone());
         // The grammar could have executed this message.
-        let turn = scene.say("tap 'Next'", &[]).await;
+        let turn = scene.send_message("tap 'Next'", &[]).await;
         assert_eq!((&turn["kind"], &turn["intents"]), (&json!("clarify"), &json!([])), "{reply:?}");
         assert!(reply_of(&turn).starts_with("Nothing was done, because the model could not be asked"), "{turn}");
         assert!(reply_of(&turn).contains(why) && !reply_of(&turn).contains("sk-"), "{turn}");
@@ -498,15 +499,15 @@ async fn provider_error_executes_no_step() {
     }
     // The provider returns a retry time within the limit, and the request is sent again.
     scene.provider.answer(Reply::Later(429, "1", error("rate_limit_error")));
-    let turn = scene.say("reload", &[plan(&json!([{"kind": "reload"}]))]).await;
+    let turn = scene.send_message("reload", &[plan(&json!([{"kind": "reload"}]))]).await;
     assert_eq!(step_statuses(&turn), [("reload", "done")], "{turn}");
     let openai = Reply::Json(429, openai_error("insufficient_quota", "insufficient_quota", "no"));
     scene.client.clear_key("anthropic").await.expect(204);
     scene.client.set_key("openai", KEY).await.expect(204);
     scene.provider.answer(openai);
-    assert!(reply_of(&scene.say("reload", &[]).await).contains("spending limit"));
+    assert!(reply_of(&scene.send_message("reload", &[]).await).contains("spending limit"));
     scene.provider.answer(Reply::Json(200, openai_call(&plan(&json!([{"kind": "reload"}])))));
-    assert_eq!(scene.say("reload", &[]).await["tokens_used"], 3_414);
+    assert_eq!(scene.send_message("reload", &[]).await["tokens_used"], 3_414);
     let kinds = |turn: &Value| turn["result_kind"] == "clarify";
     assert_eq!(scene.rows().await.iter().filter(|row| kinds(row)).count(), 15);
     assert!(scene.app.audited(scene.account, "agent.decompose.deterministic").await.is_empty());
@@ -525,12 +526,12 @@ async fn model_response_after_takeover_or_close_is_dropped() {
         let held = Arc::new(Notify::new());
         scene.provider.answer(Reply::When(Arc::clone(&held), anthropic_call(&steps)));
         let said = scene.begin("open shop.example", times).await;
-        scene.client.tell(&scene.agent, "message", json!({"message": "x"})).await.problem(409, "conflict");
+        scene.client.post_to_agent(&scene.agent, "message", json!({"message": "x"})).await.problem(409, "conflict");
         if what != "close" {
-            scene.client.tell(&scene.agent, "takeover", json!({"client_id": "ada"})).await.expect(200);
+            scene.client.post_to_agent(&scene.agent, "takeover", json!({"client_id": "ada"})).await.expect(200);
         }
         if what == "takeover and handback" {
-            scene.client.tell(&scene.agent, "handback", json!({"client_id": "ada"})).await.expect(200);
+            scene.client.post_to_agent(&scene.agent, "handback", json!({"client_id": "ada"})).await.expect(200);
         }
         if what == "close" {
             scene.client.delete(&format!("/v1/agent-sessions/{}", scene.agent)).await.expect(204);
@@ -548,7 +549,7 @@ async fn model_response_after_takeover_or_close_is_dropped() {
             assert_eq!(scene.url().await, "about:blank");
         }
         if what == "takeover" {
-            scene.client.tell(&scene.agent, "handback", json!({"client_id": "ada"})).await.expect(200);
+            scene.client.post_to_agent(&scene.agent, "handback", json!({"client_id": "ada"})).await.expect(200);
         }
     }
     assert_eq!(scene.rows().await.len(), 3);
@@ -561,7 +562,7 @@ async fn hanging_provider_delays_neither_turn_nor_shutdown() {
     let scene = Scene::start(|app| app.set("agents.turn_timeout", "1s"), json!({})).await;
     scene.provider.answer(Reply::Stall);
     let begun = Instant::now();
-    let turn = scene.say("open shop.example", &[]).await;
+    let turn = scene.send_message("open shop.example", &[]).await;
     assert_eq!((&turn["kind"], &turn["intents"]), (&json!("clarify"), &json!([])), "{turn}");
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     scene.app.stop().await;
@@ -625,12 +626,16 @@ async fn repeated_message_sends_no_model_request() {
 #[tokio::test]
 async fn typed_text_is_hidden_from_later_model_requests() {
     let scene = Scene::start(|app| app, json!({})).await;
-    scene.say("open shop.example", &[plan(&json!([{"kind": "navigate", "url": "https://shop.example/"}]))]).await;
-    scene.say("my word is hunter2", &[plan(&json!([{"kind": "type", "ref": "e1", "value": "hunter2"}]))]).await;
+    scene
+        .send_message("open shop.example", &[plan(&json!([{"kind": "navigate", "url": "https://shop.example/"}]))])
+        .await;
+    scene
+        .send_message("my word is hunter2", &[plan(&json!([{"kind": "type", "ref": "e1", "value": "hunter2"}]))])
+        .await;
     let tap = json!({"kind": "plan", "reply": "Tapped “Hi Hunter2”.", "steps": [{"kind": "tap", "ref": "e2"}]});
-    let turn = scene.say("tap what has come, Hi Hunter2", &[tap]).await;
+    let turn = scene.send_message("tap what has come, Hi Hunter2", &[tap]).await;
     assert_eq!((step_statuses(&turn), reply_of(&turn)), (vec![("tap", "done")], "Tapped “Hi •••”."));
-    scene.say("and now?", &[json!({"kind": "clarify", "reply": "And now what?"})]).await;
+    scene.send_message("and now?", &[json!({"kind": "clarify", "reply": "And now what?"})]).await;
     let (_, before) = scene.last_request();
     let said: Vec<_> = before.iter().filter_map(|said| said["content"].as_str()).collect();
     assert_eq!(said[2..], ["my word is •••", "Done.", "tap what has come, Hi •••", "Tapped “Hi •••”."]);
@@ -641,13 +646,15 @@ async fn typed_text_is_hidden_from_later_model_requests() {
 #[tokio::test]
 async fn recipe_of_model_steps_has_no_refs() {
     let scene = Scene::start(|app| app, json!({})).await;
-    scene.say("open shop.example", &[plan(&json!([{"kind": "navigate", "url": "https://shop.example/"}]))]).await;
+    scene
+        .send_message("open shop.example", &[plan(&json!([{"kind": "navigate", "url": "https://shop.example/"}]))])
+        .await;
     let steps = json!([
         {"kind": "type", "ref": "e1", "value": "hunter2"}, {"kind": "tap", "ref": "e2"},
         {"kind": "wait", "condition": {"kind": "visible", "ref": "e2"}},
         {"kind": "extract", "items": [{"name": "title", "ref": "e1"}]}, {"kind": "scroll", "delta_y": 1, "ref": "e1"},
     ]);
-    let turn = scene.say("do all of it", &[plan(&steps)]).await;
+    let turn = scene.send_message("do all of it", &[plan(&steps)]).await;
     assert_eq!(turn["intents"][2]["condition"]["target"]["description"], "button \"Simulated\"", "{turn}");
     let recipe = json!({"agent_session_id": scene.agent, "label": "All of it"});
     let recipe = scene.client.post("/v1/recipes", recipe).await.expect(201).body;

@@ -26,7 +26,7 @@ async fn say_with(client: &Client, agent: &str, key: &str, body: &Value) -> Answ
 /// Returns the rejection.
 async fn fill(client: &Client, agent: &str) -> Answer {
     for _ in 0..100 {
-        let answer = client.tell(agent, "message", json!({"message": "scroll down"})).await;
+        let answer = client.post_to_agent(agent, "message", json!({"message": "scroll down"})).await;
         if answer.status != 200 {
             return answer;
         }
@@ -41,14 +41,16 @@ async fn stored_bytes_of_agent_sessions_are_exact() {
     let client = app.client().await;
     let create = client.request(Method::POST, "/v1/agent-sessions").header("idempotency-key", "a-create");
     let agent = id_of(&client.send(create.json(&json!({}))).await.expect(201).body);
-    let say = async |message: &str| client.tell(&agent, "message", json!({"message": message})).await.expect(200).body;
-    say("open https://example.com, then type 'hunter2' into 'Name', then scroll down").await;
-    say("make me a sandwich").await;
-    say("open file:///etc/passwd").await;
-    let asked = say("tap the 'Pay now' button, then scroll down").await;
+    let send_message = async |message: &str| {
+        client.post_to_agent(&agent, "message", json!({"message": message})).await.expect(200).body
+    };
+    send_message("open https://example.com, then type 'hunter2' into 'Name', then scroll down").await;
+    send_message("make me a sandwich").await;
+    send_message("open file:///etc/passwd").await;
+    let asked = send_message("tap the 'Pay now' button, then scroll down").await;
     assert_eq!(app.count(COUNTED).await, app.count(KEPT).await);
     let step = asked["intents"][0]["id"].clone();
-    client.tell(&agent, "message", json!({"message": "yes", "approvals": [step]})).await.expect(200);
+    client.post_to_agent(&agent, "message", json!({"message": "yes", "approvals": [step]})).await.expect(200);
     say_with(&client, &agent, "k", &json!({"message": "take a screenshot"})).await.expect(200);
     let counted = app.count(COUNTED).await;
     assert_eq!(counted, app.count(KEPT).await);
@@ -68,7 +70,7 @@ async fn messages_above_the_quota_are_403() {
     let (first, other) = (client.agent().await, client.agent().await);
     let told = say_with(&client, &first, "k", &json!({"message": "scroll up"})).await.expect(200);
     fill(&client, &first).await.problem(403, "feature-unavailable");
-    let refused = client.tell(&other, "message", json!({"message": "scroll down"})).await;
+    let refused = client.post_to_agent(&other, "message", json!({"message": "scroll down"})).await;
     let refused = refused.problem(403, "feature-unavailable").body;
     assert_eq!((&refused["bytes"], &refused["limit_bytes"]), (&json!(app.count(KEPT).await), &json!(8_000)));
     let create = client.post("/v1/agent-sessions", json!({})).await.problem(403, "feature-unavailable").body;
@@ -82,20 +84,23 @@ async fn messages_above_the_quota_are_403() {
 
     let stranger = app.client().await;
     let theirs = stranger.agent().await;
-    stranger.tell(&theirs, "message", json!({"message": "scroll down"})).await.expect(200);
+    stranger.post_to_agent(&theirs, "message", json!({"message": "scroll down"})).await.expect(200);
 
     let path = format!("/v1/agent-sessions/{first}");
     client.delete(&format!("{path}?purge=perhaps")).await.invalid("purge");
     stranger.delete(&format!("{path}?purge=true")).await.problem(404, "not-found");
     client.delete(&path).await.expect(204);
-    client.tell(&other, "message", json!({"message": "scroll down"})).await.problem(403, "feature-unavailable");
+    client
+        .post_to_agent(&other, "message", json!({"message": "scroll down"}))
+        .await
+        .problem(403, "feature-unavailable");
     client.delete(&format!("{path}?purge=false")).await.expect(204);
     client.get(&path).await.expect(200);
     client.delete(&format!("{path}?purge=true")).await.expect(204);
     client.get(&path).await.problem(404, "not-found");
     client.delete(&format!("{path}?purge=true")).await.problem(404, "not-found");
     client.get(&format!("{path}/transcript")).await.problem(404, "not-found");
-    client.tell(&other, "message", json!({"message": "scroll down"})).await.expect(200);
+    client.post_to_agent(&other, "message", json!({"message": "scroll down"})).await.expect(200);
     client.agent().await;
     assert_eq!(app.count(COUNTED).await, app.count(KEPT).await);
     app.stop().await;
@@ -107,9 +112,9 @@ async fn purge_closes_an_active_agent_session() {
     let app = App::simulated().start().await;
     let (account, client) = app.customer(Tier::SoloManual).await;
     let agent = client.agent().await;
-    client.tell(&agent, "message", json!({"message": "scroll down"})).await.expect(200);
+    client.post_to_agent(&agent, "message", json!({"message": "scroll down"})).await.expect(200);
     client.delete(&format!("/v1/agent-sessions/{agent}?purge=true")).await.expect(204);
-    client.see(&client.agent().await).await;
+    client.get_agent(&client.agent().await).await;
     let ended = app.audited(account, "agent_session.destroyed").await;
     assert_eq!((ended.len(), &ended[0].payload["reason"]), (1, &json!("customer")));
     for table in ["select count(*) from agent_turns", "select count(*) from agent_steps"] {
@@ -125,12 +130,12 @@ async fn purge_during_a_turn_is_409() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let agent = client.agent().await;
-    client.tell(&agent, "message", json!({"message": "scroll down"})).await.expect(200);
+    client.post_to_agent(&agent, "message", json!({"message": "scroll down"})).await.expect(200);
     let under_way = "update agent_sessions set turn_id = (select id from agent_turns) where id = $1";
     app.execute(under_way, uuid_of(&agent)).await;
     let path = format!("/v1/agent-sessions/{agent}?purge=true");
     client.delete(&path).await.problem(409, "conflict");
-    assert_eq!(client.see(&agent).await["status"], "closed");
+    assert_eq!(client.get_agent(&agent).await["status"], "closed");
     app.execute("update agent_sessions set turn_id = null where id = $1", uuid_of(&agent)).await;
     client.delete(&path).await.expect(204);
     app.stop().await;
@@ -143,7 +148,7 @@ async fn turn_ends_at_the_quota() {
     let client = app.client().await;
     let agent = client.agent().await;
     let steps = vec!["scroll down"; 20].join(", then ");
-    let turn = client.tell(&agent, "message", json!({"message": steps})).await.expect(200).body;
+    let turn = client.post_to_agent(&agent, "message", json!({"message": steps})).await.expect(200).body;
     let intents = turn["intents"].as_array().expect("intents");
     let failed = intents.iter().position(|step| step["status"] == "failed").expect("a step that failed");
     assert!(failed > 0 && failed < 19, "{failed}");
@@ -151,7 +156,10 @@ async fn turn_ends_at_the_quota() {
     assert!(error.contains("it was done") && error.contains("exceed the limit"), "{error}");
     assert!(intents[failed + 1..].iter().all(|step| step["status"] == "skipped"), "{turn}");
     assert!(turn["reply"].as_str().expect("a reply").contains("exceed the limit"), "{turn}");
-    client.tell(&agent, "message", json!({"message": "scroll down"})).await.problem(403, "feature-unavailable");
+    client
+        .post_to_agent(&agent, "message", json!({"message": "scroll down"}))
+        .await
+        .problem(403, "feature-unavailable");
     app.stop().await;
 }
 

@@ -17,7 +17,7 @@ use crate::support::{Answer, App, Client, at_once, unknown_id};
 /// 32 bytes in base64.
 const KEY: &str = "a2V5IGtleSBrZXkga2V5IGtleSBrZXkga2V5IGtleSE=";
 
-async fn say(client: &Client, agent: &str, key: &str, body: &Value) -> Answer {
+async fn send_message(client: &Client, agent: &str, key: &str, body: &Value) -> Answer {
     let path = format!("/v1/agent-sessions/{agent}/message");
     client.send(client.request(Method::POST, &path).header("idempotency-key", key).json(body)).await
 }
@@ -38,31 +38,31 @@ async fn message_with_a_used_key_returns_the_stored_response() {
     let client = app.client().await;
     let made = client.agent_session(json!({})).await;
     let agent = super::id_of(&made);
-    let first = say(&client, &agent, "k", &message("take a screenshot")).await.expect(200);
+    let first = send_message(&client, &agent, "k", &message("take a screenshot")).await.expect(200);
     let done = app.intents(&driver_of(&made)).await.len();
-    assert_eq!(say(&client, &agent, " k ", &message("take a screenshot")).await.expect(200).body, first.body);
+    assert_eq!(send_message(&client, &agent, " k ", &message("take a screenshot")).await.expect(200).body, first.body);
     let other = client.agent().await;
-    status_of(say(&client, &other, "k", &message("take a screenshot")).await, "mismatch");
-    status_of(say(&client, &agent, "k", &message("take a screenshot ")).await, "mismatch");
+    status_of(send_message(&client, &other, "k", &message("take a screenshot")).await, "mismatch");
+    status_of(send_message(&client, &agent, "k", &message("take a screenshot ")).await, "mismatch");
     let approving = json!({"message": "take a screenshot", "approvals": ["a"]});
-    status_of(say(&client, &agent, "k", &approving).await, "mismatch");
+    status_of(send_message(&client, &agent, "k", &approving).await, "mismatch");
     // Malformed requests, and requests for an unknown agent session, are checked before the key.
-    say(&client, &agent, "k", &message("")).await.invalid("message");
-    say(&client, &agent, "k k", &message("a")).await.invalid("Idempotency-Key");
-    say(&client, &unknown_id("agt"), "k", &message("take a screenshot")).await.problem(404, "not-found");
+    send_message(&client, &agent, "k", &message("")).await.invalid("message");
+    send_message(&client, &agent, "k k", &message("a")).await.invalid("Idempotency-Key");
+    send_message(&client, &unknown_id("agt"), "k", &message("take a screenshot")).await.problem(404, "not-found");
     let (stranger, theirs) = (app.client().await, "tap 'Next'");
     let elsewhere = stranger.agent().await;
-    say(&stranger, &elsewhere, "k", &message(theirs)).await.expect(200);
+    send_message(&stranger, &elsewhere, "k", &message(theirs)).await.expect(200);
 
     // The receipt does not depend on the lane or on the status of the agent session.
-    client.tell(&agent, "mode", json!({"mode": "manual"})).await.expect(200);
-    say(&client, &agent, "refused", &message("tap 'Next'")).await.problem(409, "conflict");
-    assert_eq!(say(&client, &agent, "k", &message("take a screenshot")).await.expect(200).body, first.body);
-    client.tell(&agent, "mode", json!({"mode": "ai"})).await.expect(200);
-    say(&client, &agent, "refused", &message("tap 'Next'")).await.expect(200);
+    client.post_to_agent(&agent, "mode", json!({"mode": "manual"})).await.expect(200);
+    send_message(&client, &agent, "refused", &message("tap 'Next'")).await.problem(409, "conflict");
+    assert_eq!(send_message(&client, &agent, "k", &message("take a screenshot")).await.expect(200).body, first.body);
+    client.post_to_agent(&agent, "mode", json!({"mode": "ai"})).await.expect(200);
+    send_message(&client, &agent, "refused", &message("tap 'Next'")).await.expect(200);
     assert_eq!(app.intents(&driver_of(&made)).await.len(), done + 1);
     client.delete(&format!("/v1/agent-sessions/{agent}")).await.expect(204);
-    assert_eq!(say(&client, &agent, "k", &message("take a screenshot")).await.expect(200).body, first.body);
+    assert_eq!(send_message(&client, &agent, "k", &message("take a screenshot")).await.expect(200).body, first.body);
     assert_eq!(app.tables_with("iVBORw0KGgo").await, <[&str; 0]>::default());
     app.stop().await;
 }
@@ -75,7 +75,7 @@ async fn one_of_64_concurrent_messages_with_one_key_runs() {
     let agent = client.agent().await;
     let says = (0..64).map(|_| {
         let (client, agent) = (client.clone(), agent.clone());
-        async move { say(&client, &agent, "k", &message("tap 'Next'")).await }
+        async move { send_message(&client, &agent, "k", &message("tap 'Next'")).await }
     });
     let mut answers = Vec::new();
     for answer in at_once(says).await {
@@ -98,20 +98,20 @@ async fn receipt_requires_deployment_key_and_can_stay_unknown() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let agent = client.agent().await;
-    say(&client, &agent, "k", &message("tap 'Next'")).await.problem(503, "feature-unavailable");
-    say(&client, &agent, "k k", &message("tap 'Next'")).await.invalid("Idempotency-Key");
+    send_message(&client, &agent, "k", &message("tap 'Next'")).await.problem(503, "feature-unavailable");
+    send_message(&client, &agent, "k k", &message("tap 'Next'")).await.invalid("Idempotency-Key");
     assert_eq!(app.count("select count(*) from agent_turns").await, 0);
-    client.tell(&agent, "message", message("tap 'Next'")).await.expect(200);
+    client.post_to_agent(&agent, "message", message("tap 'Next'")).await.expect(200);
     app.stop().await;
 
     let app = App::simulated().set("mfa.encryption_key", KEY).start().await;
     let client = app.client().await;
     let agent = client.agent().await;
-    say(&client, &agent, "k", &message("tap 'Next'")).await.expect(200);
+    send_message(&client, &agent, "k", &message("tap 'Next'")).await.expect(200);
     let crash = "update agent_message_receipts
                  set status = 'in_progress', http_status = null, sealed_body = null, completed_at = null where session_id = $1";
     app.execute(crash, crate::support::records::uuid_of(&agent)).await;
-    status_of(say(&client, &agent, "k", &message("tap 'Next'")).await, "in_progress");
+    status_of(send_message(&client, &agent, "k", &message("tap 'Next'")).await, "in_progress");
     assert_eq!(app.count("select count(*) from agent_turns").await, 1);
     app.stop().await;
 }
@@ -138,7 +138,7 @@ async fn unread_large_response_blocks_only_its_account() {
         (app.customer(Tier::Enterprise).await, app.customer(Tier::Enterprise).await);
     let (agent, theirs) = (client.agent().await, other.agent().await);
     for (account, client, agent) in [(account, &client, &agent), (another, &other, &theirs)] {
-        say(client, agent, "k", &message("make me a sandwich")).await.expect(200);
+        send_message(client, agent, "k", &message("make me a sandwich")).await.expect(200);
         enlarge(account, agent).await;
     }
     let body = message("make me a sandwich").to_string();
@@ -156,12 +156,12 @@ async fn unread_large_response_blocks_only_its_account() {
     // The response has started.
     slow.read_exact(&mut [0; 12]).await.expect("a status");
 
-    let refused = say(&client, &agent, "k", &message("make me a sandwich")).await;
+    let refused = send_message(&client, &agent, "k", &message("make me a sandwich")).await;
     assert!(refused.headers.contains_key("retry-after"), "{:?}", refused.headers);
     refused.problem(503, "feature-unavailable");
-    assert_eq!(say(&other, &theirs, "k", &message("make me a sandwich")).await.expect(200).body, large);
+    assert_eq!(send_message(&other, &theirs, "k", &message("make me a sandwich")).await.expect(200).body, large);
     client.get("/v1/agent-sessions").await.expect(200);
     drop(slow);
-    assert_eq!(say(&client, &agent, "k", &message("make me a sandwich")).await.expect(200).body, large);
+    assert_eq!(send_message(&client, &agent, "k", &message("make me a sandwich")).await.expect(200).body, large);
     app.stop().await;
 }

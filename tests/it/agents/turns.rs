@@ -11,8 +11,8 @@ use super::{driver_of, id_of};
 use crate::support::records::uuid_of;
 use crate::support::{Answer, App, Client, at_once, eventually, members, unknown_id};
 
-async fn say(client: &Client, agent: &str, message: &str) -> Value {
-    client.tell(agent, "message", json!({"message": message})).await.expect(200).body
+async fn send_message(client: &Client, agent: &str, message: &str) -> Value {
+    client.post_to_agent(agent, "message", json!({"message": message})).await.expect(200).body
 }
 
 /// Kind and status of each step of a turn.
@@ -33,7 +33,8 @@ async fn message_runs_its_steps_as_operations() {
     let made = client.agent_session(json!({})).await;
     let agent = id_of(&made);
     let turn =
-        say(&client, &agent, "open https://example.com, tap the 'Next' button, type 'hunter2' into 'Name'").await;
+        send_message(&client, &agent, "open https://example.com, tap the 'Next' button, type 'hunter2' into 'Name'")
+            .await;
     assert_eq!(members(&turn), BTreeSet::from(["turn_id", "kind", "reply", "intents", "tokens_used"]));
     assert!(turn["turn_id"].as_str().is_some_and(|id| id.starts_with("turn_")), "{turn}");
     assert_eq!((&turn["kind"], &turn["tokens_used"]), (&json!("plan"), &json!(0)));
@@ -52,13 +53,13 @@ async fn message_runs_its_steps_as_operations() {
     assert_eq!(kinds, ["interact", "interact", "navigate", "open"]);
     assert_eq!(app.tables_with("hunter2").await, <[&str; 0]>::default());
 
-    let picture = say(&client, &agent, "take a screenshot").await;
+    let picture = send_message(&client, &agent, "take a screenshot").await;
     let step = &picture["intents"][0];
     assert_eq!((&step["kind"], &step["capture"]), (&json!("capture"), &json!("screenshot")));
     assert!(step["result"]["content"].as_str().is_some_and(|content| content.starts_with("iVBORw0KGgo")), "{step}");
-    let nonsense = say(&client, &agent, "make me a sandwich").await;
+    let nonsense = send_message(&client, &agent, "make me a sandwich").await;
     assert_eq!((&nonsense["kind"], &nonsense["intents"]), (&json!("clarify"), &json!([])));
-    let refused = say(&client, &agent, "open file:///etc/passwd").await;
+    let refused = send_message(&client, &agent, "open file:///etc/passwd").await;
     assert_eq!(refused["kind"], "refuse", "{refused}");
 
     let rows = app.audited(account, "agent.decompose.deterministic").await;
@@ -91,11 +92,11 @@ async fn invalid_messages_are_400() {
         (json!({"message": "a", "approvals": vec!["x"; 101]}), "approvals"),
         (json!({"message": "a", "approvals": ["x".repeat(129)]}), "approvals"),
     ] {
-        client.tell(&agent, "message", bad.clone()).await.invalid(field);
-        client.tell(&unknown_id("agt"), "message", bad.clone()).await.problem(404, "not-found");
-        app.client().await.tell(&agent, "message", bad).await.problem(404, "not-found");
+        client.post_to_agent(&agent, "message", bad.clone()).await.invalid(field);
+        client.post_to_agent(&unknown_id("agt"), "message", bad.clone()).await.problem(404, "not-found");
+        app.client().await.post_to_agent(&agent, "message", bad).await.problem(404, "not-found");
     }
-    let turn = client.tell(&agent, "message", long(10_000)).await.expect(200).body;
+    let turn = client.post_to_agent(&agent, "message", long(10_000)).await.expect(200).body;
     assert_eq!(turn["kind"], "clarify");
     app.stop().await;
 }
@@ -107,13 +108,13 @@ async fn missing_or_ambiguous_element_is_a_question() {
     let client = app.client().await;
     let made = client.agent_session(json!({})).await;
     let agent = id_of(&made);
-    let turn = say(&client, &agent, "tap 'Next' then tap 'several' then tap 'Next'").await;
+    let turn = send_message(&client, &agent, "tap 'Next' then tap 'several' then tap 'Next'").await;
     assert_eq!(turn["kind"], "clarify");
     assert_eq!(step_statuses(&turn), [("tap", "done"), ("tap", "skipped"), ("tap", "skipped")]);
     let candidates = turn["candidates"].as_array().expect("candidates");
     assert_eq!(candidates.len(), 5);
     assert!(candidates.iter().all(|one| members(one) == BTreeSet::from(["description", "selector"])), "{candidates:?}");
-    let turn = say(&client, &agent, "tap 'nothing'").await;
+    let turn = send_message(&client, &agent, "tap 'nothing'").await;
     assert_eq!((&turn["kind"], turn.get("candidates")), (&json!("clarify"), None));
     assert_eq!(client.status(&driver_of(&made)).await, "ready");
     app.stop().await;
@@ -126,7 +127,7 @@ async fn step_that_submits_data_waits_for_approval() {
     let (account, client) = app.customer(Tier::Enterprise).await;
     let made = client.agent_session(json!({})).await;
     let agent = id_of(&made);
-    let asked = say(&client, &agent, "tap 'Next', tap 'Pay now', type 'x' into 'Name'").await;
+    let asked = send_message(&client, &agent, "tap 'Next', tap 'Pay now', type 'x' into 'Name'").await;
     assert_eq!(asked["kind"], "plan");
     assert_eq!(step_statuses(&asked), [("tap", "done"), ("tap", "needs_approval"), ("type", "planned")]);
     assert_eq!(asked["intents"][1]["needs_approval"], true);
@@ -136,37 +137,37 @@ async fn step_that_submits_data_waits_for_approval() {
     // Rejected: steps of another turn, steps that have run, steps that were not shown, and invalid ids.
     for approvals in [vec![unknown_id("step")], vec![step_id(&asked, 0), step_id(&asked, 2)], vec!["x".to_owned()]] {
         let body = json!({"message": "approved", "approvals": approvals});
-        let turn = client.tell(&agent, "message", body).await.expect(200).body;
+        let turn = client.post_to_agent(&agent, "message", body).await.expect(200).body;
         assert_eq!((&turn["kind"], &turn["intents"]), (&json!("clarify"), &json!([])), "{approvals:?}");
     }
     // Further ids beside the right one are ignored.
     let approve = json!({"message": "approved", "approvals": [step_id(&asked, 2), id]});
-    let done = client.tell(&agent, "message", approve.clone()).await.expect(200).body;
+    let done = client.post_to_agent(&agent, "message", approve.clone()).await.expect(200).body;
     assert_eq!(done["kind"], "plan", "{done}");
     assert_eq!(step_statuses(&done), [("tap", "done"), ("type", "done")]);
     assert_eq!(step_id(&done, 0), id);
-    let again = client.tell(&agent, "message", approve).await.expect(200).body;
+    let again = client.post_to_agent(&agent, "message", approve).await.expect(200).body;
     assert_eq!((&again["kind"], &again["intents"]), (&json!("clarify"), &json!([])));
     assert_eq!(app.audited(account, "agent.decompose.deterministic").await.len(), 1);
 
-    let asked = say(&client, &agent, "press Enter").await;
+    let asked = send_message(&client, &agent, "press Enter").await;
     assert_eq!(step_statuses(&asked), [("press", "needs_approval")]);
     // A message that is not understood does not replace the plan.
     for word in ["approved", "hm?"] {
-        assert_eq!(say(&client, &agent, word).await["kind"], "clarify");
+        assert_eq!(send_message(&client, &agent, word).await["kind"], "clarify");
     }
     let approve = json!({"message": "approved", "approvals": [step_id(&asked, 0)]});
-    let done = client.tell(&agent, "message", approve).await.expect(200).body;
+    let done = client.post_to_agent(&agent, "message", approve).await.expect(200).body;
     assert_eq!(step_statuses(&done), [("press", "done")]);
     // A new plan replaces the one that waits for approval.
-    let asked = say(&client, &agent, "press Enter").await;
-    say(&client, &agent, "tap 'Next'").await;
+    let asked = send_message(&client, &agent, "press Enter").await;
+    send_message(&client, &agent, "tap 'Next'").await;
     let late = json!({"message": "approved", "approvals": [step_id(&asked, 0)]});
-    assert_eq!(client.tell(&agent, "message", late).await.expect(200).body["kind"], "clarify");
+    assert_eq!(client.post_to_agent(&agent, "message", late).await.expect(200).body["kind"], "clarify");
 
-    let asked = say(&client, &agent, "tap 'Delete the changing one', tap 'Next'").await;
+    let asked = send_message(&client, &agent, "tap 'Delete the changing one', tap 'Next'").await;
     let stale = json!({"message": "approved", "approvals": [step_id(&asked, 0)]});
-    let stale = client.tell(&agent, "message", stale).await.expect(200).body;
+    let stale = client.post_to_agent(&agent, "message", stale).await.expect(200).body;
     assert_eq!(stale["kind"], "clarify", "{stale}");
     assert_eq!(step_statuses(&stale), [("tap", "skipped"), ("tap", "skipped")]);
     app.stop().await;
@@ -179,8 +180,9 @@ async fn declined_step_ends_its_plan() {
     let (account, client) = app.customer(Tier::Enterprise).await;
     client.get("/v1/account/notifications").await.expect(200);
     let agent = id_of(&client.agent_session(json!({"mode": "pair"})).await);
-    let decline = async |agent: &str, step: &str| client.tell(agent, &format!("steps/{step}/decline"), json!({})).await;
-    let asked = say(&client, &agent, "tap 'Next', tap 'Pay now', type 'x' into 'Name'").await;
+    let decline =
+        async |agent: &str, step: &str| client.post_to_agent(agent, &format!("steps/{step}/decline"), json!({})).await;
+    let asked = send_message(&client, &agent, "tap 'Next', tap 'Pay now', type 'x' into 'Name'").await;
     let id = step_id(&asked, 1);
 
     decline(&agent, &unknown_id("step")).await.problem(404, "not-found");
@@ -191,10 +193,10 @@ async fn declined_step_ends_its_plan() {
         decline(&agent, &step_id(&asked, at)).await.problem(409, "conflict");
     }
     // While a person drives, no message can approve the step, but it can be declined.
-    client.tell(&agent, "takeover", json!({"client_id": "ada"})).await.expect(200);
+    client.post_to_agent(&agent, "takeover", json!({"client_id": "ada"})).await.expect(200);
     assert_eq!(decline(&agent, &id).await.expect(200).body["id"], json!(agent));
     decline(&agent, &id).await.problem(409, "conflict");
-    client.tell(&agent, "handback", json!({"client_id": "ada"})).await.expect(200);
+    client.post_to_agent(&agent, "handback", json!({"client_id": "ada"})).await.expect(200);
 
     assert_eq!(client.get("/v1/account/approvals").await.expect(200).body["data"], json!([]));
     let transcript = client.get(&format!("/v1/agent-sessions/{agent}/transcript")).await.expect(200).body;
@@ -203,7 +205,7 @@ async fn declined_step_ends_its_plan() {
     assert_eq!(declined["intents"][1]["error"], "the step was declined");
     assert!(declined["reply"].as_str().is_some_and(|reply| reply.ends_with("so the plan has ended.")), "{declined}");
     let late = json!({"message": "approved", "approvals": [id]});
-    let late = client.tell(&agent, "message", late).await.expect(200).body;
+    let late = client.post_to_agent(&agent, "message", late).await.expect(200).body;
     assert_eq!((&late["kind"], &late["intents"]), (&json!("clarify"), &json!([])));
 
     let rows = app.audited(account, "approval.decided").await;
@@ -224,17 +226,17 @@ async fn step_is_not_declined_during_a_turn() {
     let app = App::simulated().start().await;
     let client = app.client().await;
     let agent = id_of(&client.agent_session(json!({})).await);
-    let asked = say(&client, &agent, "press Enter, wait 2 seconds").await;
+    let asked = send_message(&client, &agent, "press Enter, wait 2 seconds").await;
     let id = step_id(&asked, 0);
     let turn = tokio::spawn({
         let (client, agent, id) = (client.clone(), agent.clone(), id.clone());
-        async move { client.tell(&agent, "message", json!({"message": "approved", "approvals": [id]})).await }
+        async move { client.post_to_agent(&agent, "message", json!({"message": "approved", "approvals": [id]})).await }
     });
     eventually(Duration::from_secs(5), "the turn has begun", async || {
         (app.count("select count(*) from agent_sessions where turn_id is not null").await == 1).then_some(())
     })
     .await;
-    client.tell(&agent, &format!("steps/{id}/decline"), json!({})).await.problem(409, "conflict");
+    client.post_to_agent(&agent, &format!("steps/{id}/decline"), json!({})).await.problem(409, "conflict");
     let done = turn.await.expect("an answer").expect(200).body;
     assert_eq!(step_statuses(&done), [("press", "done"), ("wait", "done")]);
     app.stop().await;
@@ -249,7 +251,7 @@ async fn concurrent_message_is_409() {
     let agent = id_of(&made);
     let messages = (0..8).map(|_| {
         let (client, agent) = (client.clone(), agent.clone());
-        async move { client.tell(&agent, "message", json!({"message": "wait 1 second"})).await }
+        async move { client.post_to_agent(&agent, "message", json!({"message": "wait 1 second"})).await }
     });
     let answers = at_once(messages).await;
     let ran = answers.iter().filter(|answer| answer.status == 200).count();
@@ -257,28 +259,31 @@ async fn concurrent_message_is_409() {
     answers.into_iter().filter(|answer| answer.status != 200).for_each(|answer| drop(answer.problem(409, "conflict")));
     assert_eq!(app.count("select count(*) from agent_turns").await, 1);
 
-    client.tell(&agent, "takeover", json!({"client_id": "ada"})).await.expect(200);
+    client.post_to_agent(&agent, "takeover", json!({"client_id": "ada"})).await.expect(200);
     let refused = |answer: Answer| drop(answer.problem(409, "conflict"));
-    refused(client.tell(&agent, "message", json!({"message": "tap 'Next'"})).await);
-    client.tell(&agent, "handback", json!({"client_id": "ada"})).await.expect(200);
-    client.tell(&agent, "mode", json!({"mode": "manual"})).await.expect(200);
-    refused(client.tell(&agent, "message", json!({"message": "tap 'Next'"})).await);
-    client.tell(&agent, "mode", json!({"mode": "ai"})).await.expect(200);
-    say(&client, &agent, "tap 'Next'").await;
+    refused(client.post_to_agent(&agent, "message", json!({"message": "tap 'Next'"})).await);
+    client.post_to_agent(&agent, "handback", json!({"client_id": "ada"})).await.expect(200);
+    client.post_to_agent(&agent, "mode", json!({"mode": "manual"})).await.expect(200);
+    refused(client.post_to_agent(&agent, "message", json!({"message": "tap 'Next'"})).await);
+    client.post_to_agent(&agent, "mode", json!({"mode": "ai"})).await.expect(200);
+    send_message(&client, &agent, "tap 'Next'").await;
     client.delete(&format!("/v1/sessions/{}", driver_of(&made))).await.expect(204);
     for _ in 0..2 {
-        client.tell(&agent, "message", json!({"message": "tap 'Next'"})).await.problem(410, "session-destroyed");
-        assert_eq!(client.see(&agent).await["close_reason"], "driver_session_ended");
+        client
+            .post_to_agent(&agent, "message", json!({"message": "tap 'Next'"}))
+            .await
+            .problem(410, "session-destroyed");
+        assert_eq!(client.get_agent(&agent).await["close_reason"], "driver_session_ended");
     }
     let closed = client.agent().await;
     client.delete(&format!("/v1/agent-sessions/{closed}")).await.expect(204);
-    refused(client.tell(&closed, "message", json!({"message": "tap 'Next'"})).await);
+    refused(client.post_to_agent(&closed, "message", json!({"message": "tap 'Next'"})).await);
     app.stop().await;
 }
 
 async fn start_message(app: &App, client: &Client, agent: &str, message: &str) -> tokio::task::JoinHandle<Answer> {
     let (client, agent, message) = (client.clone(), agent.to_owned(), message.to_owned());
-    let said = tokio::spawn(async move { client.tell(&agent, "message", json!({"message": message})).await });
+    let said = tokio::spawn(async move { client.post_to_agent(&agent, "message", json!({"message": message})).await });
     running_wait(app).await;
     said
 }
@@ -297,10 +302,10 @@ async fn takeover_or_close_skips_the_remaining_steps() {
     let client = app.client().await;
     let agent = id_of(&client.agent_session(json!({"mode": "pair"})).await);
     let said = start_message(&app, &client, &agent, "wait 1 second, tap 'Next'").await;
-    client.tell(&agent, "takeover", json!({"client_id": "ada"})).await.expect(200);
+    client.post_to_agent(&agent, "takeover", json!({"client_id": "ada"})).await.expect(200);
     let turn = said.await.expect("a task").expect(200).body;
     assert_eq!(step_statuses(&turn), [("wait", "done"), ("tap", "skipped")], "{turn}");
-    client.tell(&agent, "handback", json!({"client_id": "ada"})).await.expect(200);
+    client.post_to_agent(&agent, "handback", json!({"client_id": "ada"})).await.expect(200);
     // The rest is also skipped when the human hands back before the step ends.
     for (there, back) in [
         (("takeover", json!({"client_id": "ada"})), ("handback", json!({"client_id": "ada"}))),
@@ -308,12 +313,12 @@ async fn takeover_or_close_skips_the_remaining_steps() {
     ] {
         let said = start_message(&app, &client, &agent, "wait 1 second, tap 'Next'").await;
         for (what, body) in [there, back] {
-            client.tell(&agent, what, body).await.expect(200);
+            client.post_to_agent(&agent, what, body).await.expect(200);
         }
         let turn = said.await.expect("a task").expect(200).body;
         assert_eq!(step_statuses(&turn), [("wait", "done"), ("tap", "skipped")], "{turn}");
     }
-    assert_eq!(step_statuses(&say(&client, &agent, "tap 'Next'").await), [("tap", "done")]);
+    assert_eq!(step_statuses(&send_message(&client, &agent, "tap 'Next'").await), [("tap", "done")]);
 
     let made = client.agent_session(json!({})).await;
     let said = start_message(&app, &client, &id_of(&made), "wait 30 seconds, tap 'Next'").await;
@@ -406,7 +411,7 @@ async fn transcript_contains_everything_but_typed_text() {
     let agent = client.agent().await;
     for message in ["type 'hunter2' into 'Password'", "take a screenshot", "please type hunter2 sometime", "tap 'Next'"]
     {
-        say(&client, &agent, message).await;
+        send_message(&client, &agent, message).await;
     }
     let path = format!("/v1/agent-sessions/{agent}/transcript");
     let whole = client.get(&path).await.expect(200).body;
@@ -447,19 +452,21 @@ async fn messages_and_bytes_of_an_agent_session_are_limited() {
         client.send(request.json(&json!({"message": "tap 'Next'"})))
     };
     let first = keyed().await.expect(200).body;
-    say(&client, &agent, "make me a sandwich").await;
-    let full = client.tell(&agent, "message", json!({"message": "tap 'Next'"})).await.problem(409, "conflict").body;
+    send_message(&client, &agent, "make me a sandwich").await;
+    let full =
+        client.post_to_agent(&agent, "message", json!({"message": "tap 'Next'"})).await.problem(409, "conflict").body;
     assert_eq!((&full["current_turns"], &full["limit"]), (&json!(2), &json!(2)));
     assert_eq!(keyed().await.expect(200).body, first);
-    assert_eq!(client.see(&agent).await["status"], "active");
-    say(&client, &client.agent().await, "tap 'Next'").await;
+    assert_eq!(client.get_agent(&agent).await["status"], "active");
+    send_message(&client, &client.agent().await, "tap 'Next'").await;
     app.stop().await;
 
     let app = App::simulated().set("agents.max_transcript_bytes", "300").start().await;
     let client = app.client().await;
     let agent = client.agent().await;
-    say(&client, &agent, "tap 'Next'").await;
-    let full = client.tell(&agent, "message", json!({"message": "tap 'Next'"})).await.problem(409, "conflict").body;
+    send_message(&client, &agent, "tap 'Next'").await;
+    let full =
+        client.post_to_agent(&agent, "message", json!({"message": "tap 'Next'"})).await.problem(409, "conflict").body;
     assert!(full["current_bytes"].as_i64().is_some_and(|bytes| bytes >= 300), "{full}");
     assert_eq!(full["limit"], 300);
     let kept = "select sum(coalesce(length(t.sealed_said), 0)) + (select sum(coalesce(length(s.sealed_shown), 0) + coalesce(length(s.sealed_result), 0))
@@ -486,7 +493,7 @@ async fn message_that_was_not_understood_reveals_no_secrets() {
         "wait for the sms; SEC-9",
         "tap 'OK', SEC-10",
     ] {
-        let turn = say(&client, &agent, message).await;
+        let turn = send_message(&client, &agent, message).await;
         assert!(!turn.to_string().contains("SEC-"), "{message}: {turn}");
     }
     let told = client.get(&format!("/v1/agent-sessions/{agent}/transcript?limit=100")).await.expect(200).body;
@@ -507,9 +514,9 @@ async fn transcript_with_much_typed_text_delays_no_request() {
     let session = other.session().await;
     for at in 0..MESSAGES {
         let typed = format!("{}{at:04}", "a".repeat(LETTERS));
-        say(&client, &agent, &format!("type '{typed}' into 'Name'")).await;
+        send_message(&client, &agent, &format!("type '{typed}' into 'Name'")).await;
         // Many positions of the text begin like all of the typed texts, but none matches one completely.
-        say(
+        send_message(
             &client,
             &agent,
             &format!("open https://example.com/?q={}", format!("{}b", "a".repeat(24)).repeat(LETTERS / 25)),
@@ -551,12 +558,12 @@ async fn text_of_pages_is_hidden_above_the_search_limit() {
     let client = app.client().await;
     let agent = client.agent().await;
     let typed = |at: usize| format!("type '{at:03}{}' into 'Name'", "🦀".repeat(9_900));
-    let tap = say(&client, &agent, "tap the 'Next' button").await;
+    let tap = send_message(&client, &agent, "tap the 'Next' button").await;
     assert_eq!(tap["intents"][0]["target"]["description"], "button \"Next\"");
     for at in 0..27 {
-        say(&client, &agent, &typed(at)).await;
+        send_message(&client, &agent, &typed(at)).await;
     }
-    let tap = say(&client, &agent, "tap the 'Next' button").await;
+    let tap = send_message(&client, &agent, "tap the 'Next' button").await;
     assert_eq!(
         (&tap["intents"][0]["target"]["description"], &tap["intents"][0]["status"]),
         (&json!("•••"), &json!("done"))
@@ -574,7 +581,7 @@ async fn transcript_page_ends_with_the_turn_that_fills_it() {
     let client = app.client().await;
     let agent = client.agent().await;
     for message in ["tap the 'Next' button", "make me a sandwich", "take a screenshot"] {
-        say(&client, &agent, message).await;
+        send_message(&client, &agent, message).await;
     }
     let (mut path, mut turns) = (format!("/v1/agent-sessions/{agent}/transcript?limit=100"), Vec::new());
     loop {

@@ -45,7 +45,7 @@ impl<'a> EventSender<'a> {
     async fn send(&mut self, after: i64, kind: &str, object: &Value) {
         self.sent += 1;
         let event = event(&format!("evt_{}", self.sent), kind, START + after, object);
-        let answer = self.app.told_by_card(&event).await.expect(200);
+        let answer = self.app.deliver_card_event(&event).await.expect(200);
         assert_eq!(answer.body, json!({"received": true}));
     }
 
@@ -77,10 +77,10 @@ async fn event_outcomes_are_counted() {
     let sign = |body: &str| signature(body, WEBHOOK_SECRET, now());
     // An empty body is rejected before the signature is checked.
     for header in [None, Some(sign(""))] {
-        app.told_by_somebody("", header.as_deref()).await.problem(400, "bad-request");
+        app.deliver_card_event_signed_as("", header.as_deref()).await.problem(400, "bad-request");
     }
     assert!((count("empty_body").await - 2.0).abs() < 0.5);
-    app.told_by_somebody("{}", None).await.invalid("Stripe-Signature");
+    app.deliver_card_event_signed_as("{}", None).await.invalid("Stripe-Signature");
     assert!((count("signature_missing").await - 1.0).abs() < 0.5);
     let account = app.account(Tier::Free).await;
     let object = subscription("sub_1", account, "api_builder", "active");
@@ -95,27 +95,27 @@ async fn event_outcomes_are_counted() {
         (&body, format!("t={}", now())),
         (&body, "nonsense".to_owned()),
     ] {
-        app.told_by_somebody(body, Some(&header)).await.invalid("Stripe-Signature");
+        app.deliver_card_event_signed_as(body, Some(&header)).await.invalid("Stripe-Signature");
     }
     assert!((count("signature_invalid").await - 6.0).abs() < 0.5);
     let no_id = json!({"type": "invoice.paid", "created": 1, "data": {"object": {}}}).to_string();
     let no_invoice = event("evt_2", "invoice.paid", START, &json!({"amount_paid": 5})).to_string();
     for body in ["nonsense", "[]", "null", "{}", &no_id, &no_invoice] {
-        app.told_by_somebody(body, Some(&sign(body))).await.problem(400, "bad-request");
+        app.deliver_card_event_signed_as(body, Some(&sign(body))).await.problem(400, "bad-request");
     }
     let long = " ".repeat((1 << 20) + 1);
-    app.told_by_somebody(&long, Some(&sign(&long))).await.problem(413, "payload-too-large");
+    app.deliver_card_event_signed_as(&long, Some(&sign(&long))).await.problem(413, "payload-too-large");
     assert!((count("malformed_event").await - 7.0).abs() < 0.5);
-    app.told_by_card(&event("evt_3", "charge.succeeded", START, &json!({"id": "ch_1"}))).await.expect(200);
+    app.deliver_card_event(&event("evt_3", "charge.succeeded", START, &json!({"id": "ch_1"}))).await.expect(200);
     let unknown = subscription("sub_9", AccountId::generate(), "api_builder", "active");
-    app.told_by_card(&event("evt_4", "customer.subscription.created", START, &unknown)).await.expect(200);
+    app.deliver_card_event(&event("evt_4", "customer.subscription.created", START, &unknown)).await.expect(200);
     let other_product = json!({"id": "cs_9", "mode": "payment", "customer": "cus_9", "payment_status": "paid"});
-    app.told_by_card(&event("evt_5", "checkout.session.completed", START, &other_product)).await.expect(200);
+    app.deliver_card_event(&event("evt_5", "checkout.session.completed", START, &other_product)).await.expect(200);
     assert!((count("ignored").await - 3.0).abs() < 0.5);
     assert_eq!(app.tier_of(account).await, "free");
-    app.told_by_card(&good).await.expect(200);
+    app.deliver_card_event(&good).await.expect(200);
     for _ in 0..2 {
-        app.told_by_card(&good).await.expect(200);
+        app.deliver_card_event(&good).await.expect(200);
     }
     assert!((count("handled").await - 1.0).abs() < 0.5);
     assert!((count("duplicate").await - 2.0).abs() < 0.5);
@@ -125,13 +125,13 @@ async fn event_outcomes_are_counted() {
         .await
         .expect("a statement");
     let ended = event("evt_6", "customer.subscription.deleted", START + 9, &object);
-    app.told_by_card(&ended).await.problem(500, "internal");
+    app.deliver_card_event(&ended).await.problem(500, "internal");
     assert!((count("error").await - 1.0).abs() < 0.5);
     sqlx::query("alter table away rename to card_subscriptions")
         .execute(&app.database.pool)
         .await
         .expect("a statement");
-    app.told_by_card(&ended).await.expect(200);
+    app.deliver_card_event(&ended).await.expect(200);
     assert_eq!(app.tier_of(account).await, "free");
     app.stop().await;
 }

@@ -26,7 +26,7 @@ fn invoice(id: &str, account: Option<AccountId>, customer: &str, amount: i64) ->
 
 impl App {
     async fn invoiced(&self, id: &str, kind: &str, invoice: &Value) {
-        self.told_by_card(&event(id, kind, START, invoice)).await.expect(200);
+        self.deliver_card_event(&event(id, kind, START, invoice)).await.expect(200);
     }
 
     /// Includes mails that are later skipped because the reader opted out.

@@ -38,9 +38,9 @@ async fn operator_lists_workers_and_jobs() {
     assert_eq!((&shown["lock_by"], &shown["result"]), (&worker["id"], &json!({"ended": "done"})));
     assert!(app.run(&["jobs", "show", job]).await.code(0).stdout.contains(job));
     let refused = app.run(&["jobs", "retry", job]).await.code(1);
-    assert!(refused.complaint().contains("an operation never runs twice"), "{refused:?}");
+    assert!(refused.error_text().contains("an operation never runs twice"), "{refused:?}");
     let refused = app.run(&["jobs", "cancel", job]).await.code(1);
-    assert!(refused.complaint().contains("can destroy its session"), "{refused:?}");
+    assert!(refused.error_text().contains("can destroy its session"), "{refused:?}");
     let waiting = client.waiting(&session, 2_000);
     let running = eventually(Duration::from_secs(5), "the operation is running", async || {
         listed(&["--status", "running"]).await.pop()
@@ -66,7 +66,7 @@ async fn operator_lists_workers_and_jobs() {
     app.run(&["workers", "drain", "left", "--json"]).await.code(0).json();
     assert_eq!(ready().await, "draining");
     assert_eq!(app.run(&["workers", "list", "--json"]).await.code(0).json()[0]["status"], "draining");
-    assert!(app.run(&["workers", "drain", "left"]).await.code(1).complaint().contains("already draining"));
+    assert!(app.run(&["workers", "drain", "left"]).await.code(1).error_text().contains("already draining"));
     client.navigate(&session, "https://example.com/still").await;
     client.post("/v1/sessions", json!({})).await.problem(503, "capacity-exhausted");
     app.stop().await;
@@ -93,7 +93,7 @@ async fn failed_job_can_be_retried_once() {
     app.set_job_status(&job, "pending").await;
     app.run(&["jobs", "cancel", &job]).await.code(0);
     let refused = app.run(&["jobs", "retry", &job]).await.code(1);
-    assert!(refused.complaint().contains("was cancelled"), "{refused:?}");
+    assert!(refused.error_text().contains("was cancelled"), "{refused:?}");
     assert_eq!(app.job_status(&job).await, "killed");
     app.stop().await;
 }
@@ -146,7 +146,7 @@ async fn waiting_job_can_be_cancelled() {
     assert_eq!(app.count("select count(*) from emails where status <> 'done'").await, 0);
     app.run(&["jobs", "cancel", &job]).await.code(1);
     let refused = app.run(&["jobs", "retry", &job]).await.code(1);
-    assert!(refused.complaint().contains("was cancelled"), "{refused:?}");
+    assert!(refused.error_text().contains("was cancelled"), "{refused:?}");
     assert_eq!(app.job_status(&job).await, "killed");
     app.stop().await;
 }
@@ -159,7 +159,7 @@ async fn job_of_waiting_mail_can_be_retried() {
     for status in ["failed", "killed"] {
         app.set_job_status(&job, status).await;
         let refused = app.run(&["jobs", "retry", &job]).await.code(1);
-        assert!(refused.complaint().contains("mail"), "{refused:?}");
+        assert!(refused.error_text().contains("mail"), "{refused:?}");
         assert_eq!(app.job_status(&job).await, status);
 
         sqlx::query(MAIL_WAITS).execute(&app.database.pool).await.expect("an update");
@@ -220,7 +220,7 @@ async fn dead_letters_can_be_requeued() {
 
     let unknown = unknown_id("wdl");
     let refused = app.run(&["deliveries", "requeue", &second, &first, &lost, &unknown]).await.code(1);
-    let complaint = refused.complaint();
+    let complaint = refused.error_text();
     for why in [
         format!("{first} is delivered, not dlq"),
         format!("{lost} goes to {gone}, which is disabled"),
@@ -230,9 +230,9 @@ async fn dead_letters_can_be_requeued() {
     }
     wait_for_delivery(&app, &second, "dlq").await;
     let refused = app.run(&["deliveries", "requeue", "--endpoint", &gone]).await.code(1);
-    assert!(refused.complaint().contains(&format!("{gone} is disabled")));
+    assert!(refused.error_text().contains(&format!("{gone} is disabled")));
     let unknown = unknown_id("whk");
-    assert!(app.run(&["deliveries", "requeue", "--endpoint", &unknown]).await.code(1).complaint().contains(&unknown));
+    assert!(app.run(&["deliveries", "requeue", "--endpoint", &unknown]).await.code(1).error_text().contains(&unknown));
 
     let third = delivery(&late, "dlq").await;
     let requeued = app.run(&["deliveries", "requeue", "--endpoint", &late, "--json"]).await.code(0).json();

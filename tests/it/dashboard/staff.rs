@@ -28,7 +28,7 @@ async fn run_board(app: &App, script: &str, variables: &[(&str, &str)]) {
 }
 
 /// Addresses of the files that only the board uses.
-fn files_of_the_board() -> Vec<String> {
+fn staff_board_files() -> Vec<String> {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("web/dist/assets");
     let names = |folder: &Path| -> Vec<String> {
         let entries = fs::read_dir(folder).expect("`npm run build` in web/ writes web/dist");
@@ -68,7 +68,7 @@ async fn staff_board_does_not_exist_for_a_customers_credential() {
     let (_, script) = page.split_once("src=\"").expect("a script");
     let script = script.split('"').next().expect("an address").to_owned();
     assert!(script.starts_with("/app/assets/staff/"), "{script}");
-    let files = files_of_the_board();
+    let files = staff_board_files();
     assert!(files.contains(&script), "{script} is not in web/dist, which is older than web/src");
     let pages = ["/staff", "/staff/", "/staff/workers/wrk_unknown", "/staff/%2e%2e/staff"].map(str::to_owned);
     for path in pages.iter().chain(&files) {
@@ -144,7 +144,7 @@ async fn assert_every_page_of_staff_is_sound(theme: &str) {
 /// A worker has died with a session, and an endpoint was down. Staff end the stuck session, requeue the dead letters, inform
 /// the customers, and drain and return the other worker.
 #[tokio::test]
-async fn bad_day_is_handled_on_the_board() {
+async fn operators_handle_an_outage_on_the_board() {
     let sink = Sink::start().await;
     let builder = App::simulated().roles(&[Role::Api, Role::Worker, Role::Worker]);
     let mut app = builder.delivering_to(&sink).start().await;
@@ -193,7 +193,7 @@ async fn bad_day_is_handled_on_the_board() {
 /// Contract: staff 5, 33. Two people who change the same thing, a reason of 501 characters, a change of the service while a page is
 /// open, and a service that does not answer.
 #[tokio::test]
-async fn stale_page_of_staff_is_told_so() {
+async fn stale_staff_page_shows_a_warning() {
     let sink = Sink::start().await;
     let app = App::simulated().delivering_to(&sink).start().await;
     let (account, client) = app.customer(Tier::Enterprise).await;
@@ -229,7 +229,7 @@ async fn recording_is_read_on_the_board_where_staff_may() {
 }
 
 #[tokio::test]
-async fn board_says_why_staff_may_not_read_a_recording() {
+async fn board_shows_why_staff_may_not_read_a_recording() {
     let app = App::simulated().start().await;
     let account = look_at_a_recording(&app, false).await;
     assert!(app.written_by_staff(account, "admin.support_note").await.is_empty());

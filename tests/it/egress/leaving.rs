@@ -74,9 +74,9 @@ async fn create_with_a_broken_proxy_is_502() {
     }))
     .await;
     for (answer, body, words) in answers {
-        let told = answer.problem(502, "driver-error").body.to_string();
-        assert!(told.contains(words), "{body}: {told}");
-        assert!(!told.contains(USER) && !told.contains("never-seen"), "{told}");
+        let problem = answer.problem(502, "driver-error").body.to_string();
+        assert!(problem.contains(words), "{body}: {problem}");
+        assert!(!problem.contains(USER) && !problem.contains("never-seen"), "{problem}");
     }
     assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
     assert_eq!(app.count("select count(*) from sessions where live").await, 0);
@@ -90,8 +90,8 @@ async fn create_with_a_broken_proxy_is_502() {
     let proxy = Proxy::start("socks5", Manner::Good, nowhere).await;
     let mut body = proxy.body();
     body["host"] = json!("localhost");
-    let told = client.leave_through(&body).await.problem(502, "driver-error").body.to_string();
-    assert!(told.contains("the proxy's address is outside the public internet"), "{told}");
+    let problem = client.leave_through(&body).await.problem(502, "driver-error").body.to_string();
+    assert!(problem.contains("the proxy's address is outside the public internet"), "{problem}");
     app.stop().await;
 }
 
@@ -119,8 +119,8 @@ async fn changing_names_inside_network_namespace() {
         let request = json!({"proxy_id": saved["id"]});
         client.post("/v1/agent-sessions", request.clone()).await.expect(201);
         assert_eq!((names.asked_for(NAME), proxy.visits()), (round, round.div_ceil(2)));
-        let told = client.post("/v1/agent-sessions", request).await.problem(502, "driver-error").body.to_string();
-        assert!(told.contains("the proxy's address is outside the public internet"), "{told}");
+        let problem = client.post("/v1/agent-sessions", request).await.problem(502, "driver-error").body.to_string();
+        assert!(problem.contains("the proxy's address is outside the public internet"), "{problem}");
         assert_eq!((names.asked_for(NAME), proxy.visits()), (round + 1, round.div_ceil(2)));
     }
     app.stop().await;
@@ -142,19 +142,20 @@ async fn proxy_capabilities_are_published_once_and_on_change() {
     assert_eq!(first["egress_capabilities"], none);
     assert_eq!(first["egress_capability_report"]["connect"]["outcome"], "connected");
     assert_eq!(first["egress_capability_report"]["datagram"]["outcome"], "not_supported");
-    let told = async || {
+    let capability_events = async || {
         let events = app.events(&session).await.into_iter();
         let changes = events.filter(|(event, _)| event == "session.egress_capability_changed");
         changes.map(|(_, data)| data).collect::<Vec<_>>()
     };
-    assert_eq!(told().await, [json!({"session_id": session, "egress_capabilities": none})]);
+    assert_eq!(capability_events().await, [json!({"session_id": session, "egress_capabilities": none})]);
 
     let before = proxy.connects();
     eventually(Duration::from_secs(20), "further measurements", async || (proxy.connects() > before + 2).then_some(()))
         .await;
-    assert_eq!(told().await.len(), 1);
+    assert_eq!(capability_events().await.len(), 1);
     proxy.relay(true);
-    let changed = eventually(Duration::from_secs(20), "a change", async || told().await.into_iter().nth(1)).await;
+    let changed =
+        eventually(Duration::from_secs(20), "a change", async || capability_events().await.into_iter().nth(1)).await;
     let all = json!({"udp_associate": true, "quic_route": "tcp_fallback", "dns_remote_resolve": true, "warnings": []});
     assert_eq!(changed, json!({"session_id": session, "egress_capabilities": all}));
     assert_eq!(client.get(&path).await.expect(200).body["egress_capabilities"], all);
@@ -270,10 +271,10 @@ async fn proxy_inside_network_namespace() {
         let began = Instant::now();
         for (session, host) in [(&session, "site.example"), (&other, "only-there.example")] {
             let failed = client.operate(session, "navigate", json!({"url": url(host, "/")})).await;
-            let told = failed.problem(502, "driver-error").body["detail"].to_string();
+            let problem = failed.problem(502, "driver-error").body["detail"].to_string();
             // WebKit may have reused an open connection and be the first to notice its end.
-            let hung_up = host == "site.example" && told.contains("Connection terminated unexpectedly");
-            assert!(hung_up || told.contains("the proxy refused the connection"), "{scheme} {told}");
+            let is_terminated = host == "site.example" && problem.contains("Connection terminated unexpectedly");
+            assert!(is_terminated || problem.contains("the proxy refused the connection"), "{scheme} {problem}");
             assert_failed(&app, &client, session, "navigate", "DriverError").await;
         }
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());

@@ -207,13 +207,13 @@ async fn tunnel_overhead_inside_network_namespace() {
         let server = Server::start(scheme).await;
         let _far = Site::start_on(server.far().listen((Ipv4Addr::UNSPECIFIED, address.port()).into())).await;
         let saved = client.post("/v1/account/me/proxies", server.body()).await.expect(201).body;
-        let ways = [json!({}), json!({"proxy_id": saved["id"]})];
+        let routes = [json!({}), json!({"proxy_id": saved["id"]})];
         let mut taken: [[Vec<Duration>; 2]; 2] = Default::default();
         for _ in 0..ROUNDS {
-            for (way, [creates, pages]) in ways.iter().zip(&mut taken) {
+            for (route, [creates, pages]) in routes.iter().zip(&mut taken) {
                 until_hot(&app).await;
                 let begun = Instant::now();
-                let agent = client.post("/v1/agent-sessions", way.clone()).await.expect(201).body;
+                let agent = client.post("/v1/agent-sessions", route.clone()).await.expect(201).body;
                 creates.push(begun.elapsed());
                 let begun = Instant::now();
                 client.navigate(agent["session_id"].as_str().expect("an id"), &url).await;
@@ -225,7 +225,7 @@ async fn tunnel_overhead_inside_network_namespace() {
             }
         }
         let [[direct, direct_page], [through, page]] =
-            taken.each_mut().map(|way| way.each_mut().map(|times| median(times)));
+            taken.each_mut().map(|route| route.each_mut().map(|times| median(times)));
         eprintln!(
             "{scheme}: create {through:?}, without tunnel {direct:?}; first page {page:?}, without tunnel {direct_page:?}"
         );

@@ -22,14 +22,14 @@ fn control(driver: &str, may_act: bool, offers: Option<&str>) -> Value {
 }
 
 async fn until_control(viewer: &mut Viewer, wanted: &Value) {
-    let last = |viewer: &Viewer| viewer.said.iter().rev().find(|said| said["type"] == "control").cloned();
+    let last = |viewer: &Viewer| viewer.messages.iter().rev().find(|said| said["type"] == "control").cloned();
     viewer.until(&wanted.to_string(), |viewer| (last(viewer).as_ref() == Some(wanted)).then_some(())).await;
 }
 
-async fn refusal(viewer: &mut Viewer, said: Value) -> Value {
-    let from = viewer.said.len();
+async fn refusal(viewer: &mut Viewer, messages: Value) -> Value {
+    let from = viewer.messages.len();
     viewer.send(said).await;
-    viewer.hears("refused", from).await["reason"].clone()
+    viewer.wait_for_message("refused", from).await["reason"].clone()
 }
 
 fn takeover() -> Value {
@@ -57,7 +57,7 @@ async fn controller_takes_over_and_hands_back_in_the_view() {
     let made = owner.agent_session(json!({"mode": "pair"})).await;
     let (agent, session) = (id_of(&made), driver_of(&made));
     for what in ["takeover", "handback"] {
-        owner.tell(&agent, what, json!({"client_id": "ada"})).await.expect(200);
+        owner.post_to_agent(&agent, what, json!({"client_id": "ada"})).await.expect(200);
     }
 
     let mut ada = Viewer::control(&app, &owner, &session, Some("ada")).await;
@@ -74,10 +74,10 @@ async fn controller_takes_over_and_hands_back_in_the_view() {
     for viewer in [&mut bob, &mut eve] {
         until_control(viewer, &control("other", false, None)).await;
     }
-    assert_eq!(owner.see(&agent).await["control"], "human");
+    assert_eq!(owner.get_agent(&agent).await["control"], "human");
     assert_eq!(refusal(&mut bob, takeover()).await, "not_driving");
     assert_eq!(refusal(&mut bob, handback()).await, "not_driving");
-    owner.tell(&agent, "takeover", json!({"client_id": "bob"})).await.problem(409, "conflict");
+    owner.post_to_agent(&agent, "takeover", json!({"client_id": "bob"})).await.problem(409, "conflict");
     // A repeated takeover changes nothing.
     ada.send(takeover()).await;
 
@@ -86,7 +86,7 @@ async fn controller_takes_over_and_hands_back_in_the_view() {
     ada.send(handback()).await;
     until_control(&mut ada, &control("agent", false, Some("takeover"))).await;
     assert_eq!(owner.status(&session).await, "ready");
-    assert_eq!(owner.see(&agent).await["control"], "ai");
+    assert_eq!(owner.get_agent(&agent).await["control"], "ai");
     assert_eq!(refusal(&mut ada, finger("begin")).await, "not_driving");
 
     let rows = app.audit(account).await;
@@ -148,11 +148,13 @@ async fn control_change_without_permission_is_rejected() {
     for _ in 0..20 {
         hasty.send(handback()).await;
     }
-    hasty.until("too fast", |viewer| viewer.said.iter().find(|said| said["reason"] == "too_fast").map(|_| ())).await;
-    assert_eq!(owner.see(&agent).await["control"], "ai");
+    hasty
+        .until("too fast", |viewer| viewer.messages.iter().find(|said| said["reason"] == "too_fast").map(|_| ()))
+        .await;
+    assert_eq!(owner.get_agent(&agent).await["control"], "ai");
 
     for (mode, driver, may_act) in [("ai", "agent", false), ("manual", "you", true)] {
-        owner.tell(&agent, "mode", json!({"mode": mode})).await.expect(200);
+        owner.post_to_agent(&agent, "mode", json!({"mode": mode})).await.expect(200);
         let mut viewer = Viewer::control(&app, &owner, &session, Some("ada")).await;
         until_control(&mut viewer, &control(driver, may_act, None)).await;
         for said in [takeover(), handback()] {
@@ -184,9 +186,9 @@ async fn input_is_accepted_only_in_manual_mode() {
         viewer.send(finger("end")).await;
         until_status(&owner, &session, "ready").await;
         viewer.read_for(Duration::from_millis(50)).await;
-        assert!(viewer.said.iter().all(|said| said["type"] != "refused"), "{:?}", viewer.said);
+        assert!(viewer.messages.iter().all(|said| said["type"] != "refused"), "{:?}", viewer.messages);
     }
-    owner.tell(&agent, "mode", json!({"mode": "ai"})).await.expect(200);
+    owner.post_to_agent(&agent, "mode", json!({"mode": "ai"})).await.expect(200);
     for name in [None, Some("ada")] {
         let mut viewer = Viewer::control(&app, &owner, &session, name).await;
         until_control(&mut viewer, &control("agent", false, None)).await;
@@ -216,7 +218,7 @@ async fn input_ends_when_control_times_out() {
     assert!(lost.elapsed() < Duration::from_secs(3), "{:?}", lost.elapsed());
     assert_eq!(refusal(&mut ada, finger("begin")).await, "not_driving");
     let tapped = json!({"message": "scroll down"});
-    owner.tell(&agent, "message", tapped).await.expect(200);
+    owner.post_to_agent(&agent, "message", tapped).await.expect(200);
     ada.send(takeover()).await;
     until_control(&mut ada, &control("you", true, Some("handback"))).await;
     app.stop().await;
@@ -238,7 +240,7 @@ async fn paused_session_accepts_input_of_a_person() {
     viewer.send(finger("end")).await;
     until_status(&client, &session, "ready").await;
     viewer.read_for(Duration::from_millis(50)).await;
-    assert!(viewer.said.iter().all(|said| said["type"] != "refused"), "{:?}", viewer.said);
+    assert!(viewer.messages.iter().all(|said| said["type"] != "refused"), "{:?}", viewer.messages);
     assert_eq!(paused(&client, &session).await, found);
     client.post(&resolution(&session, &found), json!({})).await.expect(200);
     until_resumed(&client, &session).await;

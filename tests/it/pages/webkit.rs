@@ -115,7 +115,7 @@ async fn sign_in_with_identity_provider_returns_to_the_device() {
     person.press("#sign-out").await;
     person.sees_step("sign-in").await;
     person.open(&format!("{}/app/usage", person.app.base_url)).await;
-    person.sees("main a.button").await;
+    person.wait_for_element("main a.button").await;
     person.press("main a.button").await;
     person.sees_step("arrived").await;
     person.press("#next").await;
@@ -142,10 +142,7 @@ async fn invitation_is_accepted_by_its_addressee_only() {
     assert_eq!(reqwest::get(&link).await.expect("an answer").status(), 200);
 
     person.open(&link).await;
-    person.sees_step("sign-in").await;
-    person.fill("input[name=email]", &other.email).await;
-    person.fill("input[name=password]", PASSWORD).await;
-    person.press("#sign-in button.primary").await;
+    person.sign_in_as(&other.email).await;
     person.sees_step("invitation").await;
     person.press("#invitation-form button").await;
     person.sees_alert("The invitation was sent to another e-mail address than that of the account.").await;
@@ -169,6 +166,13 @@ async fn invitation_is_accepted_by_its_addressee_only() {
     let members = owner.client.get("/v1/team/members").await.expect(200).body;
     assert_eq!(members["data"][0]["member_email"], EMAIL);
 
+    person.press("#sign-out").await;
+    person.sign_in_as(&other.email).await;
+    person.sees_step("ended").await;
+    person.press("#sign-out").await;
+    person.sign_in().await;
+    person.sees_step("ended").await;
+
     person.open(&link).await;
     person.sees_step("invitation").await;
     person.press("#invitation-form button").await;
@@ -191,7 +195,7 @@ async fn sign_in_asks_for_the_second_factor() {
 
     person.open(&device.browser_url).await;
     person.sign_in().await;
-    person.sees("#sign-in input[name=code]").await;
+    person.wait_for_element("#sign-in input[name=code]").await;
     // The current code was used by the enrollment; the next one is already accepted.
     person.fill("input[name=code]", &totp.generate(now() + 30).to_string()).await;
     person.press("#sign-in button.primary").await;
@@ -205,15 +209,15 @@ async fn sign_in_asks_for_the_second_factor() {
     person.press("#sign-out").await;
     person.sees_message("You are signed out.").await;
     person.sign_in().await;
-    person.sees("#sign-in input[name=code]").await;
+    person.wait_for_element("#sign-in input[name=code]").await;
     person.fill("input[name=code]", "12345").await;
     // The browser does not send a code without six digits.
-    person.sees("input[name=code]:invalid").await;
+    person.wait_for_element("input[name=code]:invalid").await;
     person.fill("input[name=code]", "6").await;
     person.press("#sign-in button.primary").await;
     person.sees_alert("It is wrong.").await;
     person.press_named("Use a recovery code").await;
-    person.sees("#sign-in input[name=recovery_code]").await;
+    person.wait_for_element("#sign-in input[name=recovery_code]").await;
     person.fill("input[name=recovery_code]", &recovery_code.to_lowercase().replace('-', "")).await;
     person.press("#sign-in button.primary").await;
     person.sees_step("enter-code").await;
@@ -276,9 +280,14 @@ async fn removed_password_is_replaced_on_the_page_of_the_link() {
     person.act(json!({"kind": "press", "key": "Backspace"})).await;
     person.fill("input[name=repeated]", "y").await;
     person.press("#password-form button.primary").await;
-    person.sees_step("arrived").await;
+    person.sees_text("#arrived p", "Your password is set").await;
     let login = json!({"email": EMAIL, "password": "another horse battery"});
     person.app.stranger().post("/v1/auth/login", login).await.expect(200);
+
+    let other = person.app.person(Tier::Free).await;
+    person.press("#sign-out").await;
+    person.sign_in_as(&other.email).await;
+    person.sees_text("#arrived p", "You are signed in.").await;
     person.app.stop().await;
 }
 
@@ -379,17 +388,21 @@ impl Person {
     }
 
     async fn sign_in(&self) {
+        self.sign_in_as(EMAIL).await;
+    }
+
+    async fn sign_in_as(&self, email: &str) {
         self.sees_step("sign-in").await;
-        self.fill("input[name=email]", EMAIL).await;
+        self.fill("input[name=email]", email).await;
         self.fill("input[name=password]", PASSWORD).await;
         self.act(json!({"kind": "press", "key": "Enter"})).await;
     }
 
     async fn sees_step(&self, step: &str) {
-        self.sees(&format!("#{step}")).await;
+        self.wait_for_element(&format!("#{step}")).await;
     }
 
-    async fn sees(&self, selector: &str) {
+    async fn wait_for_element(&self, selector: &str) {
         let condition = json!({"kind": "selector", "selector": selector});
         let wait = json!({"condition": condition, "timeout_ms": 10_000, "on_timeout": "return"});
         let waited = self.client.operate(&self.session, "wait", wait).await.expect(200);

@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::{SECRET, StepRow, css, done, words};
-use crate::support::commands::{Ran, run};
+use crate::support::commands::{CommandOutput, run};
 use crate::support::{App, Client, Site};
 
 /// Its name in a request, its file, and the commands that run and check it.
@@ -90,7 +90,7 @@ impl Program {
         command
     }
 
-    async fn run(&self, url: &str, key: &str, typed: &[&str]) -> Ran {
+    async fn run(&self, url: &str, key: &str, typed: &[&str]) -> CommandOutput {
         let runs = if self.language.name == "typescript" { "recipe.mjs" } else { self.language.file };
         let mut command = self.command(self.language.run, runs);
         command.env("KITFLEET_URL", url).env("KITFLEET_API_KEY", key);

@@ -15,7 +15,7 @@ const ALONE: usize = 300;
 /// Of the requeue.
 const MEASURED: Duration = Duration::from_mins(1);
 /// Requeued deliveries of an endpoint that are due or in flight.
-const UNDER_WAY: i64 = 16;
+const MAX_IN_PROGRESS: i64 = 16;
 
 /// Contract: command-line 7; staff 12. A batch of the command has 200 deliveries and one transaction.
 #[tokio::test]
@@ -86,11 +86,11 @@ async fn requeue_to_a_slow_endpoint_delays_no_other_delivery() {
         format!("/v1/admin/webhook-deliveries/requeues/{}", begun["id"].as_str().expect("an id"))
     };
     let (slow_requeue, fast_requeue) = (begin(&slow).await, begin(&fast).await);
-    let under_way =
+    let in_progress =
         "select count(*) from webhook_deliveries where requeue_id is not null and (due or status = 'in_flight')
                      and endpoint_id = (select id from webhook_endpoints where url like '%/slow/%')";
     eventually(Duration::from_secs(20), "the slow endpoint has enough to do", async || {
-        (app.count(under_way).await == UNDER_WAY).then_some(())
+        (app.count(in_progress).await == MAX_IN_PROGRESS).then_some(())
     })
     .await;
 
@@ -104,7 +104,7 @@ async fn requeue_to_a_slow_endpoint_delays_no_other_delivery() {
     assert!(asked.elapsed() < Duration::from_secs(3), "a new delivery waited for {:?}", asked.elapsed());
 
     eventually(Duration::from_secs(30), "the other account's are delivered", async || {
-        assert!(app.count(under_way).await <= UNDER_WAY, "too many are under way");
+        assert!(app.count(in_progress).await <= MAX_IN_PROGRESS, "too many are under way");
         let now = staff.get(&fast_requeue).await.expect(200).body;
         (now["outcome"]["delivered"] == 100).then_some(())
     })

@@ -15,7 +15,7 @@ async fn names(staff: &Client, query: &str) -> Vec<String> {
 
 /// Contract: staff 25 to 27. A figure has the name of its metric.
 #[tokio::test]
-async fn figures_are_sampled_once_a_minute() {
+async fn metrics_are_sampled_once_a_minute() {
     let app = scraped(App::simulated()).start().await;
     let (client, staff) = (app.client().await, app.staff().await);
     client.session().await;

@@ -118,7 +118,7 @@ async fn session_waiting_for_approval_is_shown_as_such() {
     let created = client.post("/v1/agent-sessions", json!({})).await.expect(201).body;
     let (agent, driver) = (id_of(&created), driver_of(&created));
     assert_eq!(staff.get(&path(&driver)).await.expect(200).body["waits_for"], Value::Null);
-    client.tell(&agent, "message", json!({"message": "tap the 'Pay now' button"})).await.expect(200);
+    client.post_to_agent(&agent, "message", json!({"message": "tap the 'Pay now' button"})).await.expect(200);
     let shown = staff.get(&path(&driver)).await.expect(200).body;
     assert_eq!((&shown["waits_for"], &shown["agent_session"]["id"]), (&json!("approval"), &json!(agent)), "{shown}");
     app.stop().await;
@@ -148,9 +148,9 @@ async fn session_can_be_destroyed_once_by_staff_or_command() {
     let destroyed = app.run(&["sessions", "destroy", &second, "--json"]).await.code(0).json();
     assert_eq!(destroyed, json!({"id": second, "account_id": account, "status": "destroyed"}));
     let refused = app.run(&["sessions", "destroy", &second]).await.code(1);
-    assert!(refused.complaint().contains("the session has ended"), "{refused:?}");
+    assert!(refused.error_text().contains("the session has ended"), "{refused:?}");
     let refused = app.run(&["sessions", "destroy", &unknown_id("ses")]).await.code(1);
-    assert!(refused.complaint().contains("there is no session"), "{refused:?}");
+    assert!(refused.error_text().contains("there is no session"), "{refused:?}");
     app.run(&["sessions", "destroy", &unknown_id("acc")]).await.code(2);
     assert_eq!(app.count(LIVE_SLOTS).await, 0);
 

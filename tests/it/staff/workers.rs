@@ -81,7 +81,7 @@ async fn drained_worker_returns_to_service() {
 
     // The worker obeys a second drain after the first one was revoked.
     let refused = app.run(&["workers", "undrain", "left"]).await.code(1);
-    assert!(refused.complaint().contains("the worker is active"), "{refused:?}");
+    assert!(refused.error_text().contains("the worker is active"), "{refused:?}");
     app.run(&["workers", "drain", "left", "--deadline", "0s"]).await.code(0);
     eventually(Duration::from_secs(10), "the sessions are ended", async || {
         (app.count("select count(*) from sessions where live").await == 0).then_some(())
@@ -144,7 +144,7 @@ async fn stopping_worker_cannot_return_to_service() {
     })
     .await;
     let refused = app.run(&["workers", "undrain", &worker]).await.code(1);
-    assert!(refused.complaint().contains("received a stop signal"), "{refused:?}");
+    assert!(refused.error_text().contains("received a stop signal"), "{refused:?}");
     let path = format!("/v1/admin/workers/{worker}/undrain");
     staff.post(&path, json!({"reason": "r"})).await.problem(409, "conflict");
     client.delete(&format!("/v1/sessions/{session}")).await.expect(204);

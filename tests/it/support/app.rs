@@ -93,13 +93,13 @@ pub struct Builder {
     settings: BTreeMap<String, String>,
     roles: Vec<Role>,
     in_processes: bool,
-    kept_in: KeptIn,
+    test_database: TestDatabase,
     files: Option<(u32, u32)>,
     begins_with: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum KeptIn {
+enum TestDatabase {
     Shared,
     /// Like `Shared`, through a pooler, except for connections that listen.
     Pooled,
@@ -368,7 +368,7 @@ impl App {
     pub async fn stop(mut self) {
         for (_, part) in &mut self.parts {
             match part {
-                Part::Here(service) => service.tell_to_stop(),
+                Part::Here(service) => service.request_stop(),
                 Part::Process(child) => {
                     if child.try_wait().expect("a child").is_none() {
                         kill(pid_of(child), Signal::SIGTERM).expect("the process runs");
@@ -448,7 +448,7 @@ impl Builder {
             settings,
             roles: vec![Role::Up],
             in_processes: false,
-            kept_in: KeptIn::Shared,
+            test_database: TestDatabase::Shared,
             files: None,
             begins_with: None,
         }
@@ -480,12 +480,12 @@ impl Builder {
     }
 
     pub fn embedded(mut self) -> Self {
-        self.kept_in = KeptIn::Embedded;
+        self.test_database = TestDatabase::Embedded;
         self.in_processes()
     }
 
     pub fn counting_statements(mut self) -> Self {
-        self.kept_in = KeptIn::Counting;
+        self.test_database = TestDatabase::Counting;
         self
     }
 
@@ -504,7 +504,7 @@ impl Builder {
 
     /// Connects the service to its database through a pooler, except for connections that listen.
     pub fn pooled(mut self) -> Self {
-        self.kept_in = KeptIn::Pooled;
+        self.test_database = TestDatabase::Pooled;
         self
     }
 
@@ -515,7 +515,7 @@ impl Builder {
     }
 
     pub async fn start(self) -> App {
-        let (postgres, database) = if self.kept_in == KeptIn::Counting {
+        let (postgres, database) = if self.test_database == TestDatabase::Counting {
             // Durability is not needed.
             let postgres = Postgres::start(&["fsync=off", "full_page_writes=off"]).await.expect("a PostgreSQL");
             let database = Database::create_on(postgres.options()).await;
@@ -531,7 +531,11 @@ impl Builder {
         settings.insert("server.listen".to_owned(), format!("127.0.0.1:{port}"));
         settings.insert("data_dir".to_owned(), data_dir.path().join("data").display().to_string());
         settings.entry("log.filter".to_owned()).or_insert_with(|| "info".to_owned());
-        let pooler = if self.kept_in == KeptIn::Pooled { Some(Pooler::start(database.server()).await) } else { None };
+        let pooler = if self.test_database == TestDatabase::Pooled {
+            Some(Pooler::start(database.server()).await)
+        } else {
+            None
+        };
         if let Some(pooler) = &pooler {
             settings.insert("database.url".to_owned(), pooler.url(&database.name));
             settings.insert("database.listen_url".to_owned(), database.url());
@@ -545,7 +549,7 @@ impl Builder {
             parts: Vec::new(),
             data_dirs: Vec::new(),
             mark: Uuid::now_v7().to_string(),
-            embedded: self.kept_in == KeptIn::Embedded,
+            embedded: self.test_database == TestDatabase::Embedded,
             files: self.files,
             program: PROGRAM.into(),
             stopped: false,

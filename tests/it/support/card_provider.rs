@@ -183,14 +183,14 @@ pub fn event(id: &str, kind: &str, created: i64, object: &Value) -> Value {
 }
 
 impl App {
-    pub async fn told_by_card(&self, event: &Value) -> Answer {
+    pub async fn deliver_card_event(&self, event: &Value) -> Answer {
         let body = event.to_string();
         let header = signature(&body, WEBHOOK_SECRET, now());
-        self.told_by_somebody(&body, Some(&header)).await
+        self.deliver_card_event_signed_as(&body, Some(&header)).await
     }
 
     /// With any signature, or without one.
-    pub async fn told_by_somebody(&self, body: &str, signature: Option<&str>) -> Answer {
+    pub async fn deliver_card_event_signed_as(&self, body: &str, signature: Option<&str>) -> Answer {
         let stranger = self.stranger();
         let request = stranger.request(Method::POST, EVENTS).header("content-type", "application/json");
         let request = match signature {

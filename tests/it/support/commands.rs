@@ -10,13 +10,13 @@ use tokio::io::AsyncWriteExt;
 use super::App;
 
 #[derive(Debug)]
-pub struct Ran {
+pub struct CommandOutput {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
 }
 
-impl Ran {
+impl CommandOutput {
     pub fn code(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self:?}");
         self
@@ -27,18 +27,18 @@ impl Ran {
     }
 
     /// On standard error.
-    pub fn complaint(&self) -> &str {
+    pub fn error_text(&self) -> &str {
         let lines: Vec<_> = self.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
         let [line] = lines[..] else { panic!("not one line: {self:?}") };
         line
     }
 }
 
-pub async fn run(command: std::process::Command, input: &str) -> Ran {
+pub async fn run(command: std::process::Command, input: &str) -> CommandOutput {
     run_within(Duration::from_mins(1), command, input).await
 }
 
-pub async fn run_within(limit: Duration, command: std::process::Command, input: &str) -> Ran {
+pub async fn run_within(limit: Duration, command: std::process::Command, input: &str) -> CommandOutput {
     let mut command = tokio::process::Command::from(command);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().expect("the binary starts");
@@ -49,12 +49,12 @@ pub async fn run_within(limit: Duration, command: std::process::Command, input: 
     let ended = tokio::time::timeout(limit, child.wait_with_output()).await;
     let output = ended.expect("the command ends").expect("a child");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-    Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    CommandOutput { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
 impl App {
     /// With the database and the settings of this service.
-    pub async fn run(&self, args: &[&str]) -> Ran {
+    pub async fn run(&self, args: &[&str]) -> CommandOutput {
         run(self.command(args), "").await
     }
 }

@@ -55,7 +55,7 @@ impl CryptoProcessor {
     }
 
     /// Sets the state of a payment that it returns from now on.
-    pub fn stands(&self, notice: &Value) {
+    pub fn store_notice(&self, notice: &Value) {
         let id = notice["payment_id"].as_str().map_or_else(|| notice["payment_id"].to_string(), ToOwned::to_owned);
         self.seen.payments.lock().expect("no panic").insert(id, notice.clone());
     }
@@ -118,7 +118,7 @@ pub fn notice(order: &Value, status: &str, otherwise: &Value) -> Value {
 }
 
 impl App {
-    pub async fn told_by_crypto(&self, notice: &Value) -> Answer {
+    pub async fn deliver_crypto_notice(&self, notice: &Value) -> Answer {
         self.noticed(&notice.to_string(), Some(&hmac(&sorted(notice)))).await
     }
 

@@ -56,7 +56,7 @@ impl Service {
     }
 
     /// Starts the shutdown, as a signal does.
-    pub fn tell_to_stop(&self) {
+    pub fn request_stop(&self) {
         self.stop.drain.cancel();
     }
 

@@ -48,7 +48,7 @@ impl IdentityProvider {
     }
 
     /// The ID token has the claims of a user.
-    pub fn start_talkative(&mut self, app: &App) {
+    pub fn start_with_claims_in_token(&mut self, app: &App) {
         self.start_with(app, true, &Value::Null);
     }
 

@@ -32,7 +32,7 @@ pub struct Viewer {
     pub last: Option<(Picture, usize)>,
     pub pictures: usize,
     /// Except for pictures.
-    pub said: Vec<Value>,
+    pub messages: Vec<Value>,
     pub acknowledges: bool,
     pub closed: Option<u16>,
 }
@@ -91,7 +91,7 @@ impl Viewer {
     pub async fn over(stream: Box<dyn Stream>) -> Self {
         let socket = WebSocketStream::from_raw_socket(stream, Part::Client, None).await;
         let (canvas, size) = (Vec::new(), [0, 0]);
-        Self { socket, canvas, size, last: None, pictures: 0, said: Vec::new(), acknowledges: true, closed: None }
+        Self { socket, canvas, size, last: None, pictures: 0, messages: Vec::new(), acknowledges: true, closed: None }
     }
 
     /// Returns `false` at the end of the connection.
@@ -106,7 +106,7 @@ impl Viewer {
                     self.send(json!({"type": "ack", "seq": picture.seq})).await;
                 }
             }
-            Some(Ok(Message::Text(text))) => self.said.push(serde_json::from_str(&text).expect("JSON")),
+            Some(Ok(Message::Text(text))) => self.messages.push(serde_json::from_str(&text).expect("JSON")),
             Some(Ok(Message::Close(frame))) => self.closed = frame.map(|frame| frame.code.into()),
             Some(Ok(_)) => {}
             Some(Err(_)) | None => return false,
@@ -151,13 +151,14 @@ impl Viewer {
                 return found;
             }
             let more = timeout_at(deadline, self.read()).await;
-            assert_eq!(more, Ok(true), "waited for {what}: {:?}, {:?}", self.said, self.closed);
+            assert_eq!(more, Ok(true), "waited for {what}: {:?}, {:?}", self.messages, self.closed);
         }
     }
 
     /// Received since the index `from`.
-    pub async fn hears(&mut self, kind: &str, from: usize) -> Value {
-        self.until(kind, |viewer| viewer.said.iter().skip(from).find(|said| said["type"] == kind).cloned()).await
+    pub async fn wait_for_message(&mut self, kind: &str, from: usize) -> Value {
+        self.until(kind, |viewer| viewer.messages.iter().skip(from).find(|message| message["type"] == kind).cloned())
+            .await
     }
 
     pub async fn read_for(&mut self, time: Duration) {
@@ -172,19 +173,19 @@ impl Viewer {
         self.closed
     }
 
-    pub async fn send(&mut self, said: Value) {
-        self.send_raw(&said.to_string()).await;
+    pub async fn send(&mut self, message: Value) {
+        self.send_raw(&message.to_string()).await;
     }
 
     /// The text may be invalid.
-    pub async fn send_raw(&mut self, said: &str) {
+    pub async fn send_raw(&mut self, message: &str) {
         // Reading detects a closed connection.
-        let _ = self.socket.send(Message::text(said)).await;
+        let _ = self.socket.send(Message::text(message)).await;
     }
 
     /// May not be UTF-8.
-    pub async fn send_bytes(&mut self, said: Vec<u8>) {
-        let frame = Frame::message(said, OpCode::Data(Data::Text), true);
+    pub async fn send_bytes(&mut self, message: Vec<u8>) {
+        let frame = Frame::message(message, OpCode::Data(Data::Text), true);
         let _ = self.socket.send(Message::Frame(frame)).await;
     }
 

@@ -29,6 +29,7 @@ pub mod s3;
 pub mod sink;
 pub mod site;
 pub mod smtp;
+pub mod snapshots;
 pub mod statements;
 pub mod storage;
 pub mod walk;
@@ -47,6 +48,7 @@ pub use app::{App, Builder, Role};
 pub use client::{Answer, Client, plain_http};
 pub use redis::Redis;
 pub use site::Site;
+pub use snapshots::stable;
 
 /// Panics after `limit`.
 pub async fn eventually<T>(limit: Duration, what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {

@@ -48,16 +48,16 @@ impl Redis {
     }
 
     fn limit_memory(&self, bytes: &str) {
-        self.tell(&["CONFIG", "SET", "maxmemory", bytes, "maxmemory-policy", "noeviction"]);
+        self.send_command(&["CONFIG", "SET", "maxmemory", bytes, "maxmemory-policy", "noeviction"]);
     }
 
     /// The user has every permission except for channels.
     pub fn url_without_channels(&self) -> String {
-        self.tell(&["ACL", "SETUSER", "deaf", "on", ">password", "~*", "+@all", "resetchannels"]);
+        self.send_command(&["ACL", "SETUSER", "deaf", "on", ">password", "~*", "+@all", "resetchannels"]);
         format!("redis://deaf:password@127.0.0.1:{}", self.port)
     }
 
-    fn tell(&self, command: &[&str]) {
+    fn send_command(&self, command: &[&str]) {
         let client = redis::Client::open(self.url()).expect("a URL");
         let mut connection = client.get_connection().expect("Redis runs");
         redis::cmd(command[0]).arg(&command[1..]).exec(&mut connection).expect("Redis takes it");

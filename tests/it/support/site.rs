@@ -63,7 +63,7 @@ impl Site {
             .route("/list", get(|| page(LIST)))
             .route("/tall", get(|| page(TALL)))
             .route("/clipboard", get(|| page(CLIPBOARD)))
-            .route("/eater", get(|| page(EATER)))
+            .route("/eater", get(|| page(MEMORY_HOG)))
             .route("/wide", get(|| page(WIDE)))
             .route("/late", get(|| page(LATE)))
             .route("/search", get(|| page(SEARCH)))
@@ -119,8 +119,8 @@ impl Site {
         let tls_port = untrusted.local_addr().expect("an address").port();
         let mut servers = JoinSet::new();
         servers.spawn(async move { axum::serve(listener, router).await.expect("the site runs") });
-        servers.spawn(reset_everybody(resetting));
-        servers.spawn(greet_with_a_certificate_of_our_own(untrusted));
+        servers.spawn(reset_connections(resetting));
+        servers.spawn(serve_a_self_signed_certificate(untrusted));
         Self { base_url, seen, _servers: servers, reset_port, tls_port }
     }
 
@@ -226,7 +226,7 @@ const say = id => event => { document.querySelector(id).textContent = event.targ
 document.querySelector('#field').addEventListener('copy', () => { document.querySelector('#copied').textContent = String(getSelection()) });
 document.querySelector('#target').addEventListener('input', say('#pasted'))</script>";
 
-const EATER: &str = "<title>Eater</title><script>
+const MEMORY_HOG: &str = "<title>Eater</title><script>
 const all = []; const eat = () => { const piece = new Uint8Array(20 << 20); for (let at = 0; at < piece.length; at += 1024) piece[at] = Math.random() * 256;
 all.push(piece); setTimeout(eat, 20) };
 const write = async () => { const opening = indexedDB.open('eater', 1); opening.onupgradeneeded = () => opening.result.createObjectStore('all');
@@ -530,14 +530,14 @@ async fn many_cookies(Query(Cookies { n, from }): Query<Cookies>) -> Response {
     response
 }
 
-async fn reset_everybody(listener: TcpListener) {
+async fn reset_connections(listener: TcpListener) {
     while let Ok((mut stream, _)) = listener.accept().await {
         let _ = stream.read(&mut [0; 16]).await;
         let _ = stream.set_zero_linger();
     }
 }
 
-async fn greet_with_a_certificate_of_our_own(listener: TcpListener) {
+async fn serve_a_self_signed_certificate(listener: TcpListener) {
     let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
     let own = rcgen::generate_simple_self_signed(names).expect("a certificate");
     let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).expect("a key");

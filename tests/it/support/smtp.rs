@@ -14,11 +14,11 @@ use super::app::free_port;
 use super::mail::Mail;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mood {
-    Takes,
+pub enum ServerBehavior {
+    Accepts,
     Refuses(u16, &'static str),
     /// Accepts a mail, but does not confirm it.
-    FallsSilent,
+    StopsAnswering,
 }
 
 /// Up or down.
@@ -29,7 +29,7 @@ pub struct MailServer {
 }
 
 struct Seen {
-    mood: Mutex<Mood>,
+    behavior: Mutex<ServerBehavior>,
     taken: Mutex<Vec<Mail>>,
     /// Mails that were not confirmed.
     silences: Mutex<usize>,
@@ -38,7 +38,8 @@ struct Seen {
 impl MailServer {
     /// It accepts mails after `come_up`.
     pub fn down() -> Self {
-        let seen = Seen { mood: Mutex::new(Mood::Takes), taken: Mutex::default(), silences: Mutex::default() };
+        let seen =
+            Seen { behavior: Mutex::new(ServerBehavior::Accepts), taken: Mutex::default(), silences: Mutex::default() };
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         Self { address, seen: Arc::new(seen), running: None }
     }
@@ -63,7 +64,7 @@ impl MailServer {
     }
 
     /// Closes all connections.
-    pub fn go_down(&mut self) {
+    pub fn stop_listening(&mut self) {
         if let Some((stop, thread)) = self.running.take() {
             stop.cancel();
             thread.join().expect("the mail server does not panic");
@@ -74,8 +75,8 @@ impl MailServer {
         format!("smtp://{}", self.address)
     }
 
-    pub fn set_mood(&self, mood: Mood) {
-        *self.seen.mood.lock().expect("no panic") = mood;
+    pub fn set_behavior(&self, behavior: ServerBehavior) {
+        *self.seen.behavior.lock().expect("no panic") = behavior;
     }
 
     /// Oldest first.
@@ -91,7 +92,7 @@ impl MailServer {
 
 impl Drop for MailServer {
     fn drop(&mut self) {
-        self.go_down();
+        self.stop_listening();
     }
 }
 
@@ -109,7 +110,7 @@ async fn serve(listener: std::net::TcpListener, seen: Arc<Seen>) {
 async fn converse(stream: TcpStream, seen: Arc<Seen>) -> std::io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let (mut reader, mut line) = (BufReader::new(reader), Vec::new());
-    let taker = Taker { seen: Arc::clone(&seen), message: Vec::new() };
+    let taker = MessageHandler { seen: Arc::clone(&seen), message: Vec::new() };
     let mut session = SessionBuilder::new("mail.test").build(IpAddr::V4(Ipv4Addr::LOCALHOST), taker);
     writer.write_all(&session.greeting().buffer()?).await?;
     loop {
@@ -117,7 +118,7 @@ async fn converse(stream: TcpStream, seen: Arc<Seen>) -> std::io::Result<()> {
         if reader.read_until(b'\n', &mut line).await? == 0 {
             return Ok(());
         }
-        if line == b".\r\n" && *seen.mood.lock().expect("no panic") == Mood::FallsSilent {
+        if line == b".\r\n" && *seen.behavior.lock().expect("no panic") == ServerBehavior::StopsAnswering {
             *seen.silences.lock().expect("no panic") += 1;
             return std::future::pending().await;
         }
@@ -131,16 +132,16 @@ async fn converse(stream: TcpStream, seen: Arc<Seen>) -> std::io::Result<()> {
     }
 }
 
-struct Taker {
+struct MessageHandler {
     seen: Arc<Seen>,
     message: Vec<u8>,
 }
 
-impl Handler for Taker {
+impl Handler for MessageHandler {
     fn rcpt(&mut self, _to: &str) -> Response {
-        match *self.seen.mood.lock().expect("no panic") {
-            Mood::Refuses(code, text) => Response::custom(code, text.to_owned()),
-            Mood::Takes | Mood::FallsSilent => mailin::response::OK,
+        match *self.seen.behavior.lock().expect("no panic") {
+            ServerBehavior::Refuses(code, text) => Response::custom(code, text.to_owned()),
+            ServerBehavior::Accepts | ServerBehavior::StopsAnswering => mailin::response::OK,
         }
     }
 

@@ -8,22 +8,11 @@ use kitfleet_domain::teams::invites;
 use kitfleet_types::tiers::Tier;
 use serde_json::{Value, json};
 
-use super::{INVITES, ME, MEMBERS, MEMBERSHIP, OWNERS, TEAMS, delete_me, row};
+use super::{INVITES, ME, MEMBERS, OWNERS, TEAMS, delete_me, row};
 use crate::support::records::uuid_of;
-use crate::support::{App, Role, assert_timestamp, at_once, eventually, members};
+use crate::support::{App, Role, at_once, eventually, members, stable};
 
 pub const ACCEPT: &str = "/v1/team/invites/accept";
-
-const INVITE: [&str; 8] = [
-    "id",
-    "owner_account_id",
-    "invitee_email",
-    "role",
-    "expires_at",
-    "invited_by_account_id",
-    "accepted_at",
-    "created_at",
-];
 
 /// Contract: teams 3 to 7; accounts 3; audit-log 16. The invitee needs no account at first.
 #[tokio::test]
@@ -36,17 +25,12 @@ async fn invitee_joins_the_team() {
 
     let pending = ada.client.list(INVITES).await;
     let [invite] = &pending[..] else { panic!("{pending:?}") };
-    assert_eq!(members(invite), BTreeSet::from(INVITE));
+    insta::assert_json_snapshot!("invite", stable(invite));
     let account = ada.account.to_string();
     for member in ["owner_account_id", "invited_by_account_id"] {
         assert_eq!(invite[member], account, "{member}");
     }
-    assert_eq!((&invite["invitee_email"], &invite["role"]), (&json!("Grace@example.com"), &json!("admin")));
-    assert_eq!(invite["accepted_at"], Value::Null);
     let invite_id = invite["id"].as_str().expect("an id");
-    assert!(invite_id.starts_with("inv_") && uuid_of(invite_id).get_version_num() == 7, "{invite_id}");
-    assert_timestamp(&invite["created_at"]);
-    assert_timestamp(&invite["expires_at"]);
     let week = "select count(*) from team_invites where expires_at = created_at + interval '7 days'";
     assert_eq!(app.count(week).await, 1);
 
@@ -66,14 +50,11 @@ async fn invitee_joins_the_team() {
     let accepted = grace.accept(&mail.token).await.expect(200).body;
     assert_eq!(members(&accepted), BTreeSet::from(["membership"]));
     let membership = &accepted["membership"];
-    assert_eq!(members(membership), BTreeSet::from(MEMBERSHIP));
+    insta::assert_json_snapshot!("membership", stable(membership));
     let id = membership["id"].as_str().expect("an id");
-    assert!(id.starts_with("mem_") && uuid_of(id).get_version_num() == 7, "{id}");
     assert_eq!((&membership["owner_account_id"], &membership["member_account_id"]), (&json!(account), &me["id"]));
-    assert_eq!((&membership["member_email"], &membership["role"]), (&me["email"], &json!("admin")));
     assert_eq!(membership["invited_by_account_id"], account);
     assert_eq!(membership["invited_at"], invite["created_at"]);
-    assert_timestamp(&membership["accepted_at"]);
 
     assert_eq!(ada.client.list(INVITES).await, <[Value; 0]>::default());
     assert_eq!(ada.client.list(MEMBERS).await, std::slice::from_ref(membership));

@@ -211,7 +211,7 @@ async fn answer_after_the_timeout_is_a_failed_attempt() {
         let body = json!({"url": sink.url(path), "events": ["session.failed"], "description": "a\r\nX-Evil: 1"});
         let id = id_of(&client.post("/v1/webhooks", body).await.expect(201).body);
         let ended = send_test_until(&client, &id, "dlq").await;
-        assert!(ended["duration_ms"].as_i64().is_some_and(|took| took < 2_000), "{path}: {ended}");
+        assert!(ended["duration_ms"].as_i64().is_some_and(|elapsed| elapsed < 2_000), "{path}: {ended}");
         assert!(ended["last_error"].is_string(), "{path}: {ended}");
         assert_eq!(sink.received(path)[0].header("x-evil"), "");
     }
@@ -249,7 +249,7 @@ async fn status_decides_although_the_body_is_slow_or_incomplete() {
             "{path}"
         );
         assert_eq!(ended["last_response_excerpt"], excerpt, "{path}");
-        assert!(ended["duration_ms"].as_i64().is_some_and(|took| took < 1_500), "{path}: {ended}");
+        assert!(ended["duration_ms"].as_i64().is_some_and(|elapsed| elapsed < 1_500), "{path}: {ended}");
         assert_eq!(sink.received(path).len(), 1, "{path}");
         client.delete(&format!("/v1/webhooks/{id}")).await.expect(204);
     }

@@ -30,12 +30,12 @@ async fn times_to(app: &App, sink: &Sink, account: AccountId, path: &str) -> Vec
         committed.push((id.to_string(), Instant::now()));
     }
     let received = sink.receives(path, before + EVENTS).await;
-    let took = |(id, at): &(String, Instant)| {
+    let elapsed = |(id, at): &(String, Instant)| {
         let received =
             received.iter().find(|one| one.header("x-service-event-id") == id).expect("the event was received");
         received.at.saturating_duration_since(*at)
     };
-    let mut times: Vec<_> = committed.iter().map(took).collect();
+    let mut times: Vec<_> = committed.iter().map(elapsed).collect();
     times.sort_unstable();
     times
 }
@@ -106,19 +106,19 @@ async fn hanging_endpoints_are_attempted_a_few_at_a_time() {
     .await;
     let key = client.post("/v1/api-keys", json!({"name": "CI", "scopes": ["read"]})).await.expect(201);
     client.delete(&format!("/v1/api-keys/{}", key.body["id"].as_str().expect("an id"))).await.expect(204);
-    let mut most = 0;
+    let mut max = 0;
     eventually(Duration::from_secs(30), "each delivery had two attempts", async || {
         let under_way = "select count(*) from webhook_deliveries where status = 'in_flight'";
-        most = most.max(app.count(under_way).await);
+        max = max.max(app.count(under_way).await);
         let of_one = "select coalesce(max(count), 0) from (
                           select count(*) from webhook_deliveries where status = 'in_flight' group by endpoint_id) counts";
         let of_one = app.count(of_one).await;
-        assert!(most <= 9 && of_one <= 4, "{most} in flight, {of_one} of them for one endpoint");
+        assert!(max <= 9 && of_one <= 4, "{max} in flight, {of_one} of them for one endpoint");
         let waiting = "select count(*) from webhook_deliveries where next_attempt_at is not null";
         (app.count(waiting).await == 0).then_some(())
     })
     .await;
-    assert!(most >= 4, "at most {most} were in flight");
+    assert!(max >= 4, "at most {max} were in flight");
     let received = sink.receives("/ok", 1).await;
     let last = Instant::now();
     assert!(last - received[0].at > Duration::from_secs(1), "the working endpoint waited for the hanging ones");

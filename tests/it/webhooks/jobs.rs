@@ -44,7 +44,7 @@ async fn delivery_is_shown_and_retried_as_a_job() {
     assert_eq!(listed(&app, &["--queue", "webhooks", "--status", "failed"]).await, [job]);
 
     let cancelled = app.run(&["jobs", "cancel", &delivery]).await.code(1);
-    assert!(cancelled.complaint().contains("can pause or delete its endpoint"), "{cancelled:?}");
+    assert!(cancelled.error_text().contains("can pause or delete its endpoint"), "{cancelled:?}");
     let retried = app.run(&["jobs", "retry", &delivery, "--json"]).await.code(0).json();
     assert_eq!(retried, json!({"id": delivery, "status": "pending"}));
     let arrived = wait_for_delivery(&client, &endpoint, &delivery, "delivered").await;
@@ -52,12 +52,12 @@ async fn delivery_is_shown_and_retried_as_a_job() {
     let shown = app.run(&["jobs", "show", &delivery, "--json"]).await.code(0).json();
     assert_eq!((&shown["status"], &shown["done_at"]), (&json!("done"), &arrived["delivered_at"]));
     let refused = app.run(&["jobs", "retry", &delivery]).await.code(1);
-    assert!(refused.complaint().contains("is delivered, not dlq"), "{refused:?}");
+    assert!(refused.error_text().contains("is delivered, not dlq"), "{refused:?}");
 
     let unknown = unknown_id("wdl");
-    for (order, complaint) in [("show", "there is no job"), ("retry", "there is no delivery")] {
+    for (order, error_text) in [("show", "there is no job"), ("retry", "there is no delivery")] {
         let refused = app.run(&["jobs", order, &unknown]).await.code(1);
-        assert!(refused.complaint().contains(complaint), "{refused:?}");
+        assert!(refused.error_text().contains(error_text), "{refused:?}");
     }
     app.stop().await;
 }
@@ -117,7 +117,7 @@ async fn released_claim_is_due_again_at_once() {
         let wanted = ClaimLimits {
             not_endpoints: Vec::new(),
             not_accounts: Vec::new(),
-            most: (16, 64),
+            max: (16, 64),
             after: None,
             slow: Vec::new(),
             answering: Vec::new(),

@@ -20,12 +20,12 @@ async fn confirmation_is_accepted_after_approval() {
     let agent = Agent::start().await;
     let scene = &agent.scene;
     scene.show(ASKS).await;
-    let asked = agent.say("tap 'Ask', tap 'Greet'").await;
+    let asked = agent.send_message("tap 'Ask', tap 'Greet'").await;
     assert_eq!(step_statuses(&asked), ["done", "skipped"], "{asked}");
     assert_reply_contains(&asked, "a dialog");
     let dialog = json!({"type": "confirm", "message": "sure?", "default_value": null});
     assert_eq!(asked["dialog"], dialog);
-    let waits = agent.say("accept the dialog").await;
+    let waits = agent.send_message("accept the dialog").await;
     assert_eq!(step_statuses(&waits), ["needs_approval"], "{waits}");
     assert_reply_contains(&waits, "sure?");
     assert_eq!(waits["intents"][0]["dialog"], "confirm dialog \"sure?\"", "{waits}");
@@ -34,14 +34,14 @@ async fn confirmation_is_accepted_after_approval() {
     let answered = json!([{"type": "confirm", "message": "sure?", "accepted": true}]);
     assert_eq!((&done["dialogs"], done.get("dialog")), (&answered, None), "{done}");
 
-    agent.say("tap 'Ask'").await;
-    let dismissed = agent.say("dismiss the dialog").await;
+    agent.send_message("tap 'Ask'").await;
+    let dismissed = agent.send_message("dismiss the dialog").await;
     assert_eq!(step_statuses(&dismissed), ["done"], "{dismissed}");
     assert_eq!(scene.text("#log").await, "truefalse");
     let path = format!("/v1/agent-sessions/{}/transcript", agent.id);
     let entries = scene.client.get(&path).await.expect(200).body["data"].clone();
     assert_eq!((&entries[1]["dialog"], &entries[5]["dialogs"]), (&dialog, &answered), "{entries}");
-    let nothing = agent.say("accept the dialog").await;
+    let nothing = agent.send_message("accept the dialog").await;
     assert_eq!((&nothing["kind"], step_statuses(&nothing)), (&json!("clarify"), vec!["skipped"]), "{nothing}");
     scene.assert_ready().await;
     agent.scene.app.stop().await;
@@ -53,8 +53,8 @@ async fn approval_of_an_answer_covers_one_form() {
     let agent = Agent::start().await;
     let scene = &agent.scene;
     scene.show(ASKS).await;
-    agent.say("tap 'Forth'").await;
-    let waits = agent.say("accept the dialog").await;
+    agent.send_message("tap 'Forth'").await;
+    let waits = agent.send_message("accept the dialog").await;
     assert_eq!((step_statuses(&waits), scene.site.hits()), (vec!["needs_approval"], 0), "{waits}");
     // Another dialog opens meanwhile.
     scene.act(json!({"kind": "dialog", "accept": false})).await.expect(200);
@@ -64,16 +64,16 @@ async fn approval_of_an_answer_covers_one_form() {
     assert_eq!(changed["kind"], "clarify", "{changed}");
     scene.act(json!({"kind": "dialog", "accept": false})).await.expect(200);
 
-    agent.say("tap 'Forth'").await;
-    let waits = agent.say("accept the dialog").await;
+    agent.send_message("tap 'Forth'").await;
+    let waits = agent.send_message("accept the dialog").await;
     let done = agent.approve(&waits, 0).await;
     assert_eq!(step_statuses(&done), ["done"], "{done}");
     let site = &scene.site;
     eventually(Duration::from_secs(5), "the form is submitted", async || (site.hits() == 1).then_some(())).await;
 
     scene.show(ASKS).await;
-    agent.say("tap 'Fetch'").await;
-    let waits = agent.say("accept the dialog").await;
+    agent.send_message("tap 'Fetch'").await;
+    let waits = agent.send_message("accept the dialog").await;
     assert_eq!(scene.site.hits(), 1);
     let done = agent.approve(&waits, 0).await;
     assert_eq!(step_statuses(&done), ["done"], "{done}");
@@ -88,11 +88,11 @@ async fn alerts_close_and_prompts_are_answered() {
     let agent = Agent::start().await;
     let scene = &agent.scene;
     scene.show(ASKS).await;
-    let greeted = agent.say("tap 'Greet', tap 'Greet', accept the dialog, tap 'Name'").await;
+    let greeted = agent.send_message("tap 'Greet', tap 'Greet', accept the dialog, tap 'Name'").await;
     assert_eq!(step_statuses(&greeted), ["done", "done", "done", "done"], "{greeted}");
     let hello = json!({"type": "alert", "message": "hello", "accepted": true});
     assert_eq!(greeted["dialogs"], json!([hello, hello]), "{greeted}");
-    let answered = agent.say("answer the dialog with 'Ada Lovelace'").await;
+    let answered = agent.send_message("answer the dialog with 'Ada Lovelace'").await;
     assert_eq!(step_statuses(&answered), ["done"], "{answered}");
     assert_eq!(answered["intents"][0]["text"], "•••", "{answered}");
     assert_eq!(scene.text("#log").await, "11Ada Lovelace");
@@ -116,15 +116,15 @@ async fn pages_are_switched_and_closed() {
         ("go to the other tab", "Second page"),
         ("go to the other tab", "First page"),
     ] {
-        let turn = agent.say(message).await;
+        let turn = agent.send_message(message).await;
         assert_eq!(step_statuses(&turn), ["done"], "{turn}");
         assert_eq!(scene.state().await["title"], title, "{message}");
     }
     scene.operate("pages", json!({"url": second})).await.expect(201);
-    let several = agent.say("switch to the page 'second'").await;
+    let several = agent.send_message("switch to the page 'second'").await;
     assert_eq!((&several["kind"], several["candidates"].as_array().map(Vec::len)), (&json!("clarify"), Some(2)));
-    assert_eq!(agent.say("switch to the page 'third'").await["kind"], "clarify");
-    let closed = agent.say("close this page, close the page 'second', close this page").await;
+    assert_eq!(agent.send_message("switch to the page 'third'").await["kind"], "clarify");
+    let closed = agent.send_message("close this page, close the page 'second', close this page").await;
     assert_eq!(step_statuses(&closed), ["done", "done", "failed"], "{closed}");
     assert_reply_contains(&closed, "last page");
     let page = &closed["intents"][1]["page"];
@@ -140,13 +140,13 @@ async fn turn_lists_its_downloads() {
     let agent = Agent::start().await;
     let scene = &agent.scene;
     scene.show("<a href='/attachment?bytes=5'>Statement</a>").await;
-    let turn = agent.say("tap 'Statement', wait for the download").await;
+    let turn = agent.send_message("tap 'Statement', wait for the download").await;
     assert_eq!(step_statuses(&turn), ["done", "done"], "{turn}");
     let download = &turn["downloads"][0];
     assert_eq!((&download["bytes"], &download["status"]), (&json!(5), &json!("complete")), "{turn}");
     assert_eq!(download["id"], turn["intents"][1]["result"]["download"]["id"], "{turn}");
     assert!(download["file_name"].is_string(), "{turn}");
-    assert_eq!(agent.say("scroll down").await.get("downloads"), None);
+    assert_eq!(agent.send_message("scroll down").await.get("downloads"), None);
     let path = format!("/v1/agent-sessions/{}/transcript", agent.id);
     let entries = scene.client.get(&path).await.expect(200).body["data"].clone();
     assert_eq!((&entries[1]["downloads"], entries[3].get("downloads")), (&turn["downloads"], None), "{entries}");
@@ -175,7 +175,7 @@ async fn messages_fill_fields_and_make_gestures() {
     let scene = &agent.scene;
     scene.show(FIELDS).await;
     let turn = agent
-        .say("fill 'Name' with 'new'; set the date 'Day' to 24 December 2026; set 'Volume' to '70'; turn on 'News'; turn on 'News'")
+        .send_message("fill 'Name' with 'new'; set the date 'Day' to 24 December 2026; set 'Volume' to '70'; turn on 'News'; turn on 'News'")
         .await;
     assert_eq!(step_statuses(&turn), ["done", "done", "done", "done", "skipped"], "{turn}");
     assert_eq!((&turn["intents"][0]["value"], &turn["intents"][3]["checked"]), (&json!("•••"), &json!(true)), "{turn}");
@@ -184,7 +184,9 @@ async fn messages_fill_fields_and_make_gestures() {
         assert!(snapshot.contains(value), "{value} in {snapshot}");
     }
     let turn = agent
-        .say("long press 'Long'; drag the 'Box' image right by 90 down by 40; drag the 'Box' image to the 'Goal' image")
+        .send_message(
+            "long press 'Long'; drag the 'Box' image right by 90 down by 40; drag the 'Box' image to the 'Goal' image",
+        )
         .await;
     assert_eq!(step_statuses(&turn), ["done", "done", "done"], "{turn}");
     eventually(Duration::from_secs(5), "the gestures are seen", async || {
@@ -192,7 +194,7 @@ async fn messages_fill_fields_and_make_gestures() {
         log.as_str().is_some_and(|log| log.starts_with("long 90,40 ") && log.matches(',').count() == 2).then_some(())
     })
     .await;
-    let turn = agent.say("set the location to 52.52, 13.40").await;
+    let turn = agent.send_message("set the location to 52.52, 13.40").await;
     assert_eq!(step_statuses(&turn), ["done"], "{turn}");
     let session = scene.client.get(&format!("/v1/sessions/{}", scene.session)).await.expect(200).body;
     let expected = json!({"latitude": 52.52, "longitude": 13.4, "accuracy": 10.0});

@@ -21,16 +21,16 @@ impl Agent {
         Self { id: id("id"), scene: Scene { session: id("session_id"), app, site, client } }
     }
 
-    pub async fn tell(&self, body: Value) -> Value {
+    pub async fn send_body(&self, body: Value) -> Value {
         self.scene.client.post(&format!("/v1/agent-sessions/{}/message", self.id), body).await.expect(200).body
     }
 
-    pub async fn say(&self, message: &str) -> Value {
-        self.tell(json!({"message": message})).await
+    pub async fn send_message(&self, message: &str) -> Value {
+        self.send_body(json!({"message": message})).await
     }
 
     pub async fn approve(&self, asked: &Value, step: usize) -> Value {
-        self.tell(json!({"message": "approved", "approvals": [asked["intents"][step]["id"]]})).await
+        self.send_body(json!({"message": "approved", "approvals": [asked["intents"][step]["id"]]})).await
     }
 
     /// Scripts of the page run meanwhile.
@@ -63,19 +63,19 @@ async fn form_submitted_by_the_page_is_not_attributed_to_a_step() {
     let by_itself =
         "<form id=f method=post action=/hit></form><script>addEventListener('load', () => f.submit())</script>";
     let (by_itself, counter) = (scene.written(by_itself), scene.written(COUNTER));
-    let turn = agent.say(&format!("open {by_itself}")).await;
+    let turn = agent.send_message(&format!("open {by_itself}")).await;
     assert_eq!(step_statuses(&turn), ["done"], "{turn}");
     assert_reply_contains(&turn, "by itself");
     for step in ["tap \"Add one\"", "scroll down", "type \"x\" into Note", "go back"] {
-        agent.say(&format!("open {by_itself}")).await;
-        let turn = agent.say(&format!("open {counter}, {step}")).await;
+        agent.send_message(&format!("open {by_itself}")).await;
+        let turn = agent.send_message(&format!("open {counter}, {step}")).await;
         assert_eq!(step_statuses(&turn), ["done", "done"], "{step}: {turn}");
     }
     let later =
         "<form id=f method=post action=/hit></form><p id=log></p><button onclick='log.textContent += 1'>Add</button>
         <button onclick='setTimeout(() => f.submit(), 300)'>Later</button>";
     scene.show(later).await;
-    let turn = agent.say("tap 'Later', wait 1 second, tap 'Add'").await;
+    let turn = agent.send_message("tap 'Later', wait 1 second, tap 'Add'").await;
     assert_eq!(step_statuses(&turn), ["done", "done", "done"], "{turn}");
     assert_reply_contains(&turn, "by itself");
     assert_eq!((scene.text("#log").await, scene.site.hits()), (json!("1"), 0));
@@ -98,7 +98,7 @@ async fn approval_submits_only_the_held_form() {
         <button onclick='log.textContent += `x`'>Nothing</button>";
     for (hits, name) in ["Look", "Glance", "Peek", "Trap"].into_iter().enumerate() {
         scene.show(page).await;
-        let asked = agent.say(&format!("tap '{name}', tap 'Nothing'")).await;
+        let asked = agent.send_message(&format!("tap '{name}', tap 'Nothing'")).await;
         assert_eq!(step_statuses(&asked), ["needs_approval", "planned"], "{name}: {asked}");
         assert_reply_contains(&asked, "this was done, but it would submit a form");
         assert_eq!((&asked["intents"][0]["result"]["ok"], scene.site.hits()), (&json!(true), hits), "{name}");
@@ -109,7 +109,7 @@ async fn approval_submits_only_the_held_form() {
         assert_eq!(scene.text("#log").await, "1x", "{name}");
     }
     scene.show(page).await;
-    let asked = agent.say("tap 'Gone', tap 'Nothing'").await;
+    let asked = agent.send_message("tap 'Gone', tap 'Nothing'").await;
     agent.wait_ms(300).await;
     let gone = agent.approve(&asked, 0).await;
     assert_eq!(step_statuses(&gone), ["failed", "skipped"], "{gone}");
@@ -129,13 +129,17 @@ async fn typed_text_repeated_by_the_page_is_hidden() {
         shown.id = ''; pw.oninput = () => { shown.textContent = `Proceed as ${pw.value}`; shown.dataset.testid = pw.value; hash.href = '#' + pw.value }</script>";
     scene.show(page).await;
     let turn = agent
-        .say("type 'ada lovelace' into Name, type 'ZEBRA-111' into Password, tap 'Proceed as', tap Mark, tap 'Log on'")
+        .send_message(
+            "type 'ada lovelace' into Name, type 'ZEBRA-111' into Password, tap 'Proceed as', tap Mark, tap 'Log on'",
+        )
         .await;
     assert_eq!(step_statuses(&turn), ["done", "done", "done", "done", "needs_approval"], "{turn}");
     let done = agent.approve(&turn, 4).await;
     assert_eq!(step_statuses(&done), ["done"], "{done}");
     let later = agent
-        .say("wait for the address to contain \"submitted\", extract the text of css \"body\" as all, tap 'ZEBRA-111'")
+        .send_message(
+            "wait for the address to contain \"submitted\", extract the text of css \"body\" as all, tap 'ZEBRA-111'",
+        )
         .await;
     let (session, client) = (format!("/v1/agent-sessions/{}", agent.id), &scene.client);
     let label = json!({"agent_session_id": agent.id, "label": "x"});
@@ -177,14 +181,14 @@ async fn action_controls_need_approval_in_any_language_and_role() {
     );
     scene.show(&page).await;
     for id in ["tab", "heading", "textbox", "slider", "labelled", "titled", "readonly", "inner", "hidden", "pseudo"] {
-        let asked = agent.say(&format!("tap css \"#{id}\"")).await;
+        let asked = agent.send_message(&format!("tap css \"#{id}\"")).await;
         assert_eq!((step_statuses(&asked), scene.site.hits()), (vec!["needs_approval"], 0), "{id}: {asked}");
     }
     for (id, log) in [("harmless", "1"), ("sign", "2")] {
-        let done = agent.say(&format!("tap css \"#{id}\"")).await;
+        let done = agent.send_message(&format!("tap css \"#{id}\"")).await;
         assert_eq!((step_statuses(&done), scene.text("#log").await), (vec!["done"], json!(log)), "{id}: {done}");
     }
-    let asked = agent.say("tap css \"#tab\"").await;
+    let asked = agent.send_message("tap css \"#tab\"").await;
     let done = agent.approve(&asked, 0).await;
     assert_eq!(step_statuses(&done), ["done"], "{done}");
     agent.hits(1).await;

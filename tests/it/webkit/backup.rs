@@ -136,7 +136,7 @@ async fn create_everything(app: &App, client: &Client, sink: &Sink) -> (Value, C
     let request = paying.request(Method::POST, "/v1/billing/checkout-session").header("idempotency-key", "one");
     paying.send(request.json(&purchase)).await.expect(201);
     let bought = subscription("sub_1", buyer, "api_builder", "active");
-    app.told_by_card(&event("evt_1", "customer.subscription.created", now(), &bought)).await.expect(200);
+    app.deliver_card_event(&event("evt_1", "customer.subscription.created", now(), &bought)).await.expect(200);
     // A link to a live session, a credential of a desktop app, and a room of a LiveKit machine.
     let shown = client.session().await;
     client.post(&format!("/v1/sessions/{shown}/live-links"), json!({"expires_in": 3_600})).await.expect(201);

@@ -230,7 +230,7 @@ async fn script_does_not_run_while_submissions_are_held() {
     let agent = Agent::start().await;
     let scene = &agent.scene;
     let page = scene.written("<p id=it>untouched</p><form action=/hit method=post><button>Send</button></form>");
-    agent.say(&format!("open {page}")).await;
+    agent.send_message(&format!("open {page}")).await;
     scene.evaluate("it.textContent = 'ran'; document.forms[0].submit()").await.problem(409, "conflict");
     assert_eq!((scene.text("#it").await, scene.site.hits()), (json!("untouched"), 0));
     scene.assert_ready().await;

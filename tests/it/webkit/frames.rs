@@ -136,7 +136,7 @@ async fn form_in_a_foreign_frame_is_held_and_released() {
         <button onclick='document.forms[0].requestSubmit()'>Look</button><button onclick='document.forms[0].submit()'>Glance</button>";
     for (hits, name) in ["Look", "Glance"].into_iter().enumerate() {
         scene.show_with_foreign_frame("", form).await;
-        let asked = agent.say(&format!("tap '{name}'")).await;
+        let asked = agent.send_message(&format!("tap '{name}'")).await;
         assert_eq!((step_statuses(&asked), scene.site.hits()), (vec!["needs_approval"], hits), "{asked}");
         assert_reply_contains(&asked, "submit a form");
         let done = agent.approve(&asked, 0).await;

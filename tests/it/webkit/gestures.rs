@@ -33,11 +33,11 @@ fn draggable(down: &str, moved: &str, up: &str) -> String {
 }
 
 impl Scene {
-    async fn show_saying(&self, html: &str) {
+    async fn show_with_log(&self, html: &str) {
         self.show(&format!("<!doctype html><style>body {{ margin: 0 }}</style>{html}{SAY}")).await;
     }
 
-    async fn assert_said(&self, expected: &str, page: &str) {
+    async fn assert_logged_text(&self, expected: &str, page: &str) {
         eventually(Duration::from_secs(5), &format!("{expected:?} on {page}"), async || {
             (self.text("#o").await == expected).then_some(())
         })
@@ -74,7 +74,7 @@ async fn taps_can_be_double_and_long() {
         tokio::time::sleep(Duration::from_millis(500)).await;
         scene.gesture(json!({"kind": "tap", "selector": first})).await;
         scene.gesture(json!({"kind": "tap", "selector": "#b", "count": 3})).await;
-        scene.assert_said(said, &page_of_two).await;
+        scene.assert_logged_text(said, &page_of_two).await;
     }
     scene.show(&page).await;
     scene.gesture(json!({"kind": "tap", "selector": "#b", "hold_ms": 900})).await;
@@ -104,7 +104,7 @@ async fn hover_moves_a_mouse() {
     let page = "<button id=b style='width:100px;height:50px'>B</button>";
     scene.show(&format!("{page}{SAY}<script>{EVENTS} b.addEventListener('pointerover', (event) => say(event.type + ':' + event.pointerType))</script>")).await;
     scene.gesture(json!({"kind": "hover", "selector": "#b"})).await;
-    scene.assert_said("pointerover:mouse mouseover", page).await;
+    scene.assert_logged_text("pointerover:mouse mouseover", page).await;
     scene.app.stop().await;
 }
 
@@ -158,9 +158,9 @@ async fn finger_scrolls_only_where_a_phone_does() {
              <div id=b style='width:300px;height:300px;background:#ccc;{style}'><div id=inner><div style=height:2000px></div></div></div>
              <div id=tall></div>{LOG}<script>{script}</script>"
         );
-        scene.show_saying(&page).await;
+        scene.show_with_log(&page).await;
         scene.gesture(json!({"kind": "swipe", "selector": "#b", "direction": direction, "distance": 150})).await;
-        scene.assert_said(&seen, &page).await;
+        scene.assert_logged_text(&seen, &page).await;
     }
     scene.app.stop().await;
 }
@@ -169,17 +169,17 @@ async fn finger_scrolls_only_where_a_phone_does() {
 #[tokio::test]
 async fn swipe_scrolls() {
     let scene = Scene::start().await;
-    scene.show_saying("<div style=height:3000px></div><script>addEventListener('scroll', () => { o.textContent = scrollY > 100 })</script>").await;
+    scene.show_with_log("<div style=height:3000px></div><script>addEventListener('scroll', () => { o.textContent = scrollY > 100 })</script>").await;
     scene.gesture(json!({"kind": "swipe", "direction": "up"})).await;
-    scene.assert_said("true", "the page").await;
+    scene.assert_logged_text("true", "the page").await;
     scene
-        .show_saying(
+        .show_with_log(
             "<div id=l style='height:200px;overflow:auto'><div style=height:2000px></div></div>
              <script>l.addEventListener('scroll', () => { o.textContent = l.scrollTop > 80 && scrollY === 0 })</script>",
         )
         .await;
     scene.gesture(json!({"kind": "swipe", "selector": "#l", "direction": "up", "distance": 150})).await;
-    scene.assert_said("true", "the list").await;
+    scene.assert_logged_text("true", "the list").await;
     for (member, value) in [("direction", json!("north")), ("distance", json!(9)), ("duration_ms", json!(5_001))] {
         let mut action = json!({"kind": "swipe", "direction": "up"});
         action[member] = value;
@@ -199,19 +199,19 @@ async fn drag_moves_elements() {
         (draggable("pointerdown", "pointermove", "pointerup"), "touch", "touch120,80"),
         (draggable("pointerdown", "pointermove", "pointerup"), "mouse", "mouse120,80"),
     ] {
-        scene.show_saying(&page).await;
+        scene.show_with_log(&page).await;
         scene.gesture(json!({"kind": "drag", "selector": "#b", "path": path, "pointer": pointer})).await;
-        scene.assert_said(said, &page).await;
+        scene.assert_logged_text(said, &page).await;
     }
     let page = format!(
         "{}<div id=z style='position:absolute;left:200px;top:300px;width:100px;height:100px'></div>",
         draggable("mousedown", "mousemove", "mouseup")
     );
-    scene.show_saying(&page).await;
+    scene.show_with_log(&page).await;
     scene.gesture(json!({"kind": "drag", "selector": "#b", "to": {"selector": "#z"}, "pointer": "mouse"})).await;
-    scene.assert_said("225,325", &page).await;
+    scene.assert_logged_text("225,325", &page).await;
 
-    scene.show_saying(&page).await;
+    scene.show_with_log(&page).await;
     for (course, field) in [
         (json!({}), "action.path"),
         (json!({"path": [{"x": 1, "y": 1}]}), "action.path"),
@@ -256,11 +256,11 @@ async fn touched_element_captures_the_pointer() {
     ] {
         let page = element(down);
         // The second finger finds the page as the first one did.
-        scene.show_saying(&page).await;
+        scene.show_with_log(&page).await;
         scene.gesture(json!({"kind": "drag", "selector": "#b", "path": path})).await;
-        scene.assert_said(said, &page).await;
+        scene.assert_logged_text(said, &page).await;
         scene.gesture(json!({"kind": "drag", "selector": "#b", "path": path})).await;
-        scene.assert_said(&format!("{said} {said}"), &page).await;
+        scene.assert_logged_text(&format!("{said} {said}"), &page).await;
     }
     scene.app.stop().await;
 }
@@ -274,11 +274,11 @@ async fn check_sets_the_state_of_a_control() {
         "<label><input type=checkbox id=c style='position:absolute;opacity:0;width:0;height:0' onclick=say(this.checked)> Accept</label>",
         "<div id=c role=switch aria-checked=false onclick=\"this.ariaChecked = String(this.ariaChecked !== 'true'); say(this.ariaChecked)\">Switch</div>",
     ] {
-        scene.show_saying(page).await;
+        scene.show_with_log(page).await;
         for checked in [true, true, false, false] {
             scene.gesture(json!({"kind": "check", "selector": "#c", "checked": checked})).await;
         }
-        scene.assert_said("true false", page).await;
+        scene.assert_logged_text("true false", page).await;
     }
     scene.show("<input type=radio id=c checked><p id=p>text").await;
     scene.act(json!({"kind": "check", "selector": "#c", "checked": false})).await.invalid("action.checked");
@@ -296,20 +296,20 @@ async fn check_sets_the_state_of_a_control() {
 #[tokio::test]
 async fn options_and_exact_words() {
     let scene = Scene::start().await;
-    scene.show_saying("<select id=s multiple onchange='say([...selectedOptions].map((option) => option.value))'><option selected>a<option>b<option>c</select>").await;
+    scene.show_with_log("<select id=s multiple onchange='say([...selectedOptions].map((option) => option.value))'><option selected>a<option>b<option>c</select>").await;
     scene.gesture(json!({"kind": "select", "selector": "#s", "options": ["b", "c"]})).await;
     scene.gesture(json!({"kind": "select", "selector": "#s", "option": "a"})).await;
-    scene.assert_said("b,c a,b,c", "the menu").await;
+    scene.assert_logged_text("b,c a,b,c", "the menu").await;
     scene
         .act(json!({"kind": "select", "selector": "#s", "option": "a", "options": ["b"]}))
         .await
         .invalid("action.options");
     scene.act(json!({"kind": "select", "selector": "#s"})).await.invalid("action.option");
-    scene.show_saying("<button onclick=say(1)>Save all</button><button onclick=say(2)>Save</button>").await;
+    scene.show_with_log("<button onclick=say(1)>Save all</button><button onclick=say(2)>Save</button>").await;
     scene.act(json!({"kind": "tap", "target": {"role": "button", "name": "Save"}})).await.invalid("action.target");
     for target in [json!({"role": "button", "name": "Save", "exact": true}), json!({"text": "Save", "exact": true})] {
         scene.gesture(json!({"kind": "tap", "target": target})).await;
     }
-    scene.assert_said("2 2", "the buttons").await;
+    scene.assert_logged_text("2 2", "the buttons").await;
     scene.app.stop().await;
 }

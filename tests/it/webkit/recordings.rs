@@ -298,7 +298,7 @@ async fn flood_of_console_lines_is_bounded() {
 
 /// Contract: recordings 10. Control is recorded.
 #[tokio::test]
-async fn nothing_of_the_page_is_recorded_while_a_person_drives() {
+async fn page_is_not_recorded_during_human_control() {
     let scene = Scene::recorded().await;
     let page = "<style>body { margin: 0 } button { position: absolute; left: 20px; top: 20px; width: 200px; height: 40px }</style>
         <button onclick=\"console.log('while driven'); fetch('/driven'); document.body.style.background = 'black'\">b</button>";

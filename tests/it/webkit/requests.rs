@@ -21,7 +21,7 @@ async fn request_of_an_unapproved_tap_waits_for_approval() {
     for (sent, script) in sends.into_iter().enumerate() {
         let taps = "log.textContent += 1";
         scene.show(&format!("<p id=log></p><button onclick=\"{taps}; {script}\">Look</button>")).await;
-        let asked = agent.say("tap Look").await;
+        let asked = agent.send_message("tap Look").await;
         assert_eq!(step_statuses(&asked), ["needs_approval"], "{script}: {asked}");
         assert_reply_contains(&asked, "a script of the page would send data");
         agent.wait_ms(300).await;
@@ -48,7 +48,7 @@ async fn request_of_a_foreign_frame_to_its_own_site_is_held() {
     let frame = scene.written(inner).replace("127.0.0.1", "localhost");
     scene.show(&format!("<iframe src=\"{frame}\"></iframe>")).await;
     for name in ["Look", "Glance"] {
-        let asked = agent.say(&format!("tap {name}")).await;
+        let asked = agent.send_message(&format!("tap {name}")).await;
         assert_eq!(step_statuses(&asked), ["needs_approval"], "{asked}");
     }
     agent.wait_ms(300).await;
@@ -70,7 +70,7 @@ async fn other_requests_of_an_unapproved_tap_are_sent() {
     ];
     for (sent, script) in sends.into_iter().enumerate() {
         scene.show(&format!("<button onclick=\"{script}\">Look</button>")).await;
-        let turn = agent.say("tap Look").await;
+        let turn = agent.send_message("tap Look").await;
         assert_eq!(step_statuses(&turn), ["done"], "{script}: {turn}");
         eventually(Duration::from_secs(5), "the request is sent", async || {
             (scene.site.hits() == sent + 1).then_some(())
@@ -79,7 +79,7 @@ async fn other_requests_of_an_unapproved_tap_are_sent() {
     }
     // The ping of a link is discarded, and its link is followed.
     scene.show("<a href=/list ping=/hit>List</a>").await;
-    let turn = agent.say("tap \"List\", wait for the address to contain \"list\"").await;
+    let turn = agent.send_message("tap \"List\", wait for the address to contain \"list\"").await;
     assert_eq!(step_statuses(&turn), ["done", "done"], "{turn}");
     scene.assert_ready().await;
     agent.scene.app.stop().await;
@@ -91,7 +91,7 @@ async fn requests_of_the_customers_own_taps_are_sent() {
     let agent = Agent::start().await;
     let scene = &agent.scene;
     scene.show("<button onclick=\"fetch('/hit', {method: 'POST'})\">Look</button>").await;
-    let asked = agent.say("tap Look").await;
+    let asked = agent.send_message("tap Look").await;
     assert_eq!(step_statuses(&asked), ["needs_approval"], "{asked}");
     let tap = serde_json::json!({"kind": "tap", "selector": "button"});
     let result = scene.act(tap).await.expect(200).body;

@@ -17,7 +17,7 @@ fn checkout(agent: &Agent, paid: &str) -> String {
 
 async fn pay(agent: &Agent, paid: &str) {
     let before = agent.scene.site.posts();
-    let asked = agent.say(&format!("open {}, tap Pay", checkout(agent, paid))).await;
+    let asked = agent.send_message(&format!("open {}, tap Pay", checkout(agent, paid))).await;
     assert_eq!(step_statuses(&asked), ["done", "needs_approval"], "{asked}");
     assert_eq!(agent.scene.site.posts(), before, "{asked}");
     let done = agent.approve(&asked, 1).await;
@@ -42,11 +42,11 @@ async fn going_back_to_a_submitted_form_needs_approval() {
     let agent = Agent::start().await;
     let scene = &agent.scene;
     pay(&agent, PAID).await;
-    let asked = agent.say("reload").await;
+    let asked = agent.send_message("reload").await;
     assert_eq!((step_statuses(&asked), scene.site.posts()), (vec!["needs_approval"], 1), "{asked}");
     assert_reply_contains(&asked, "submit again the form");
-    agent.say(&format!("open {}", scene.site.url("/list"))).await;
-    let asked = agent.say("go back").await;
+    agent.send_message(&format!("open {}", scene.site.url("/list"))).await;
+    let asked = agent.send_message("go back").await;
     posts(&agent, 1).await;
     assert_eq!(step_statuses(&asked), ["needs_approval"], "{asked}");
     assert_reply_contains(&asked, "submit again the form");
@@ -57,13 +57,13 @@ async fn going_back_to_a_submitted_form_needs_approval() {
     assert_eq!(scene.text("#paid").await, "Paid");
 
     // The approval covered one submission.
-    let asked = agent.say("reload").await;
+    let asked = agent.send_message("reload").await;
     assert_eq!((step_statuses(&asked), scene.site.posts()), (vec!["needs_approval"], 2), "{asked}");
     let done = agent.approve(&asked, 0).await;
     assert_eq!(step_statuses(&done), ["done"], "{done}");
     posts(&agent, 3).await;
     // `back` to the page with the form is a GET.
-    let back = agent.say("go back").await;
+    let back = agent.send_message("go back").await;
     assert_eq!(step_statuses(&back), ["done"], "{back}");
     posts(&agent, 3).await;
     scene.assert_ready().await;
@@ -84,7 +84,7 @@ async fn page_cannot_resubmit_an_approved_form() {
         pay(&agent, PAID).await;
         let sent = scene.site.posts();
         let page = scene.written(&format!("<p id=at>here</p><script>{script}</script>")).replace("127.0.0.1", host);
-        let turn = agent.say(&format!("open {page}, wait 1 second")).await;
+        let turn = agent.send_message(&format!("open {page}, wait 1 second")).await;
         assert_eq!(step_statuses(&turn), ["done", "done"], "{script}: {turn}");
         assert_reply_contains(&turn, "by itself");
         posts(&agent, sent).await;
@@ -92,7 +92,7 @@ async fn page_cannot_resubmit_an_approved_form() {
 
         // The tap is performed without the submission. There is no pending form that an approval could submit.
         let button = scene.written("<button onclick='history.go(-2)'>Look</button>").replace("127.0.0.1", host);
-        let asked = agent.say(&format!("open {button}, tap Look")).await;
+        let asked = agent.send_message(&format!("open {button}, tap Look")).await;
         posts(&agent, sent).await;
         assert_eq!(step_statuses(&asked), ["done", "needs_approval"], "{asked}");
         let failed = agent.approve(&asked, 1).await;
@@ -112,13 +112,13 @@ async fn going_forward_to_a_submitted_form_is_held() {
     let form = format!(
         "<button onclick='history.forward()'>Forth</button><form method=post action='{action}'><button>Pay</button></form>"
     );
-    let asked = agent.say(&format!("open {}, tap Pay", scene.written(&form))).await;
+    let asked = agent.send_message(&format!("open {}, tap Pay", scene.written(&form))).await;
     agent.approve(&asked, 1).await;
     posts(&agent, 1).await;
     let far = scene.written("<button onclick='history.go(-2)'>Far</button>");
-    let turn = agent.say(&format!("open {far}, tap Far, wait for css \"form\"")).await;
+    let turn = agent.send_message(&format!("open {far}, tap Far, wait for css \"form\"")).await;
     assert_eq!(step_statuses(&turn), ["done", "done", "done"], "{turn}");
-    let asked = agent.say("tap Forth").await;
+    let asked = agent.send_message("tap Forth").await;
     posts(&agent, 1).await;
     assert_eq!(step_statuses(&asked), ["needs_approval"], "{asked}");
     scene.assert_ready().await;
@@ -133,7 +133,7 @@ async fn frame_or_reload_cannot_resubmit_an_approved_form() {
     let reloads = "<p id=paid>Paid</p><button onclick='location.reload()'>Look</button><script>setTimeout(() => location.reload(), 900)</script>";
     pay(&agent, reloads).await;
     agent.wait_ms(1_000).await;
-    agent.say("tap Look").await;
+    agent.send_message("tap Look").await;
     posts(&agent, 1).await;
 
     for host in ["127.0.0.1", "localhost"] {
@@ -148,27 +148,27 @@ async fn frame_or_reload_cannot_resubmit_an_approved_form() {
         );
         let pay_in_frame = async || {
             let before = scene.site.posts();
-            let asked = agent.say(&format!("open {}, tap Pay", scene.written(&framed))).await;
+            let asked = agent.send_message(&format!("open {}, tap Pay", scene.written(&framed))).await;
             let done = agent.approve(&asked, 1).await;
             assert_eq!(step_statuses(&done), ["done"], "{done}");
             posts(&agent, before + 1).await;
-            let turn = agent.say("tap Onward, wait 1 second").await;
+            let turn = agent.send_message("tap Onward, wait 1 second").await;
             assert_eq!(step_statuses(&turn), ["done", "done"], "{turn}");
             before + 1
         };
         let sent = pay_in_frame().await;
-        let asked = agent.say("tap Look").await;
+        let asked = agent.send_message("tap Look").await;
         assert_eq!(step_statuses(&asked), ["needs_approval"], "{host}: {asked}");
         posts(&agent, sent).await;
 
         let sent = pay_in_frame().await;
-        let turn = agent.say("tap Later, wait 1 second").await;
+        let turn = agent.send_message("tap Later, wait 1 second").await;
         assert_eq!(step_statuses(&turn), ["done", "done"], "{host}: {turn}");
         assert_reply_contains(&turn, "by itself");
         posts(&agent, sent).await;
 
         let sent = pay_in_frame().await;
-        let asked = agent.say("go back").await;
+        let asked = agent.send_message("go back").await;
         assert_eq!(step_statuses(&asked), ["needs_approval"], "{host}: {asked}");
         posts(&agent, sent).await;
         let done = agent.approve(&asked, 0).await;
@@ -188,32 +188,32 @@ async fn approval_covers_one_form() {
     scene
         .show(&format!("{forms}<button onclick='one.submit(); setTimeout(() => two.submit(), 300)'>Pay</button>"))
         .await;
-    let asked = agent.say("tap Pay").await;
+    let asked = agent.send_message("tap Pay").await;
     assert_eq!((step_statuses(&asked), scene.site.posts()), (vec!["needs_approval"], 0), "{asked}");
     let done = agent.approve(&asked, 0).await;
     assert_eq!(step_statuses(&done), ["done"], "{done}");
     posts(&agent, 1).await;
-    let turn = agent.say("scroll down").await;
+    let turn = agent.send_message("scroll down").await;
     assert_reply_contains(&turn, "by itself");
     posts(&agent, 1).await;
 
     // A form that targets a new window is submitted once as well.
     scene.show("<form method=post action=/hit target=_blank><button>Send</button></form>").await;
-    let asked = agent.say("tap Send").await;
+    let asked = agent.send_message("tap Send").await;
     let done = agent.approve(&asked, 0).await;
     assert_eq!(step_statuses(&done), ["done"], "{done}");
     posts(&agent, 2).await;
     // A form that targets another site, which has another web process.
     let elsewhere = scene.site.url_under("localhost", "/hit");
     scene.show(&format!("<form method=post action='{elsewhere}'><button>Send</button></form>")).await;
-    let asked = agent.say("tap Send").await;
+    let asked = agent.send_message("tap Send").await;
     let done = agent.approve(&asked, 0).await;
     assert_eq!(step_statuses(&done), ["done"], "{done}");
     posts(&agent, 3).await;
     // A redirected form keeps its method.
     let sent_on = scene.site.url("/redirect?to=/hit");
     scene.show(&format!("<form method=post action='{sent_on}'><button>Send</button></form>")).await;
-    let asked = agent.say("tap Send").await;
+    let asked = agent.send_message("tap Send").await;
     let done = agent.approve(&asked, 0).await;
     assert_eq!(step_statuses(&done), ["done"], "{done}");
     posts(&agent, 5).await;
@@ -236,15 +236,15 @@ async fn approval_ends_with_its_step() {
         format!("{late}<button onclick='setTimeout(() => late.submit(), 2500)'>Send</button>"),
     ] {
         // Forms are held from the first message on.
-        let asked = agent.say(&format!("open {}, tap Send", scene.written(&page))).await;
+        let asked = agent.send_message(&format!("open {}, tap Send", scene.written(&page))).await;
         assert_eq!(step_statuses(&asked), ["done", "needs_approval"], "{asked}");
         agent.approve(&asked, 1).await;
-        agent.say("wait 3 seconds").await;
+        agent.send_message("wait 3 seconds").await;
         posts(&agent, 0).await;
     }
     // The approval covers a form that the approved tap submits with its own timer.
     let own = format!("{late}<button onclick='setTimeout(() => late.submit(), 400)'>Send</button>");
-    let asked = agent.say(&format!("open {}, tap Send", scene.written(&own))).await;
+    let asked = agent.send_message(&format!("open {}, tap Send", scene.written(&own))).await;
     agent.approve(&asked, 1).await;
     posts(&agent, 1).await;
     scene.assert_ready().await;
@@ -260,7 +260,7 @@ async fn forms_are_held_while_a_message_only_waits() {
     for steps in ["wait 2 seconds", "extract the text of css \"#log\" as \"log\", wait 2 seconds"] {
         scene.show(page).await;
         scene.act(json!({"kind": "tap", "target": {"role": "button"}})).await.expect(200);
-        let turn: Value = agent.say(steps).await;
+        let turn: Value = agent.send_message(steps).await;
         assert!(step_statuses(&turn).iter().all(|status| *status == "done"), "{turn}");
         assert_reply_contains(&turn, "by itself");
         posts(&agent, 0).await;

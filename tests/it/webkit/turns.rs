@@ -20,7 +20,7 @@ async fn form_behind_a_harmless_tap_waits_for_approval() {
     for (hits, name) in ["Look", "Glance", "Peek", "Glimpse"].into_iter().enumerate() {
         scene.show(page).await;
         let address = scene.state().await["url"].clone();
-        let asked = agent.say(&format!("tap '{name}'")).await;
+        let asked = agent.send_message(&format!("tap '{name}'")).await;
         assert_eq!(step_statuses(&asked), ["needs_approval"], "{name}: {asked}");
         assert_eq!(asked["intents"][0]["needs_approval"], true);
         assert_eq!((scene.site.hits(), &scene.state().await["url"]), (hits, &address), "{name}");
@@ -33,7 +33,7 @@ async fn form_behind_a_harmless_tap_waits_for_approval() {
     // A delayed submission is held as well. The next step reports it without being blamed for it.
     scene.show(page).await;
     let hits = scene.site.hits();
-    let late = agent.say("tap 'Later', wait 1 second, tap 'Nothing'").await;
+    let late = agent.send_message("tap 'Later', wait 1 second, tap 'Nothing'").await;
     assert_eq!(step_statuses(&late), ["done", "done", "done"], "{late}");
     assert_reply_contains(&late, "by itself");
     assert_eq!(scene.site.hits(), hits);
@@ -54,11 +54,11 @@ async fn checkbox_with_the_requested_state_is_unchanged() {
              <a href=/a>A</a><a href=/b>B</a><a>C</a>",
         )
         .await;
-    let turn = agent.say("check 'News', check 'Terms', check 'Terms', uncheck 'Sound', uncheck 'Sound'").await;
+    let turn = agent.send_message("check 'News', check 'Terms', check 'Terms', uncheck 'Sound', uncheck 'Sound'").await;
     assert_eq!(step_statuses(&turn), ["skipped", "done", "skipped", "done", "skipped"], "{turn}");
     assert_eq!((turn["reply"].as_str(), scene.text("#log").await), (Some("Done, all 5 steps."), json!("23")));
     assert_eq!((&turn["intents"][0]["kind"], &turn["intents"][0]["result"]), (&json!("check"), &Value::Null));
-    let turn = agent.say("uncheck 'News', check 'Sound', extract the href of all links as addresses").await;
+    let turn = agent.send_message("uncheck 'News', check 'Sound', extract the href of all links as addresses").await;
     assert_eq!(step_statuses(&turn), ["done", "done", "done"], "{turn}");
     assert_eq!(scene.text("#log").await, "2313");
     assert_eq!(turn["intents"][2]["result"]["value"]["addresses"], json!(["/a", "/b"]), "{turn}");
@@ -72,7 +72,7 @@ async fn page_with_very_many_controls_ends_the_turn() {
     let scene = &agent.scene;
     let page = "<script>document.write(Array.from({length: 100000}, (_, i) => `<button>Button ${i}</button>`).join(``))</script>";
     scene.client.navigate(&scene.session, &scene.written(page)).await.expect(200);
-    let turn = agent.say("tap 'Button'").await;
+    let turn = agent.send_message("tap 'Button'").await;
     assert_eq!(step_statuses(&turn), ["skipped"], "{turn}");
     scene.client.delete(&format!("/v1/agent-sessions/{}", agent.id)).await.expect(204);
     let next = scene.client.post("/v1/agent-sessions", json!({})).await.expect(201).body;

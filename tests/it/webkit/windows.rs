@@ -41,7 +41,7 @@ impl Scene {
 
 /// Contract: operations 16, 43.
 #[tokio::test]
-async fn sign_in_popup_tells_its_opener_and_closes_itself() {
+async fn sign_in_popup_notifies_its_opener_and_closes() {
     let scene = Scene::start().await;
     let same_site = scene.written(SIGN_IN);
     for popup in [same_site.replace("127.0.0.1", "localhost"), same_site] {

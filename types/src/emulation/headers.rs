@@ -8,9 +8,9 @@ use utoipa::ToSchema;
 
 use crate::validation::{Invalid, Rules};
 
-const MOST_HEADERS: usize = 20;
+const MAX_HEADERS: usize = 20;
 /// Names, values and origins together.
-const MOST_BYTES: usize = 4 * 1024;
+const MAX_BYTES: usize = 4 * 1024;
 
 /// A browser sets them itself: for the address and the cookies, for one connection only (RFC 9110, section 7.6.1), and
 /// for the length of a message. `Proxy-Authorization` is in [`CREDENTIALS`].
@@ -97,11 +97,11 @@ impl HeaderState {
 
 pub fn parse(mut headers: Vec<ExtraHeader>) -> Result<Vec<ExtraHeader>, Invalid> {
     let mut rules = Rules::default();
-    let is_few = headers.len() <= MOST_HEADERS;
-    rules.require(is_few, "extra_headers", format!("must have at most {MOST_HEADERS} headers"));
+    let is_few = headers.len() <= MAX_HEADERS;
+    rules.require(is_few, "extra_headers", format!("must have at most {MAX_HEADERS} headers"));
     let bytes: usize = headers.iter().map(|header| header.state().weight() + header.value.len()).sum();
-    let is_small = bytes <= MOST_BYTES;
-    rules.require(is_small, "extra_headers", format!("must have at most {MOST_BYTES} bytes in all"));
+    let is_small = bytes <= MAX_BYTES;
+    rules.require(is_small, "extra_headers", format!("must have at most {MAX_BYTES} bytes in all"));
     rules.check()?;
     let mut rules = Rules::default();
     for (at, header) in headers.iter_mut().enumerate() {

@@ -10,7 +10,7 @@ use super::{OperationOutput, OperationSpec, Parameters, Secrets, UsageKind};
 use crate::timestamp::Timestamp;
 use crate::validation::{Invalid, Rules};
 
-const MOST_COOKIES: usize = 1_000;
+const MAX_COOKIES: usize = 1_000;
 /// Browsers ignore larger cookies (RFC 6265bis, section 5.6).
 const PAIR_BYTES: usize = 4 * 1024;
 const PATH_BYTES: usize = 1024;
@@ -79,8 +79,8 @@ pub struct CookieParams {
 
 impl SetCookies {
     pub fn parse(cookies: Vec<CookieParams>) -> Result<Self, Invalid> {
-        if !(1..=MOST_COOKIES).contains(&cookies.len()) {
-            return Err(Invalid::field("cookies", format!("must have 1 to {MOST_COOKIES} cookies")));
+        if !(1..=MAX_COOKIES).contains(&cookies.len()) {
+            return Err(Invalid::field("cookies", format!("must have 1 to {MAX_COOKIES} cookies")));
         }
         let mut rules = Rules::default();
         let parse = |(at, cookie)| parse_cookie(&mut rules, at, cookie);
@@ -343,7 +343,7 @@ mod tests {
         let path = CookieParams { path: Some("x".to_owned()), ..params("a", "a.example") };
         assert_eq!(fields(vec![path]), ["cookies.0.path"]);
         assert_eq!(fields(Vec::new()), ["cookies"]);
-        assert_eq!(fields((0..=MOST_COOKIES).map(|_| params("a", "a.example")).collect()), ["cookies"]);
+        assert_eq!(fields((0..=MAX_COOKIES).map(|_| params("a", "a.example")).collect()), ["cookies"]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::{
 use crate::redaction::mask_addresses;
 
 /// Maximum number of characters of a description. The rest is cut.
-const MOST_CHARS: usize = 200;
+const MAX_CHARS: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationDescription {
@@ -158,7 +158,7 @@ impl Operation {
             Self::Search(_) => ("search", "Search".to_owned()),
             Self::Login(_) => ("login", "Log in".to_owned()),
         };
-        OperationDescription::new(self.spec().kind, action, &shorten(&mask_addresses(&words), MOST_CHARS))
+        OperationDescription::new(self.spec().kind, action, &shorten(&mask_addresses(&words), MAX_CHARS))
     }
 
     /// Part of another operation of an agent. It is not listed, and not recorded.
@@ -343,8 +343,8 @@ fn quote(text: &str) -> String {
     format!("\"{text}\"")
 }
 
-fn shorten(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
+fn shorten(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
@@ -394,6 +394,6 @@ mod tests {
     #[test]
     fn long_descriptions_are_cut() {
         let action = Action::Clear { element: Element::from("é".repeat(900)) };
-        assert_eq!(described(action).chars().count(), MOST_CHARS + 1);
+        assert_eq!(described(action).chars().count(), MAX_CHARS + 1);
     }
 }

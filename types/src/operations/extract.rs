@@ -131,9 +131,9 @@ fn require_attribute(rules: &mut Rules, take: Take, attribute: Option<&str>, lim
 /// Returns no sub-fields if there are too many or their names are too long: the errors would repeat the names.
 fn require_subs<'a>(rules: &mut Rules, item: &'a Extraction, limits: &Limits, field: &str) -> &'a [SubExtraction] {
     let subs = item.extract.as_deref().unwrap_or_default();
-    let (most, chars) = (limits.sub_extractions, limits.extraction_name_chars);
+    let (max, chars) = (limits.sub_extractions, limits.extraction_name_chars);
     let too_long = subs.iter().any(|sub| sub.name.chars().count() > chars);
-    rules.require(subs.len() <= most, field, format!("must have at most {most} members"));
+    rules.require(subs.len() <= max, field, format!("must have at most {max} members"));
     rules.require(!too_long, field, format!("must have names of at most {chars} characters"));
-    if too_long || subs.len() > most { &[] } else { subs }
+    if too_long || subs.len() > max { &[] } else { subs }
 }

@@ -9,7 +9,7 @@ use super::{
     AnsweredDialog, DialogMembers, Element, Interruption, OnTimeout, OpenDialog, OperationOutput, OperationResult,
     OperationSpec, Parameters, Secrets, UsageKind, parse_timeout,
 };
-use crate::files::{FileName, MOST_FILES, UploadedFile};
+use crate::files::{FileName, MAX_FILES, UploadedFile};
 use crate::ids::UploadId;
 use crate::limits::Limits;
 use crate::validation::{Invalid, Rules, both};
@@ -418,8 +418,8 @@ impl Interact {
                 if let Some(element) = element {
                     require_element(&mut rules, element, limits, "action");
                 }
-                let message = format!("must be 1 to {MOST_FILES} files");
-                let has_files = attached.is_some() || (1..=MOST_FILES).contains(&files.len());
+                let message = format!("must be 1 to {MAX_FILES} files");
+                let has_files = attached.is_some() || (1..=MAX_FILES).contains(&files.len());
                 rules.require(has_files, "action.files", message);
             }
             Action::Back | Action::Forward | Action::Reload => {}

@@ -6,7 +6,7 @@ use crate::validation::Rules;
 /// They can be held while another key is pressed.
 const MODIFIERS: [&str; 4] = ["Shift", "Control", "Alt", "Meta"];
 
-const MOST_NAME_CHARS: usize = 20;
+const MAX_NAME_CHARS: usize = 20;
 
 /// A key, or a key after modifiers. Only the browser knows whether the key exists.
 pub(super) fn require_chord(rules: &mut Rules, chord: &str, limits: &Limits, field: &str) {
@@ -15,10 +15,10 @@ pub(super) fn require_chord(rules: &mut Rules, chord: &str, limits: &Limits, fie
         return rules.length(chord, 1, limits.press_key_chars, field);
     }
     let (held, key) = parts(chord);
-    let has_long_name = held.iter().chain([&key]).any(|name| name.chars().count() > MOST_NAME_CHARS);
+    let has_long_name = held.iter().chain([&key]).any(|name| name.chars().count() > MAX_NAME_CHARS);
     let is_repeated = held.iter().enumerate().any(|(index, one)| held[..index].contains(one) || *one == key);
     if has_long_name {
-        rules.require(false, field, format!("must have names of keys of at most {MOST_NAME_CHARS} characters"));
+        rules.require(false, field, format!("must have names of keys of at most {MAX_NAME_CHARS} characters"));
     } else if !held.iter().all(|name| MODIFIERS.contains(name)) {
         rules.require(
             false,

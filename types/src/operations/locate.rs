@@ -45,7 +45,7 @@ pub enum LocateBy {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Located {
-    /// At most [`super::MOST_CANDIDATES`].
+    /// At most [`super::MAX_CANDIDATES`].
     pub matches: Vec<Match>,
     pub total: u64,
     pub origin: String,

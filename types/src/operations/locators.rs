@@ -153,7 +153,7 @@ pub struct Candidate {
     pub selector: String,
 }
 
-pub const MOST_CANDIDATES: usize = 5;
+pub const MAX_CANDIDATES: usize = 5;
 
 pub(super) fn require_element(rules: &mut Rules, element: &Element, limits: &Limits, of: &str) {
     let field = element.field(of);

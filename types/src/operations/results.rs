@@ -134,7 +134,7 @@ mod tests {
 
     /// Contract: operations. Members are in the order shown there.
     #[test]
-    fn a_result_is_text_in_the_order_of_the_contract_and_the_same_type_again() {
+    fn result_serializes_in_contract_order_and_round_trips() {
         let navigated = Navigated {
             url: "https://example.com".to_owned(),
             status: Some(200),
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn result_of_a_form_is_text_in_the_order_of_the_contract_and_the_same_type_again() {
+    fn form_result_serializes_in_contract_order_and_round_trips() {
         for (results_visible, text) in [
             (None, r#"{"submitted":true,"query_truncated":false,"duration_ms":4}"#),
             (Some(false), r#"{"submitted":true,"query_truncated":false,"results_visible":false,"duration_ms":4}"#),
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_text_in_the_order_of_the_contract_and_the_same_type_again() {
+    fn state_serializes_in_contract_order_and_round_trips() {
         let blank = SessionState {
             url: "about:blank".to_owned(),
             title: None,
@@ -334,7 +334,7 @@ mod tests {
 
     /// Contract: operations. The content is between the encoding and the media type, although it is transferred separately.
     #[test]
-    fn a_capture_is_answered_with_its_content_in_its_place() {
+    fn capture_result_contains_its_content() {
         for (kind, bytes, text) in [
             (
                 CaptureKind::Screenshot,
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_page_has_put_into_a_result_is_weighed() {
+    fn result_weight_counts_page_content() {
         let large = "x".repeat(100_000);
         let value = Map::from_iter([("a".to_owned(), Value::from(vec![large.clone()]))]);
         assert!(OperationResult::Extract(Extracted { value, dialogs: Vec::new(), dialog: None }).weight() >= 65_536);

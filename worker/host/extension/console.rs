@@ -17,13 +17,13 @@ use crate::ffi::{
 use crate::messages::{send_console, with_state};
 
 /// Maximum number of characters of a text.
-const MOST_CHARS: usize = 2_000;
+const MAX_CHARS: usize = 2_000;
 
 /// Of an address.
-const MOST_ADDRESS_CHARS: usize = 1_024;
+const MAX_ADDRESS_CHARS: usize = 1_024;
 
 /// Reports in [`WINDOW`]. Further lines are only counted.
-const MOST_LINES: u32 = 100;
+const MAX_LINES: u32 = 100;
 
 const WINDOW: Duration = Duration::from_secs(1);
 
@@ -46,7 +46,7 @@ impl Budget {
             self.since.set(Some(now));
             self.sent.set(0);
         }
-        if self.sent.get() >= MOST_LINES {
+        if self.sent.get() >= MAX_LINES {
             self.dropped.set(self.dropped.get().saturating_add(1));
             return None;
         }
@@ -65,8 +65,8 @@ pub unsafe extern "C" fn on_console_message(page: *mut WebKitWebPage, line: *mut
         let parameters: Variant = (
             webkit_console_message_get_level(line),
             webkit_console_message_get_source(line),
-            shortened(webkit_console_message_get_text(line), MOST_CHARS),
-            shortened(webkit_console_message_get_source_id(line), MOST_ADDRESS_CHARS),
+            shortened(webkit_console_message_get_text(line), MAX_CHARS),
+            shortened(webkit_console_message_get_source_id(line), MAX_ADDRESS_CHARS),
             webkit_console_message_get_line(line),
             dropped,
         )
@@ -79,13 +79,13 @@ pub unsafe extern "C" fn on_console_message(page: *mut WebKitWebPage, line: *mut
 ///
 /// # Safety
 /// `text` is null or a valid C string.
-unsafe fn shortened(text: *const c_char, most: usize) -> String {
+unsafe fn shortened(text: *const c_char, max: usize) -> String {
     if text.is_null() {
         return String::new();
     }
     // SAFETY: the caller guarantees it.
     let bytes = unsafe { CStr::from_ptr(text) }.to_bytes();
     // A character has at most 4 bytes.
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * most)]);
-    text.chars().take(most).collect()
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * max)]);
+    text.chars().take(max).collect()
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures_channel::oneshot;
 use gtk::prelude::*;
-use kitfleet_host_protocol::{HostError, MOST_PAGES, Message, PageEntry};
+use kitfleet_host_protocol::{HostError, MAX_PAGES, Message, PageEntry};
 use webkit2gtk::{
     BackForwardListExt, BackForwardListItem, BackForwardListItemExt, Settings, UserContentManager, UserScript,
     WebContext, WebView, WebViewExt,
@@ -32,7 +32,7 @@ use crate::submissions::state::Submissions;
 use crate::text::cut;
 
 /// Windows that pages open within [`WINDOW`]. A tap on a phone opens one or two.
-const MOST_WINDOWS: usize = 16;
+const MAX_WINDOWS: usize = 16;
 
 const WINDOW: Duration = Duration::from_secs(2);
 
@@ -76,8 +76,8 @@ impl Browser {
     }
 
     pub fn short_uri(&self, uri: String) -> String {
-        let (most, _) = self.lengths.get();
-        cut(uri, most).0
+        let (max, _) = self.lengths.get();
+        cut(uri, max).0
     }
 
     pub fn surface(&self) -> Option<gdk::Window> {
@@ -129,7 +129,7 @@ impl Pages {
     }
 
     pub fn is_full(&self) -> bool {
-        self.open.borrow().len() >= MOST_PAGES
+        self.open.borrow().len() >= MAX_PAGES
     }
 
     /// Pages refer to their browser.
@@ -144,7 +144,7 @@ impl Pages {
         while windows.front().is_some_and(|time| now.duration_since(*time) >= WINDOW) {
             windows.pop_front();
         }
-        let is_allowed = windows.len() < MOST_WINDOWS && !self.is_full();
+        let is_allowed = windows.len() < MAX_WINDOWS && !self.is_full();
         if is_allowed {
             windows.push_back(now);
         }
@@ -222,8 +222,8 @@ impl Page {
 
     /// Returns whether it was truncated.
     pub fn uri(&self) -> (String, bool) {
-        let (most, _) = self.browser.lengths.get();
-        cut(self.address().unwrap_or_default(), most)
+        let (max, _) = self.browser.lengths.get();
+        cut(self.address().unwrap_or_default(), max)
     }
 
     pub fn address(&self) -> Option<String> {
@@ -248,8 +248,8 @@ impl Page {
     }
 
     pub fn title(&self) -> Option<String> {
-        let (_, most) = self.browser.lengths.get();
-        let (title, _) = cut(self.title_in_engine().unwrap_or_default(), most);
+        let (_, max) = self.browser.lengths.get();
+        let (title, _) = cut(self.title_in_engine().unwrap_or_default(), max);
         (!title.is_empty()).then_some(title)
     }
 

@@ -6,12 +6,12 @@ use glib::Variant;
 use kitfleet_host_protocol::{CONSOLE_CHARS, ConsoleLevel, ConsoleLine, ConsoleSource};
 
 /// A character has at most 4 bytes.
-const MOST_TEXT_BYTES: usize = 4 * CONSOLE_CHARS;
+const MAX_TEXT_BYTES: usize = 4 * CONSOLE_CHARS;
 
 /// Level, source, text, address, line, and the number of lines that were dropped before it.
 pub fn parse(report: &Variant) -> Option<(ConsoleLine, u32)> {
     // The size is checked before the texts are copied.
-    if report.size() > 2 * MOST_TEXT_BYTES {
+    if report.size() > 2 * MAX_TEXT_BYTES {
         return None;
     }
     let (level, source, text, address, line, dropped) = report.get::<(u32, u32, String, String, u32, u32)>()?;

@@ -12,7 +12,7 @@ use webkit2gtk::{ScriptDialog, ScriptDialogType, WebViewExt};
 
 use self::state::HeldDialog;
 use crate::browser::{Browser, Page};
-use crate::failure::words;
+use crate::failure::truncate_message;
 
 pub fn open(page: &Rc<Page>, dialog: &ScriptDialog) {
     let browser = &page.browser;
@@ -131,7 +131,7 @@ fn describe(dialog: &ScriptDialog) -> Dialog {
     let default = (kind == DialogKind::Prompt).then(|| dialog.prompt_get_default_text()).flatten();
     Dialog {
         kind,
-        message: dialog.message().map(|message| words(&message)).unwrap_or_default(),
-        default: default.map(|text| words(&text)),
+        message: dialog.message().map(|message| truncate_message(&message)).unwrap_or_default(),
+        default: default.map(|text| truncate_message(&text)),
     }
 }

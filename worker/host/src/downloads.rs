@@ -21,7 +21,7 @@ use crate::text::cut;
 const INCOMPLETE: &str = ".wkdownload";
 
 /// In characters, of a file name or a media type. A file system allows names of 255 bytes.
-const MOST_CHARS: usize = 255;
+const MAX_CHARS: usize = 255;
 
 /// Nothing suggests a name for the file.
 const UNNAMED: &str = "download";
@@ -93,8 +93,8 @@ fn choose_place(browser: &Browser, download: &Download, id: u32, suggested: &str
     let announced = response.as_ref().map_or(0, URIResponseExt::content_length);
     browser.downloads.change(id, |entry| {
         let name = if suggested.is_empty() { UNNAMED } else { suggested };
-        entry.file_name = cut(name.to_owned(), MOST_CHARS).0;
-        entry.content_type = content_type.map(|kind| cut(kind, MOST_CHARS).0).filter(|kind| !kind.is_empty());
+        entry.file_name = cut(name.to_owned(), MAX_CHARS).0;
+        entry.content_type = content_type.map(|kind| cut(kind, MAX_CHARS).0).filter(|kind| !kind.is_empty());
     })?;
     let folder = browser.directory.join(FOLDER);
     let error = if status >= 400 {

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use glib::prelude::*;
-use kitfleet_host_protocol::{EXTENSION, ExtraHeader, HostError, MOST_HEADER_BYTES, MOST_HEADERS};
+use kitfleet_host_protocol::{EXTENSION, ExtraHeader, HostError, MAX_HEADER_BYTES, MAX_HEADERS};
 use url::Url;
 use webkit2gtk::{UserMessage, UserMessageExt, WebContext, WebContextExt};
 
@@ -96,7 +96,7 @@ impl Extension {
     /// Sets the headers of all later requests. They replace the previous ones.
     pub fn set_headers(&self, headers: Vec<ExtraHeader>) -> Result<(), HostError> {
         let bytes: usize = headers.iter().map(|header| header.name.len() + header.value.len()).sum();
-        if headers.len() > MOST_HEADERS || bytes > MOST_HEADER_BYTES {
+        if headers.len() > MAX_HEADERS || bytes > MAX_HEADER_BYTES {
             return Err(failure::engine("there are too many headers"));
         }
         let headers: Vec<_> = headers.into_iter().map(checked).collect::<Result<_, _>>()?;

@@ -41,8 +41,8 @@ pub async fn inject(page: &Rc<Page>, keys: &[String]) -> Result<(), HostError> {
         let pressed = rest.iter().take(by_key).take_while(|stroke| stroke.text != Some(TAB)).count();
         press(page, &rest[..pressed]).await?;
         (by_key, rest) = (by_key - pressed, &rest[pressed..]);
-        let most = if by_key == 0 { PHRASE } else { 1 };
-        let phrase: String = rest.iter().map_while(|stroke| stroke.text).take(most).collect();
+        let max = if by_key == 0 { PHRASE } else { 1 };
+        let phrase: String = rest.iter().map_while(|stroke| stroke.text).take(max).collect();
         if phrase.is_empty() {
             // A key without text follows the first keys.
             by_key = by_key.max(1);

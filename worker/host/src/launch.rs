@@ -28,7 +28,7 @@ use crate::submissions::state::Submissions;
 use crate::{downloads, emulation, navigation, pages};
 
 /// Without a listener, for a browser that is not configured.
-const NOWHERE: &str = "socks5://127.0.0.1:1";
+const UNUSED_PROXY: &str = "socks5://127.0.0.1:1";
 
 /// Lists EGL implementations.
 const OPENGL_VENDORS: &str = "__EGL_VENDOR_LIBRARY_FILENAMES";
@@ -106,7 +106,7 @@ fn context(arguments: &Arguments) -> Result<WebContext, String> {
     context.set_cache_model(CacheModel::DocumentViewer);
     context.set_sandbox_enabled(arguments.sandbox);
     manager.set_tls_errors_policy(TLSErrorsPolicy::Fail);
-    use_proxy(&manager, NOWHERE);
+    use_proxy(&manager, UNUSED_PROXY);
     Ok(context)
 }
 

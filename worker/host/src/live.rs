@@ -31,10 +31,10 @@ pub async fn watch(browser: &Rc<Browser>, whole: bool, watcher: u64) -> Result<L
     live.turn.set(turn);
     live.wake();
     while live.turn.get() == turn {
-        let news = live.next_update(Rect::of(&browser.pages.active().view), whole);
-        let pause = live.sleeps(news.is_some());
-        match news {
-            Some(news) if pause.is_zero() => return tell(browser, news, whole).await,
+        let update = live.next_update(Rect::of(&browser.pages.active().view), whole);
+        let pause = live.sleeps(update.is_some());
+        match update {
+            Some(update) if pause.is_zero() => return send_update(browser, update, whole).await,
             _ => {
                 let (wake, woken) = oneshot::channel();
                 live.waiting.replace(Some(wake));
@@ -45,12 +45,12 @@ pub async fn watch(browser: &Rc<Browser>, whole: bool, watcher: u64) -> Result<L
     Ok(LiveEvent::default())
 }
 
-async fn tell(browser: &Rc<Browser>, news: LiveUpdate, whole: bool) -> Result<LiveEvent, HostError> {
+async fn send_update(browser: &Rc<Browser>, update: LiveUpdate, whole: bool) -> Result<LiveEvent, HostError> {
     let live = &browser.live;
     live.answered_at.set(Some(Instant::now()));
     let page = (live.page_is_new.take() || whole).then(|| shown(browser));
     let asked = (live.asked_is_new.take() || whole).then(|| asked::asked(browser));
-    let picture = match news {
+    let picture = match update {
         LiveUpdate::Picture { rect, sharp } => Some(paint(browser, rect, sharp).await?),
         LiveUpdate::Words => None,
     };

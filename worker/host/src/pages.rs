@@ -63,16 +63,16 @@ pub fn create(browser: &Rc<Browser>, related: Option<&Rc<Page>>, opener: Option<
 }
 
 pub async fn state(page: &Rc<Page>) -> PageState {
-    let (_, most) = page.browser.lengths.get();
+    let (_, max) = page.browser.lengths.get();
     // WebKit receives a title slightly later than the page has it. A busy page has its previous title.
     let question =
-        format!("return document.title.slice(0, {}).toWellFormed()", most.saturating_add(1).saturating_mul(2));
+        format!("return document.title.slice(0, {}).toWellFormed()", max.saturating_add(1).saturating_mul(2));
     let asked = Box::pin(script::evaluate(page, &question));
     let title = match select(asked, glib::timeout_future(TITLE_WITHIN)).await {
         Either::Left((Ok(title), _)) => title.as_str().map(str::to_owned),
         _ => page.title_in_engine(),
     };
-    let (title, title_was_cut) = cut(title.unwrap_or_default(), most);
+    let (title, title_was_cut) = cut(title.unwrap_or_default(), max);
     let (uri, uri_was_cut) = page.uri();
     PageState {
         uri,

@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 
 use kitfleet_host_protocol::ResponseEntry;
 
-const MOST_RESPONSES: usize = 1_000;
+const MAX_RESPONSES: usize = 1_000;
 
 /// In bytes, of the kept addresses.
-const MOST_BYTES: usize = 1024 * 1024;
+const MAX_BYTES: usize = 1024 * 1024;
 
 /// Oldest first.
 #[derive(Default)]
@@ -29,7 +29,7 @@ impl Responses {
         let mut entries = self.entries.borrow_mut();
         let mut bytes = self.bytes.get() + uri.len();
         entries.push_back(ResponseEntry { number, uri, status, received_us });
-        while entries.len() > MOST_RESPONSES || bytes > MOST_BYTES {
+        while entries.len() > MAX_RESPONSES || bytes > MAX_BYTES {
             let Some(oldest) = entries.pop_front() else { break };
             bytes -= oldest.uri.len();
         }
@@ -61,10 +61,10 @@ mod tests {
         assert_eq!(numbers(&responses, 0, 0), [1, 2, 3, 4, 5]);
         assert_eq!(numbers(&responses, 2, 40), [4, 5]);
         assert_eq!(numbers(&responses, 5, 0), [0; 0]);
-        for _ in 0..MOST_RESPONSES {
+        for _ in 0..MAX_RESPONSES {
             responses.add("https://example.com/".to_owned(), 200, 100);
         }
-        assert_eq!(responses.list(0, 0).len(), MOST_RESPONSES);
+        assert_eq!(responses.list(0, 0).len(), MAX_RESPONSES);
         assert_eq!(responses.list(0, 0)[0].number, 6);
     }
 
@@ -74,6 +74,6 @@ mod tests {
         for _ in 0..100 {
             responses.add("x".repeat(32 * 1024), 200, 0);
         }
-        assert_eq!(responses.list(0, 0).len(), MOST_BYTES / (32 * 1024));
+        assert_eq!(responses.list(0, 0).len(), MAX_BYTES / (32 * 1024));
     }
 }

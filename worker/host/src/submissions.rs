@@ -31,7 +31,7 @@ use crate::script;
 use crate::script::state::WORLD;
 
 /// Maximum wait until a page has set whether forms are held.
-const TELL_WITHIN: Duration = Duration::from_millis(50);
+const SET_FLAG_WITHIN: Duration = Duration::from_millis(50);
 
 /// For a form that a tap submits by a timer. WebKit attributes a timer to the user's gesture for the same time.
 const FORM_WITHIN: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ const FORM_WITHIN: Duration = Duration::from_secs(1);
 const SETTLES_WITHIN: Duration = Duration::from_millis(500);
 
 /// Interval of the checks whether that form was submitted.
-const LOOK_AFTER: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The flag is in the shared object of the isolated world, which pages cannot set. A submit event in a shadow root does not
 /// leave it, so each input adds listeners to the shadow roots on its path. A form that is submitted by script only emits
@@ -72,7 +72,7 @@ for (const type of ['touchstart', 'mousedown', 'keydown', 'click']) addEventList
 ";
 
 /// Script of the main frame that sets the flag.
-fn say(hold: bool) -> String {
+fn hold_flag_script(hold: bool) -> String {
     format!("globalThis[Symbol.for('kitfleet.shared')].holding = {hold};")
 }
 
@@ -156,7 +156,7 @@ fn use_up(browser: &Rc<Browser>) {
 fn set_hold_flag_of_new_pages(browser: &Rc<Browser>, hold: bool) {
     let script = hold.then(|| {
         let top = UserContentInjectedFrames::TopFrame;
-        UserScript::for_world(&say(true), top, UserScriptInjectionTime::Start, WORLD, &[], &[])
+        UserScript::for_world(&hold_flag_script(true), top, UserScriptInjectionTime::Start, WORLD, &[], &[])
     });
     let before = browser.submissions.script.replace(script.clone());
     for page in browser.pages.all() {
@@ -171,9 +171,9 @@ fn set_hold_flag_of_new_pages(browser: &Rc<Browser>, hold: bool) {
 
 /// A busy page handles it before any later input. A document that replaces one meanwhile has the flag from its start.
 async fn set_hold_flag(browser: Rc<Browser>, hold: bool) {
-    let (words, limit) = (say(hold), glib::timeout_future(TELL_WITHIN));
+    let (script, limit) = (hold_flag_script(hold), glib::timeout_future(SET_FLAG_WITHIN));
     let pages = browser.pages.all();
-    let flags_set = join_all(pages.iter().map(|page| script::evaluate(page, &words)));
+    let flags_set = join_all(pages.iter().map(|page| script::evaluate(page, &script)));
     select(Box::pin(flags_set), limit).await;
 }
 
@@ -239,8 +239,8 @@ async fn end_approval(browser: &Rc<Browser>) {
     let submissions = &browser.submissions;
     let mut waited = Duration::ZERO;
     while submissions.rule.get() == SubmissionRule::AllowOneForm && waited < FORM_WITHIN {
-        glib::timeout_future(LOOK_AFTER).await;
-        waited += LOOK_AFTER;
+        glib::timeout_future(POLL_INTERVAL).await;
+        waited += POLL_INTERVAL;
     }
     if matches!(submissions.rule.get(), SubmissionRule::AllowOneForm | SubmissionRule::AllowOneRepeat) {
         use_up(browser);

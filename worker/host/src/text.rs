@@ -1,8 +1,8 @@
 //! Texts of pages.
 
-/// At most `most` characters. Returns whether the text was truncated.
-pub fn cut(mut text: String, most: usize) -> (String, bool) {
-    match text.char_indices().nth(most) {
+/// At max `max` characters. Returns whether the text was truncated.
+pub fn cut(mut text: String, max: usize) -> (String, bool) {
+    match text.char_indices().nth(max) {
         Some((end, _)) => {
             text.truncate(end);
             text.shrink_to_fit();

@@ -15,7 +15,7 @@ pub(super) fn action_of(step: &Step, approved: bool) -> Option<Action> {
         count,
         hold_ms,
     };
-    Some(match &step.wish {
+    Some(match &step.command {
         Command::Tap { target } => tap(target, 1, None),
         Command::DoubleTap { target } => tap(target, 2, None),
         Command::LongPress { target } => tap(target, 1, Some(LONG_PRESS_MS)),

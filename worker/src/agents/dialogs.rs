@@ -10,7 +10,7 @@ use kitfleet_types::commands::PageQuery;
 use kitfleet_types::ids::IntentId;
 use kitfleet_types::operations::{
     Action, AnsweredDialog, BrowserPage, BrowserPages, Candidate, DialogType, Interact, Interacted, ListPages,
-    MOST_CANDIDATES, Match, OnTimeout, OpenDialog, Operation, Refusal, StoredResult, locate,
+    MAX_CANDIDATES, Match, OnTimeout, OpenDialog, Operation, Refusal, StoredResult, locate,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -20,7 +20,7 @@ use super::{CLAIMS_WITHIN, RunningTurn};
 use crate::browser::OperationEnd;
 
 /// Dialogs, and downloads, that a turn lists.
-const MOST_LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 const SHOWN_CHARS: usize = 200;
 
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ impl RunningTurn<'_> {
         }
         let Ok(Shown { dialogs, dialog }) = result.read::<Shown>() else { return };
         let mut noted = self.dialogs();
-        let room = MOST_LISTED.saturating_sub(noted.answered.len());
+        let room = MAX_LISTED.saturating_sub(noted.answered.len());
         noted.answered.extend(dialogs.into_iter().take(room));
         noted.open = dialog;
     }
@@ -71,7 +71,7 @@ impl RunningTurn<'_> {
     pub(super) async fn open_dialog(&self) -> Result<Option<OpenDialog>, &'static str> {
         // The list of pages is refused while a dialog is open, and does not ask a page.
         let list = Operation::ListPages(ListPages { session: self.waiting.driver });
-        match self.context.sessions.look(self.waiting.driver, list, CLAIMS_WITHIN).await {
+        match self.context.sessions.read_page(self.waiting.driver, list, CLAIMS_WITHIN).await {
             Some(OperationEnd::Refused(Refusal::DialogOpen { dialog })) => Ok(dialog),
             Some(OperationEnd::Done(_)) => Ok(None),
             _ => Err("the page cannot be read: its browser has failed, is busy, or is gone"),
@@ -129,7 +129,7 @@ impl RunningTurn<'_> {
                     let Match { description, selector, .. } = match_of_page(*at, page);
                     Candidate { description, selector }
                 };
-                let candidates = found.iter().take(MOST_CANDIDATES).map(one).collect();
+                let candidates = found.iter().take(MAX_CANDIDATES).map(one).collect();
                 let reply = "several pages of the browser are meant; name one by its title or address.".to_owned();
                 LocatedElement::Not(StepOutcome::Unclear { reply, candidates })
             }
@@ -137,16 +137,19 @@ impl RunningTurn<'_> {
     }
 
     /// Downloads and dialogs of the turn's pages.
-    pub(super) async fn add_page_activity(&self, said: &mut TurnTexts) {
+    pub(super) async fn add_page_activity(&self, texts: &mut TurnTexts) {
         let TurnDialogs { answered, open } = std::mem::take(&mut *self.dialogs());
-        said.dialogs = answered;
-        said.dialog = open;
-        let Some(files) = self.context.sessions.stage(self.waiting.driver).map(|stage| stage.files) else { return };
+        texts.dialogs = answered;
+        texts.dialog = open;
+        let Some(files) = self.context.sessions.live_handle(self.waiting.driver).map(|live_handle| live_handle.files)
+        else {
+            return;
+        };
         // A browser that does not answer has ended.
         let downloads = files.downloads().await.unwrap_or_default();
         let begun = downloads.into_iter().filter(|download| download.created_at >= self.began);
-        said.downloads = begun
-            .take(MOST_LISTED)
+        texts.downloads = begun
+            .take(MAX_LISTED)
             .map(|download| TurnDownload {
                 id: download.id,
                 file_name: download.file_name.as_str().to_owned(),

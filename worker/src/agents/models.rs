@@ -15,8 +15,8 @@ use kitfleet_domain::byok::Provider;
 use kitfleet_domain::database::{begin, persist};
 use kitfleet_grammar::hiding;
 use kitfleet_models::{
-    self as models, Action, Condition, ConversationRole, Credential, Failure, Item, LEAST_ANSWER, MOST_ANSWER,
-    ModelAnswer, ModelCall, Page, Payer, Prompt, Ref, Surroundings,
+    self as models, Action, Condition, ConversationRole, Credential, Failure, Item, MAX_ANSWER, MIN_ANSWER,
+    ModelAnswer, ModelCall, Page, Payer, Prompt, PromptContext, Ref,
 };
 use kitfleet_types::commands::{self, Command, DragEnd, ElementQuery, ExtractItem, PageQuery, WaitCondition};
 use kitfleet_types::ids::PageId;
@@ -28,7 +28,7 @@ use super::{PlanOutcome, RunningTurn};
 
 /// Earlier turns in a request.
 const REMEMBERED_TURNS: i64 = 20;
-const TOLD_CHARS: usize = 2_000;
+const RESULT_CHARS: usize = 2_000;
 /// No page was loaded.
 const BLANK: &str = "about:blank";
 
@@ -109,14 +109,14 @@ impl RunningTurn<'_> {
         let Some(ran) = self.converse(Some(means), &mut progress).await? else { return Ok(None) };
         let Progress { steps, .. } = progress;
         let message = &self.waiting.request.message;
-        let reply = hiding::said(&ran.reply, message, steps.iter().map(|step| &step.wish));
-        let said = TurnTexts {
+        let reply = hiding::redact_reply(&ran.reply, message, steps.iter().map(|step| &step.command));
+        let texts = TurnTexts {
             message: shown(message, &steps),
             reply: self.with_held_changes(reply, &steps),
             candidates: ran.candidates,
             ..TurnTexts::default()
         };
-        Ok(Some(TurnEnding { kind: ran.kind, said, steps, read: Some((Decomposer::Claude, ran.kind)) }))
+        Ok(Some(TurnEnding { kind: ran.kind, texts, steps, read: Some((Decomposer::Claude, ran.kind)) }))
     }
 
     /// Repeats as long as the model must look again. `None` when another process has ended the turn.
@@ -126,7 +126,7 @@ impl RunningTurn<'_> {
         progress: &mut Progress,
     ) -> sqlx::Result<Option<PlanOutcome>> {
         let agents = &self.context.config.agents;
-        let mut room = self.room();
+        let mut bytes_left = self.bytes_left();
         let said = |kind, reply| Ok(Some(PlanOutcome { kind, reply, candidates: Vec::new() }));
         for calls_left in (0..agents.max_model_calls_per_turn).rev() {
             // A deleted key is no longer used.
@@ -134,7 +134,7 @@ impl RunningTurn<'_> {
                 Some(means) => Some(means),
                 None => self.model_client().await?,
             };
-            let (wanted, reply, look_again) = match self.hear(with, progress).await? {
+            let (wanted, reply, look_again) = match self.request_answer(with, progress).await? {
                 Ok(ModelAnswer::Plan { steps, reply, look_again }) => (steps, reply, look_again),
                 Ok(ModelAnswer::Clarify { reply }) => return said(TurnKind::Clarify, reply),
                 Ok(ModelAnswer::Refuse { reply }) => return said(TurnKind::Refuse, reply),
@@ -148,7 +148,7 @@ impl RunningTurn<'_> {
             if !self.extend(&progress.steps, first).await? {
                 return Ok(None);
             }
-            let mut ran = self.run(&mut progress.steps, (first, None), None, &mut room).await?;
+            let mut ran = self.run(&mut progress.steps, (first, None), None, &mut bytes_left).await?;
             if progress.steps[first..].iter().any(|step| step.status != StepStatus::Done) {
                 return Ok(Some(ran));
             }
@@ -184,7 +184,7 @@ impl RunningTurn<'_> {
     }
 
     /// Sends one model request, if the session's state and budget allow it.
-    async fn hear(
+    async fn request_answer(
         &self,
         means: Option<ModelClient>,
         progress: &mut Progress,
@@ -196,12 +196,12 @@ impl RunningTurn<'_> {
             return Ok(Err(failed("this deployment cannot open the account's key; store the key again")));
         };
         let agents = &self.context.config.agents;
-        let standing = || async {
+        let read_context = || async {
             let mut conn = self.context.async_commit_pool.acquire().await?;
             model_turns::turn_context(&mut conn, &self.waiting, agents.heartbeat_timeout).await
         };
         let TurnContext { stop, tokens_left, bundled_cents } =
-            persist("read the state of an agent session", standing).await?;
+            persist("read the state of an agent session", read_context).await?;
         if let Some(stop) = stop {
             return Ok(Err(stopped(stop.reason())));
         }
@@ -219,7 +219,7 @@ impl RunningTurn<'_> {
             Err(unheard) => return Ok(Err(unheard)),
         };
         let BrowserView { page, dialog, pages, files } = &view;
-        progress.see(&view);
+        progress.add_view(&view);
         let pages: Vec<_> = pages.iter().filter(|_| pages.len() > 1).map(describe_page).collect();
         let within = agents.turn_timeout.saturating_sub(self.since.elapsed());
         if within.is_zero() {
@@ -232,18 +232,18 @@ impl RunningTurn<'_> {
             history: &history,
             page: page.as_ref().map(|page| Page { url: &page.url, snapshot: &page.snapshot, links: &page.links }),
             done: &done,
-            most_steps: agents.max_steps_per_turn.saturating_sub(progress.steps.len()),
-            most_tokens: MOST_ANSWER,
-            around: Surroundings { dialog: dialog.as_deref(), pages: &pages, files },
+            max_steps: agents.max_steps_per_turn.saturating_sub(progress.steps.len()),
+            max_tokens: MAX_ANSWER,
+            context: PromptContext { dialog: dialog.as_deref(), pages: &pages, files },
         };
         let (asking, left) =
             (self.context.models.guess_tokens(provider, &ask), u64::try_from(tokens_left).unwrap_or(0));
-        ask.most_tokens = u32::try_from(left.saturating_sub(asking)).map_or(MOST_ANSWER, |room| room.min(MOST_ANSWER));
-        if ask.most_tokens < LEAST_ANSWER {
+        ask.max_tokens = u32::try_from(left.saturating_sub(asking)).map_or(MAX_ANSWER, |left| left.min(MAX_ANSWER));
+        if ask.max_tokens < MIN_ANSWER {
             if paid {
                 decomposers::count_exhausted_budget();
             }
-            let needed = asking.saturating_add(LEAST_ANSWER.into());
+            let needed = asking.saturating_add(MIN_ANSWER.into());
             let reply = format!(
                 "the model is not asked: the request takes {needed} tokens, and the agent session's token_budget has {left} left"
             );
@@ -253,7 +253,7 @@ impl RunningTurn<'_> {
             return Ok(Err(stopped("the worker stops")));
         };
         drop(credential);
-        let heard = asked.reading;
+        let reading = asked.reading;
         let used = [asked.usage.input, asked.usage.output, asked.usage.cache_write, asked.usage.cache_read];
         let [input, output, cache_write, cache_read] = used.map(i64::from);
         let taken = &mut progress.taken;
@@ -267,10 +267,10 @@ impl RunningTurn<'_> {
             model_turns::note(&mut *self.context.db.acquire().await?, &self.waiting, which, taken, paid).await
         };
         persist("record the tokens of a model request", note).await?;
-        Ok(heard.map_err(|failure| match failure {
-            Failure::CutOff if ask.most_tokens < MOST_ANSWER => ModelFailure::Budget(format!(
+        Ok(reading.map_err(|failure| match failure {
+            Failure::CutOff if ask.max_tokens < MAX_ANSWER => ModelFailure::Budget(format!(
                 "the model's answer did not fit into the {} tokens that were left of the agent session's token_budget",
-                ask.most_tokens
+                ask.max_tokens
             )),
             failure => failed(&failure.to_string()),
         }))
@@ -286,8 +286,8 @@ impl RunningTurn<'_> {
 
     /// Without an operation.
     async fn view(&self) -> sqlx::Result<Result<BrowserView, ModelFailure>> {
-        let stage = self.context.sessions.stage(self.waiting.driver);
-        let names = stage.map(|stage| stage.files.attached_names()).unwrap_or_default();
+        let live_handle = self.context.sessions.live_handle(self.waiting.driver);
+        let names = live_handle.map(|live_handle| live_handle.files.attached_names()).unwrap_or_default();
         let files = names.iter().map(|name| name.as_str().to_owned()).collect();
         let shown = self.read(Operation::Snapshot(Snapshot { links: true })).await?.ok();
         let Some(page) = shown.and_then(|result| result.read::<PageSnapshot>().ok()) else {
@@ -349,7 +349,7 @@ fn shown(message: &str, steps: &[Step]) -> String {
     if steps.is_empty() {
         return hiding::unread(message);
     }
-    let plan = steps.iter().map(|step| step.wish.clone()).collect();
+    let plan = steps.iter().map(|step| step.command.clone()).collect();
     hiding::shown(message, &commands::ParsedMessage::Plan(plan))
 }
 
@@ -364,36 +364,36 @@ fn history(said: &[TurnTexts]) -> Vec<models::ConversationTurn<'_>> {
 }
 
 fn describe_step(step: &Step) -> String {
-    let what = steps::kind(&step.wish);
-    let about = match (&step.wish, step.shown.first()) {
+    let what = steps::kind(&step.command);
+    let about = match (&step.command, step.shown.first()) {
         (Command::Navigate { url }, _) => format!(" to {url}"),
         (_, Some(shown)) => format!(" {}", shown.description),
         (_, None) => String::new(),
     };
-    let outcome = match (&step.wish, &step.end.result) {
+    let outcome = match (&step.command, &step.end.result) {
         (Command::Extract { .. } | Command::Wait { condition: WaitCondition::Download }, Some(result)) => {
-            result.get().chars().take(TOLD_CHARS).collect()
+            result.get().chars().take(RESULT_CHARS).collect()
         }
         // The step has led to a dialog.
-        (_, Some(result)) if result.get().contains("\"dialog") => result.get().chars().take(TOLD_CHARS).collect(),
+        (_, Some(result)) if result.get().contains("\"dialog") => result.get().chars().take(RESULT_CHARS).collect(),
         _ => "done".to_owned(),
     };
     format!("{what}{about}: {outcome}")
 }
 
 impl Progress {
-    fn see(&mut self, view: &BrowserView) {
+    fn add_view(&mut self, view: &BrowserView) {
         let BrowserView { page, dialog, pages, .. } = view;
         // A dialog does not say which page or frame it is of, and titles of other pages are not of this one.
         let titles = pages.iter().filter(|page| !page.active).filter_map(|page| page.title.as_ref());
         for text in dialog.iter().chain(titles) {
-            self.sources.see("null", text);
+            self.sources.add("null", text);
         }
         if let Some(page) = page {
-            self.sources.see(&page.url, &format!("{} {}", page.url, page.snapshot));
+            self.sources.add(&page.url, &format!("{} {}", page.url, page.snapshot));
             // A text of a frame of another origin is also a text of that origin, which is never named.
             if !page.foreign.is_empty() {
-                self.sources.see("null", &page.foreign);
+                self.sources.add("null", &page.foreign);
             }
         }
         self.pages = pages.iter().map(|page| page.id).collect();
@@ -402,9 +402,9 @@ impl Progress {
     fn record_page_texts(&mut self, first: usize) {
         for step in &self.steps[first..] {
             if let (Command::Extract { .. }, Some(shown), Some(result)) =
-                (&step.wish, step.shown.first(), &step.end.result)
+                (&step.command, step.shown.first(), &step.end.result)
             {
-                self.sources.see(&shown.origin, result.get());
+                self.sources.add(&shown.origin, result.get());
             }
         }
     }
@@ -416,7 +416,7 @@ fn planned(steps: Vec<models::Step>, sources: &TextSources, pages: &[PageId]) ->
     let steps = steps.into_iter().zip(origins);
     let planned = |(step, text_origins): (models::Step, _)| {
         let needs_approval = step.needs_approval;
-        Step { needs_approval, text_origins, ..Step::planned(wish(step.action, pages)) }
+        Step { needs_approval, text_origins, ..Step::planned(into_command(step.action, pages)) }
     };
     steps.map(planned).collect()
 }
@@ -484,7 +484,7 @@ fn text_origins(steps: &[models::Step], sources: &TextSources) -> Vec<Option<Tex
     origins
 }
 
-fn wish(action: Action, pages: &[PageId]) -> Command {
+fn into_command(action: Action, pages: &[PageId]) -> Command {
     // The numbers were checked. A browser with one page is not listed, but has a page with the number 1.
     let page = |number: usize| pages.get(number - 1).map_or(PageQuery::Other, |id| PageQuery::Id(*id));
     match action {

@@ -19,7 +19,7 @@ use kitfleet_types::emulation::Geolocation;
 use kitfleet_types::ids::{IntentId, PageId, StepId};
 use kitfleet_types::operations::{
     ActivatePage, Candidate, Capture, Change, ClosePage, Condition, DialogType, Emulate, Extract, Extraction, Failure,
-    Hold, Interact, Interacted, Locate, LocateBy, Located, MOST_CANDIDATES, Match, Navigate, OnTimeout, OpenDialog,
+    Hold, Interact, Interacted, Locate, LocateBy, Located, MAX_CANDIDATES, Match, Navigate, OnTimeout, OpenDialog,
     Operation, Outcome, Refusal, StoredResult, SubmissionHeld, Take, Target, Wait, WaitUntil, Waited,
 };
 use kitfleet_types::validation::Invalid;
@@ -32,12 +32,12 @@ use super::step_outcomes::{LocatedElement, StepOutcome, changed, unclear};
 use super::{CLAIMS_WITHIN, RunningTurn};
 use crate::browser::OperationEnd;
 
-const MOST_ALERTS: usize = 20;
+const MAX_ALERTS: usize = 20;
 /// In meters.
 const ACCURACY: f64 = 10.0;
-const CLAIM_AGAIN: Duration = Duration::from_millis(20);
+const CLAIM_RETRY_PAUSE: Duration = Duration::from_millis(20);
 /// First and longest pause between two searches for an element that does not exist yet.
-const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(400));
+const SEARCH_PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(400));
 
 impl RunningTurn<'_> {
     pub(super) async fn locate_first(
@@ -56,7 +56,7 @@ impl RunningTurn<'_> {
         &self,
         step: &mut Step,
         approved: bool,
-        room: &mut usize,
+        bytes_left: &mut usize,
         ahead: Option<LocatedElement>,
     ) -> sqlx::Result<StepOutcome> {
         if !is_done(step) {
@@ -68,13 +68,13 @@ impl RunningTurn<'_> {
                 // The challenge may hide the element, so the step fails because of the challenge.
                 LocatedElement::Not(_) if self.is_paused(step).await? => return Ok(StepOutcome::Wrong),
                 LocatedElement::Not(went) => return Ok(went),
-                LocatedElement::Them(found, origin) if is_already_in_state(&step.wish, &found) => {
+                LocatedElement::Them(found, origin) if is_already_in_state(&step.command, &found) => {
                     show(step, &found, &origin);
                     step.status = StepStatus::Skipped;
                     return Ok(StepOutcome::Well);
                 }
                 LocatedElement::Them(found, origin) => {
-                    step.needs_approval |= found.iter().any(|found| submits(&step.wish, found));
+                    step.needs_approval |= found.iter().any(|found| submits(&step.command, found));
                     step.needs_approval |= step.text_origins.as_ref().is_some_and(|origins| !origins.allow(&origin));
                     show(step, &found, &origin);
                 }
@@ -85,7 +85,7 @@ impl RunningTurn<'_> {
             self.show_focused(step).await?;
             return Ok(StepOutcome::Asks { why: approval_reason(step) });
         }
-        if is_read_only(&step.wish)
+        if is_read_only(&step.command)
             && let Some(stopped) = self.hold().await?
         {
             return Ok(stopped);
@@ -105,8 +105,8 @@ impl RunningTurn<'_> {
         if let Some(stop) = persist("record the start of a step", note).await? {
             return Ok(StepOutcome::Stopped(stop.reason()));
         }
-        let went = self.perform_step(step, operation, room).await?;
-        if is_read_only(&step.wish) {
+        let went = self.perform_step(step, operation, bytes_left).await?;
+        if is_read_only(&step.command) {
             self.hold().await?;
         }
         if let StepOutcome::Asks { why } = went {
@@ -132,10 +132,10 @@ impl RunningTurn<'_> {
     pub(super) async fn read(&self, read: Operation) -> sqlx::Result<Result<StoredResult, StepOutcome>> {
         let mut alerts = 0;
         loop {
-            let ended = self.context.sessions.look(self.waiting.driver, read.clone(), CLAIMS_WITHIN).await;
+            let ended = self.context.sessions.read_page(self.waiting.driver, read.clone(), CLAIMS_WITHIN).await;
             if let Some(OperationEnd::Refused(Refusal::DialogOpen { dialog: Some(dialog) })) = &ended {
                 self.dialogs().open = Some(dialog.clone());
-                if dialog.kind == DialogType::Alert && alerts < MOST_ALERTS {
+                if dialog.kind == DialogType::Alert && alerts < MAX_ALERTS {
                     alerts += 1;
                     self.close_alert().await?;
                     continue;
@@ -158,7 +158,7 @@ impl RunningTurn<'_> {
 
     /// True when a challenge pauses the driver session (contract: challenges 10).
     async fn is_paused(&self, step: &mut Step) -> sqlx::Result<bool> {
-        let look = || async { pauses::standing(&mut *self.context.db.acquire().await?, self.waiting.driver).await };
+        let look = || async { pauses::current(&mut *self.context.db.acquire().await?, self.waiting.driver).await };
         let Some(challenge) = persist("check for a challenge", look).await? else { return Ok(false) };
         step.fail(paused(&challenge));
         Ok(true)
@@ -166,9 +166,9 @@ impl RunningTurn<'_> {
 
     /// Locates the element for an approval request, if the step needs one and has not located it yet.
     async fn show_focused(&self, step: &mut Step) -> sqlx::Result<()> {
-        if step.shown.is_empty() && !is_independent_of_page(&step.wish) {
-            let query = step_target(&step.wish).map_or(LocateBy::Focused, exactly);
-            if let LocatedElement::Them(found, origin) = self.look(query).await? {
+        if step.shown.is_empty() && !is_independent_of_page(&step.command) {
+            let query = step_target(&step.command).map_or(LocateBy::Focused, exactly);
+            if let LocatedElement::Them(found, origin) = self.locate(query).await? {
                 show(step, &found[..found.len().min(1)], &origin);
                 if found.is_empty() {
                     let text = String::new;
@@ -183,20 +183,20 @@ impl RunningTurn<'_> {
 
     /// An approved step must find the element that was shown.
     async fn find(&self, step: &Step, approved: bool) -> sqlx::Result<LocatedElement> {
-        match &step.wish {
+        match &step.command {
             Command::Dialog { .. } => return Ok(self.find_dialog(step, approved).await),
             Command::SwitchPage { page } => return self.find_page(step, Some(page), approved).await,
             Command::ClosePage { page } => return self.find_page(step, page.as_ref(), approved).await,
             _ => {}
         }
-        if approved && !is_independent_of_page(&step.wish) {
+        if approved && !is_independent_of_page(&step.command) {
             return self.find_again(step).await;
         }
         let (mut them, mut origin) = (Vec::new(), String::new());
         for query in preconditions(step) {
             match self.find_one(query).await? {
                 // The order distinguishes the elements of a drag.
-                LocatedElement::Them(found, _) if found.is_empty() && matches!(step.wish, Command::Drag { .. }) => {
+                LocatedElement::Them(found, _) if found.is_empty() && matches!(step.command, Command::Drag { .. }) => {
                     return Ok(unclear(format!("nothing on the page is {}.", query.description())));
                 }
                 LocatedElement::Them(found, of) => {
@@ -204,7 +204,7 @@ impl RunningTurn<'_> {
                     origin = of;
                 }
                 // The step itself waits for this element, so it may be missing.
-                LocatedElement::Not(StepOutcome::Unclear { .. }) if matches!(step.wish, Command::Wait { .. }) => {}
+                LocatedElement::Not(StepOutcome::Unclear { .. }) if matches!(step.command, Command::Wait { .. }) => {}
                 not @ LocatedElement::Not(_) => return Ok(not),
             }
         }
@@ -214,10 +214,10 @@ impl RunningTurn<'_> {
     async fn find_again(&self, step: &Step) -> sqlx::Result<LocatedElement> {
         let Some(shown) = step.shown.first() else { return Ok(changed()) };
         if shown.selector.is_empty() {
-            return Ok(match self.look(LocateBy::Focused).await? {
+            return Ok(match self.locate(LocateBy::Focused).await? {
                 LocatedElement::Them(focused, origin)
                     if origin == shown.origin
-                        && (focused.is_empty() || !matches!(step.wish, Command::Press { .. })) =>
+                        && (focused.is_empty() || !matches!(step.command, Command::Press { .. })) =>
                 {
                     LocatedElement::Them(Vec::new(), origin)
                 }
@@ -227,11 +227,11 @@ impl RunningTurn<'_> {
         }
         let (mut them, mut origin) = (Vec::new(), String::new());
         for shown in &step.shown {
-            let query = match step.wish {
+            let query = match step.command {
                 Command::Press { .. } => LocateBy::Focused,
                 _ => LocateBy::Target(Target::Selector(shown.selector.clone())),
             };
-            match self.look(query).await? {
+            match self.locate(query).await? {
                 LocatedElement::Them(found, of)
                     if of == shown.origin
                         && found.first().is_some_and(|found| found.fingerprint == shown.fingerprint) =>
@@ -251,7 +251,7 @@ impl RunningTurn<'_> {
             StepPrecondition::Element(query) => exactly(query),
             StepPrecondition::Focused => LocateBy::Focused,
         };
-        let found = self.look(by).await?;
+        let found = self.locate(by).await?;
         let LocatedElement::Them(mut found, origin) = found else { return Ok(found) };
         Ok(match (query, found.len()) {
             (StepPrecondition::Element(ElementQuery::Described { .. }), 1) => LocatedElement::Them(found, origin),
@@ -260,7 +260,7 @@ impl RunningTurn<'_> {
             }
             (StepPrecondition::Element(query @ ElementQuery::Described { .. }), _) => {
                 let one = |found: Match| Candidate { description: found.description, selector: found.selector };
-                let candidates = found.into_iter().take(MOST_CANDIDATES).map(one).collect();
+                let candidates = found.into_iter().take(MAX_CANDIDATES).map(one).collect();
                 let reply = format!("several elements of the page are {}; say which.", describe(query));
                 LocatedElement::Not(StepOutcome::Unclear { reply, candidates })
             }
@@ -276,8 +276,8 @@ impl RunningTurn<'_> {
     }
 
     /// Repeats the search for described elements until one appears or the time limit passes.
-    async fn look(&self, by: LocateBy) -> sqlx::Result<LocatedElement> {
-        let (since, mut pause) = (Instant::now(), LOOK_AGAIN.0);
+    async fn locate(&self, by: LocateBy) -> sqlx::Result<LocatedElement> {
+        let (since, mut pause) = (Instant::now(), SEARCH_PAUSES.0);
         let waits = matches!(by, LocateBy::Described { .. });
         loop {
             let look = Operation::Locate(Locate { sought: by.clone() });
@@ -290,15 +290,20 @@ impl RunningTurn<'_> {
                 return Ok(LocatedElement::Them(located.matches, located.origin));
             }
             sleep(pause).await;
-            pause = (pause * 2).min(LOOK_AGAIN.1);
+            pause = (pause * 2).min(SEARCH_PAUSES.1);
         }
     }
 
-    async fn perform_step(&self, step: &mut Step, operation: Operation, room: &mut usize) -> sqlx::Result<StepOutcome> {
+    async fn perform_step(
+        &self,
+        step: &mut Step,
+        operation: Operation,
+        bytes_left: &mut usize,
+    ) -> sqlx::Result<StepOutcome> {
         let result = match self.drive(step.operation, operation).await? {
             Ok(IntentEnding { outcome: Outcome::Done, result: Some(result), .. }) => result,
             Ok(IntentEnding { outcome, .. }) => {
-                step.fail(what_befell(&outcome));
+                step.fail(describe_failure(&outcome));
                 return Ok(StepOutcome::Wrong);
             }
             Err(error) => {
@@ -312,12 +317,12 @@ impl RunningTurn<'_> {
             step.needs_approval = true;
             step.status = StepStatus::NeedsApproval;
             // A held reload or "back" has not been done; every other step has, except for the submission.
-            if matches!(step.wish, Command::Back | Command::Forward | Command::Reload) {
+            if matches!(step.command, Command::Back | Command::Forward | Command::Reload) {
                 let why = "this would submit again the form that led to the page, which was held back".to_owned();
                 return Ok(StepOutcome::Asks { why });
             }
             // Neither the request nor the dialog comes back.
-            if is_request && matches!(step.wish, Command::Dialog { .. }) {
+            if is_request && matches!(step.command, Command::Dialog { .. }) {
                 step.fail("the dialog was answered, but a script of the page then sent data, which was held back");
                 return Ok(StepOutcome::Wrong);
             }
@@ -338,11 +343,11 @@ impl RunningTurn<'_> {
             "it was done, but the form that it would have submitted no longer exists".clone_into(error);
         }
         let bytes = result.json.get().len() + result.content.as_ref().map_or(0, |content| content.len() * 4 / 3);
-        if bytes > *room {
+        if bytes > *bytes_left {
             step.fail("it was done, but the results of this turn exceed the limit of one response, or of the account's agent sessions");
             return Ok(StepOutcome::Wrong);
         }
-        *room -= bytes;
+        *bytes_left -= bytes;
         step.end.result = Some(result.json);
         if let StepEffect::Not(error) = effect_of {
             step.fail(error);
@@ -366,14 +371,14 @@ impl RunningTurn<'_> {
                 DispatchOutcome::NotReady(SessionStatus::Busy | SessionStatus::Ready)
                     if since.elapsed() < CLAIMS_WITHIN =>
                 {
-                    sleep(CLAIM_AGAIN).await;
+                    sleep(CLAIM_RETRY_PAUSE).await;
                     continue;
                 }
                 DispatchOutcome::NotReady(SessionStatus::Busy | SessionStatus::Ready) => {
                     "another operation has the driver session".to_owned()
                 }
                 DispatchOutcome::Paused(challenge) => paused(&challenge),
-                DispatchOutcome::DialogOpen(dialog) if dialog.kind == DialogType::Alert && alerts < MOST_ALERTS => {
+                DispatchOutcome::DialogOpen(dialog) if dialog.kind == DialogType::Alert && alerts < MAX_ALERTS => {
                     alerts += 1;
                     self.close_alert().await?;
                     continue;
@@ -423,12 +428,12 @@ impl RunningTurn<'_> {
         if let Some(action) = action_of(step, approved) {
             let mut interact = Interact::parse(action, None, OnTimeout::Return, limits)?;
             interact.hold_submissions = true;
-            interact.approved = approved && may_submit(&step.wish);
+            interact.approved = approved && may_submit(&step.command);
             interact.release_submission = is_done(step);
             return Ok(Operation::Interact(interact));
         }
         let session = self.waiting.driver;
-        Ok(match &step.wish {
+        Ok(match &step.command {
             Command::Navigate { url } => {
                 let destinations = &self.context.config.destinations;
                 let load = Navigate::parse(url.clone(), WaitUntil::default(), None, destinations, limits)?;
@@ -459,7 +464,7 @@ impl RunningTurn<'_> {
                     name: item.name.clone(),
                     element: approved_element(
                         &item.target,
-                        if item.is_one_in_words() { shown.next() } else { None },
+                        if item.names_one_element() { shown.next() } else { None },
                         approved,
                     ),
                     take: match (&item.attribute, item.list) {
@@ -514,16 +519,17 @@ enum StepEffect {
 
 fn effect_of(step: &Step, result: &StoredResult) -> StepEffect {
     if let Some(dialog) = dialog_of(result) {
-        let leaves = matches!(step.wish, Command::Navigate { .. } | Command::Back | Command::Forward | Command::Reload);
-        if is_read_only(&step.wish) || leaves && dialog.kind == DialogType::BeforeUnload {
+        let leaves =
+            matches!(step.command, Command::Navigate { .. } | Command::Back | Command::Forward | Command::Reload);
+        if is_read_only(&step.command) || leaves && dialog.kind == DialogType::BeforeUnload {
             return StepEffect::Not(waits_for_answer(&dialog));
         }
         // A part of the text may be missing.
-        if matches!(step.wish, Command::Type { .. }) {
+        if matches!(step.command, Command::Type { .. }) {
             return StepEffect::Not(format!("it was interrupted: {}", waits_for_answer(&dialog)));
         }
     }
-    match &step.wish {
+    match &step.command {
         Command::Navigate { .. }
         | Command::Capture { .. }
         | Command::Extract { .. }
@@ -534,11 +540,11 @@ fn effect_of(step: &Step, result: &StoredResult) -> StepEffect {
             Ok(Waited { matched: false, .. }) => StepEffect::Not("the condition was not met in time".to_owned()),
             _ => StepEffect::Yes,
         },
-        wish => match result.read::<Interacted>() {
+        command => match result.read::<Interacted>() {
             Ok(Interacted { submission_held: true, request_held, .. }) => StepEffect::Held { is_request: request_held },
             // The input has led to the dialog.
             Ok(Interacted { dialog: Some(_), .. }) => StepEffect::Yes,
-            Ok(Interacted { ok: false, .. }) => StepEffect::Not(match step_target(wish) {
+            Ok(Interacted { ok: false, .. }) => StepEffect::Not(match step_target(command) {
                 Some(target) => {
                     // A ref has no meaning to the customer, so the text uses the description.
                     let found = step.shown.first().filter(|_| matches!(target, ElementQuery::Ref(_)));
@@ -591,11 +597,11 @@ fn held_a_form(step: &Step) -> bool {
         #[serde(default)]
         page_submission_held: bool,
     }
-    let result = step.end.result.as_ref().filter(|_| !is_read_only(&step.wish));
+    let result = step.end.result.as_ref().filter(|_| !is_read_only(&step.command));
     result.and_then(|result| serde_json::from_str::<Met>(result.get()).ok()).unwrap_or_default().page_submission_held
 }
 
-fn what_befell(outcome: &Outcome) -> String {
+fn describe_failure(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Done => "it had no result".to_owned(),
         Outcome::Invalid { refusal: Some(Refusal::DialogOpen { dialog: Some(dialog) }), .. } => {
@@ -611,9 +617,9 @@ fn what_befell(outcome: &Outcome) -> String {
 }
 
 /// The approval is of the step's text, independent of the page.
-fn is_independent_of_page(wish: &Command) -> bool {
+fn is_independent_of_page(command: &Command) -> bool {
     matches!(
-        wish,
+        command,
         Command::Navigate { .. }
             | Command::Wait { .. }
             | Command::Capture { .. }
@@ -623,8 +629,8 @@ fn is_independent_of_page(wish: &Command) -> bool {
 }
 
 /// True when a step does not change the page.
-fn is_read_only(wish: &Command) -> bool {
-    matches!(wish, Command::Wait { .. } | Command::Capture { .. } | Command::Extract { .. })
+fn is_read_only(command: &Command) -> bool {
+    matches!(command, Command::Wait { .. } | Command::Capture { .. } | Command::Extract { .. })
 }
 
 /// For an element named by a ref, the model may have requested the approval.
@@ -638,17 +644,17 @@ fn approval_reason(step: &Step) -> String {
     {
         return format!("this enters a text that none of your messages contains, on {origin} ({description})");
     }
-    match (&step.wish, step.shown.first()) {
+    match (&step.command, step.shown.first()) {
         (Command::Navigate { url }, _) => format!("this opens an address that requires approval ({url})"),
         (Command::Dialog { .. }, Some(ShownElement { description, .. })) => {
             format!("this accepts what the page asks, which stays open for a minute at most ({description})")
         }
-        (wish, Some(ShownElement { selector, description, .. })) => match step_target(wish) {
+        (command, Some(ShownElement { selector, description, .. })) => match step_target(command) {
             Some(ElementQuery::Ref(_)) => format!("this requires approval ({description})"),
-            None if selector.is_empty() => format!("this requires approval ({})", kind(wish)),
+            None if selector.is_empty() => format!("this requires approval ({})", kind(command)),
             _ => format!("this submits data ({description})"),
         },
-        (wish, None) => format!("this requires approval ({})", kind(wish)),
+        (command, None) => format!("this requires approval ({})", kind(command)),
     }
 }
 
@@ -669,7 +675,7 @@ impl StepPrecondition<'_> {
 
 /// Those that are only described, and those that determine whether the step submits data.
 fn preconditions(step: &Step) -> Vec<StepPrecondition<'_>> {
-    match &step.wish {
+    match &step.command {
         Command::Tap { target }
         | Command::DoubleTap { target }
         | Command::LongPress { target }
@@ -700,15 +706,15 @@ fn preconditions(step: &Step) -> Vec<StepPrecondition<'_>> {
                 WaitCondition::Visible(what @ ElementQuery::Ref(_)) | WaitCondition::Hidden(what @ ElementQuery::Ref(_)),
         } => vec![StepPrecondition::Element(what)],
         Command::Extract { items } => {
-            let one_in_words = items.iter().filter(|item| item.is_one_in_words());
+            let one_in_words = items.iter().filter(|item| item.names_one_element());
             one_in_words.map(|item| StepPrecondition::Element(&item.target)).collect()
         }
         _ => Vec::new(),
     }
 }
 
-fn step_target(wish: &Command) -> Option<&ElementQuery> {
-    match wish {
+fn step_target(command: &Command) -> Option<&ElementQuery> {
+    match command {
         Command::Tap { target }
         | Command::DoubleTap { target }
         | Command::LongPress { target }
@@ -725,16 +731,16 @@ fn step_target(wish: &Command) -> Option<&ElementQuery> {
 }
 
 /// The element is already in that state (contract: agent-grammar 7).
-fn is_already_in_state(wish: &Command, found: &[Match]) -> bool {
-    matches!((wish, found), (Command::Check { checked, .. }, [found]) if found.checked == Some(*checked))
+fn is_already_in_state(command: &Command, found: &[Match]) -> bool {
+    matches!((command, found), (Command::Check { checked, .. }, [found]) if found.checked == Some(*checked))
 }
 
 /// Records the located elements, as they are shown for approval.
 fn show(step: &mut Step, found: &[Match], origin: &str) {
     let css = |number: usize| {
-        let query = match (&step.wish, number) {
+        let query = match (&step.command, number) {
             (Command::Drag { to: DragEnd::Element(end), .. }, 1) => Some(end),
-            (wish, _) => step_target(wish),
+            (command, _) => step_target(command),
         };
         match query {
             Some(ElementQuery::Css(selector)) => Some(selector.clone()),

@@ -31,7 +31,7 @@ pub const BROWSER_MEMORY: Gauge = Gauge::new(
 .starting_at_zero();
 
 /// A page can fill 1 GiB of memory in 0.5 s.
-const LOOK_AFTER: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Folders are measured once per this number of measurements, because disks are slower than memory.
 const FOLDERS_AFTER: u32 = 4;
@@ -40,7 +40,7 @@ const FOLDERS_AFTER: u32 = 4;
 const SHARES_AFTER: Duration = Duration::from_secs(10);
 
 /// A smaller folder is not blamed for a nearly full disk.
-const WORTH_BLAMING: u64 = 16 * MIB;
+const MIN_BLAMED_BYTES: u64 = 16 * MIB;
 
 /// Each entry of a folder counts at least this size.
 const ENTRY: u64 = 4_096;
@@ -55,41 +55,41 @@ pub struct Watchdog {
     measured_at: Mutex<Option<Instant>>,
 }
 
-/// Measured as long as its verdict has an owner.
+/// Measured as long as its kill order has an owner.
 #[derive(Clone)]
 struct WatchedBrowser {
     leader: Pid,
     folder: PathBuf,
-    verdict: Weak<Verdict>,
+    kill_order: Weak<KillOrder>,
 }
 
 impl WatchedBrowser {
-    fn judge(&self, verdict: &Verdict, bytes: u64, limit: u64, cause: Cause) {
+    fn judge(&self, kill_order: &KillOrder, bytes: u64, limit: u64, cause: Cause) {
         if bytes > limit {
             let of = if cause == Cause::Memory { "memory" } else { "the disk" };
-            let words = format!("the browser took more than {} MiB of {of}", limit / MIB);
-            tracing::warn!(detail = words, path = %self.folder.display(), "browser exceeded its memory or disk limit");
-            verdict.condemn(cause, words);
+            let reason = format!("the browser took more than {} MiB of {of}", limit / MIB);
+            tracing::warn!(detail = reason, path = %self.folder.display(), "browser exceeded its memory or disk limit");
+            kill_order.issue(cause, reason);
         }
     }
 }
 
 #[derive(Default)]
-pub struct Verdict {
-    words: OnceLock<(Cause, String)>,
-    condemned: CancellationToken,
+pub struct KillOrder {
+    reason: OnceLock<(Cause, String)>,
+    issued: CancellationToken,
 }
 
-impl Verdict {
-    pub async fn condemned(&self) -> (Cause, &str) {
-        self.condemned.cancelled().await;
-        self.words.get().map_or((Cause::Memory, ""), |(cause, words)| (*cause, words))
+impl KillOrder {
+    pub async fn issued(&self) -> (Cause, &str) {
+        self.issued.cancelled().await;
+        self.reason.get().map_or((Cause::Memory, ""), |(cause, reason)| (*cause, reason))
     }
 
-    fn condemn(&self, cause: Cause, words: String) {
-        // Only the first verdict counts.
-        let _ = self.words.set((cause, words));
-        self.condemned.cancel();
+    fn issue(&self, cause: Cause, reason: String) {
+        // Only the first reason counts.
+        let _ = self.reason.set((cause, reason));
+        self.issued.cancel();
     }
 }
 
@@ -99,27 +99,27 @@ impl Watchdog {
     }
 
     /// Starts to measure a browser, given the leader of its family and its folder.
-    pub fn watch(&self, leader: Pid, folder: PathBuf) -> Arc<Verdict> {
-        let verdict = Arc::<Verdict>::default();
-        self.with(|watched| watched.push(WatchedBrowser { leader, folder, verdict: Arc::downgrade(&verdict) }));
-        verdict
+    pub fn watch(&self, leader: Pid, folder: PathBuf) -> Arc<KillOrder> {
+        let kill_order = Arc::<KillOrder>::default();
+        self.with(|watched| watched.push(WatchedBrowser { leader, folder, kill_order: Arc::downgrade(&kill_order) }));
+        kill_order
     }
 
     /// Never returns.
     pub async fn run(self: Arc<Self>) {
         for turn in (0..FOLDERS_AFTER).cycle() {
-            sleep(LOOK_AFTER).await;
+            sleep(POLL_INTERVAL).await;
             let this = Arc::clone(&self);
-            if let Err(error) = spawn_blocking(move || this.look(turn == 0)).await {
+            if let Err(error) = spawn_blocking(move || this.measure(turn == 0)).await {
                 tracing::error!(%error, "cannot measure the resources of browsers");
             }
         }
     }
 
-    fn look(&self, at_folders: bool) {
+    fn measure(&self, at_folders: bool) {
         let browsers: Vec<_> = self.with(|watched| {
-            watched.retain(|browser| browser.verdict.strong_count() > 0);
-            watched.iter().filter_map(|browser| Some((browser.clone(), browser.verdict.upgrade()?))).collect()
+            watched.retain(|browser| browser.kill_order.strong_count() > 0);
+            watched.iter().filter_map(|browser| Some((browser.clone(), browser.kill_order.upgrade()?))).collect()
         });
         self.check_memory(&browsers);
         // All folders are on the same disk.
@@ -129,20 +129,20 @@ impl Watchdog {
         }
     }
 
-    fn check_memory(&self, browsers: &[(WatchedBrowser, Arc<Verdict>)]) {
+    fn check_memory(&self, browsers: &[(WatchedBrowser, Arc<KillOrder>)]) {
         static FAILED: LogThrottle = LogThrottle::new();
         let processes = match Processes::now() {
             Ok(processes) => processes,
             Err(error) => {
                 return FAILED
-                    .say(|held_back| tracing::error!(%error, held_back, "cannot measure the memory of browsers: its limit is not enforced"));
+                    .log(|held_back| tracing::error!(%error, held_back, "cannot measure the memory of browsers: its limit is not enforced"));
             }
         };
         let (measures, mut shares) = (self.measures_shares(), 0);
-        for (browser, verdict) in browsers {
+        for (browser, kill_order) in browsers {
             let family = processes.below(browser.leader);
             let taken = memory(&family, self.bounds.memory);
-            browser.judge(verdict, taken, self.bounds.memory, Cause::Memory);
+            browser.judge(kill_order, taken, self.bounds.memory, Cause::Memory);
             if measures {
                 shares += own_shares(&family);
             }
@@ -162,22 +162,22 @@ impl Watchdog {
     }
 
     /// If the disk is nearly full, also condemns the browser with the largest folder, one at a time.
-    fn check_folders(&self, browsers: &[(WatchedBrowser, Arc<Verdict>)], is_full: bool) {
-        let weighed = browsers.iter().map(|(browser, verdict)| {
+    fn check_folders(&self, browsers: &[(WatchedBrowser, Arc<KillOrder>)], is_full: bool) {
+        let weighed = browsers.iter().map(|(browser, kill_order)| {
             let bytes = size(&browser.folder, self.bounds.disk);
-            browser.judge(verdict, bytes, self.bounds.disk, Cause::Disk);
-            (bytes, browser, verdict)
+            browser.judge(kill_order, bytes, self.bounds.disk, Cause::Disk);
+            (bytes, browser, kill_order)
         });
-        let most = weighed.max_by_key(|(bytes, ..)| *bytes);
-        // The space of a condemned browser is released soon.
-        let is_dying = browsers.iter().any(|(_, verdict)| verdict.condemned.is_cancelled());
-        if let Some((bytes, browser, verdict)) = most
+        let max = weighed.max_by_key(|(bytes, ..)| *bytes);
+        // The space of a browser with a kill order is released soon.
+        let is_dying = browsers.iter().any(|(_, kill_order)| kill_order.issued.is_cancelled());
+        if let Some((bytes, browser, kill_order)) = max
             && is_full
             && !is_dying
-            && bytes >= WORTH_BLAMING
+            && bytes >= MIN_BLAMED_BYTES
         {
             tracing::warn!(path = %browser.folder.display(), disk_bytes = bytes, "the disk is nearly full: killing the browser that wrote most");
-            verdict.condemn(Cause::Disk, "the disk is nearly full, and this browser wrote most".to_owned());
+            kill_order.issue(Cause::Disk, "the disk is nearly full, and this browser wrote most".to_owned());
         }
     }
 

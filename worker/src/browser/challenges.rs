@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub static SYSTEMS: LazyLock<Vec<System>> =
     LazyLock::new(|| serde_json::from_str(include_str!("challenges.json")).expect("a test reads it"));
 
-const MOST_HOST_CHARS: usize = 100;
+const MAX_HOST_CHARS: usize = 100;
 const MAX_LISTED_SIGNS: usize = 4;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -117,7 +117,7 @@ impl ProviderPart {
 /// `its own` if the text is too long or contains other characters.
 fn named(host: &str) -> &str {
     let plain = |host: &&str| host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte));
-    Some(host).filter(|host| !host.is_empty() && host.len() <= MOST_HOST_CHARS).filter(plain).unwrap_or("its own")
+    Some(host).filter(|host| !host.is_empty() && host.len() <= MAX_HOST_CHARS).filter(plain).unwrap_or("its own")
 }
 
 #[cfg(test)]

@@ -349,9 +349,9 @@ async fn probe(spawner: &Spawner, mut command: Command, program: &[&str]) -> Opt
 async fn run(spawner: &Spawner, command: Command) -> io::Result<Option<String>> {
     let mut family = spawner.spawn(command).await?;
     let (_, _, mut stderr) = family.take_pipes()?;
-    let mut words = String::new();
-    stderr.read_to_string(&mut words).await?;
+    let mut output = String::new();
+    stderr.read_to_string(&mut output).await?;
     let status = family.leader_ended().await;
     family.end().await;
-    Ok((!status.success()).then(|| format!("{status}: {}", words.trim())))
+    Ok((!status.success()).then(|| format!("{status}: {}", output.trim())))
 }

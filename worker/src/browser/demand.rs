@@ -66,10 +66,10 @@ pub struct WorkerLoad {
 
 impl WorkerLoad {
     /// `largest_burst` is the size of the largest burst.
-    pub fn target_size(&self, pool: WarmPool, most: usize) -> usize {
+    pub fn target_size(&self, pool: WarmPool, max: usize) -> usize {
         match pool {
             WarmPool::Exactly(count) => usize::try_from(count).unwrap_or(usize::MAX),
-            WarmPool::Auto => most.min(self.sessions_left).min(self.count_for_memory()),
+            WarmPool::Auto => max.min(self.sessions_left).min(self.count_for_memory()),
         }
     }
 
@@ -120,11 +120,11 @@ mod tests {
         /// Warm browsers never take a session's slot or the reserved memory.
         #[test]
         fn warm_browsers_stay_within_sessions_and_memory(
-            hot in 0_usize..40, sessions_left in 0_usize..40, most in 1_usize..40, left in 0_u64..32_768, all in 256_u64..32_768,
+            hot in 0_usize..40, sessions_left in 0_usize..40, max in 1_usize..40, left in 0_u64..32_768, all in 256_u64..32_768,
         ) {
             let memory = Some(Memory { left: left.min(all) * MIB, all: all * MIB });
-            let goal = WorkerLoad { hot, sessions_left, memory }.target_size(WarmPool::Auto, most);
-            prop_assert!(goal <= most && goal <= sessions_left);
+            let goal = WorkerLoad { hot, sessions_left, memory }.target_size(WarmPool::Auto, max);
+            prop_assert!(goal <= max && goal <= sessions_left);
             let reserved = (all * MIB / RESERVED_SHARE).min(RESERVED_AT_MOST);
             let taken = goal.saturating_sub(hot) as u64 * HOT;
             prop_assert!(goal <= hot || left.min(all) * MIB >= reserved + taken);
@@ -141,8 +141,8 @@ mod tests {
         burst(&mut demand, 0, 8);
         burst(&mut demand, 60, 3);
         burst(&mut demand, 120, 5);
-        let most = [119, 299, 300, 419, 420].map(|after| demand.largest_burst(start + Duration::from_secs(after)));
-        assert_eq!(most, [8, 8, 5, 5, 1]);
+        let max = [119, 299, 300, 419, 420].map(|after| demand.largest_burst(start + Duration::from_secs(after)));
+        assert_eq!(max, [8, 8, 5, 5, 1]);
     }
 
     #[test]

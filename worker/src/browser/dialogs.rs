@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::host::{CallError, HostHandle};
 
 /// Between operations.
-const LOOK_AFTER: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A page cannot delay the host's answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
@@ -58,7 +58,7 @@ impl HeldDialogs {
             if open.as_ref() != Some(known) {
                 return open;
             }
-            sleep(LOOK_AFTER).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 }
@@ -72,7 +72,7 @@ impl Shared {
 
     async fn opened(&self) -> OpenDialog {
         loop {
-            let mut opening = KeptOpening { shared: self, opening: self.lock().take() };
+            let mut opening = HeldOpening { shared: self, opening: self.lock().take() };
             let opened = opening.opening.get_or_insert_with(|| self.start()).await;
             opening.opening = None;
             if opened.is_err() {
@@ -96,12 +96,12 @@ impl Shared {
     }
 }
 
-struct KeptOpening<'a> {
+struct HeldOpening<'a> {
     shared: &'a Shared,
     opening: Option<Opening>,
 }
 
-impl Drop for KeptOpening<'_> {
+impl Drop for HeldOpening<'_> {
     fn drop(&mut self) {
         if let Some(opening) = self.opening.take() {
             *self.shared.lock() = Some(opening);

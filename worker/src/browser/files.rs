@@ -16,7 +16,7 @@ use chrono::DateTime;
 use kitfleet_host_protocol::{self as protocol, DownloadEntry, HostCommand, SelectedFile};
 use kitfleet_live::files::{PIECE, UploadOffer};
 use kitfleet_types::files::{
-    Download, DownloadError, DownloadStatus, FileName, MOST_ATTACHED, MOST_ATTACHED_BYTES, is_media_type,
+    Download, DownloadError, DownloadStatus, FileName, MAX_ATTACHED, MAX_ATTACHED_BYTES, is_media_type,
 };
 use kitfleet_types::ids::{DownloadId, UploadId};
 use kitfleet_types::operations::Failure;
@@ -44,7 +44,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const ENDS_WITHIN: Duration = Duration::from_secs(30);
 
 /// First and longest pause between two looks at a download.
-pub(super) const LOOKS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(500)];
+pub(super) const POLL_PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(500)];
 
 /// Of earlier uploads. A page may read a file long after it was selected.
 const KEPT_BYTES: u64 = 128 * 1024 * 1024;
@@ -133,7 +133,7 @@ impl Files {
     /// Waits for the end of the download.
     pub async fn open(&self, id: DownloadId) -> Result<OpenDownload, NotOpened> {
         let given_up = Instant::now() + ENDS_WITHIN;
-        let mut pause = LOOKS[0];
+        let mut pause = POLL_PAUSES[0];
         loop {
             let (download, path) = self.find(id).await?;
             match download.status {
@@ -142,7 +142,7 @@ impl Files {
                 status => return Err(NotOpened::Incomplete(status, download.error)),
             }
             sleep(pause).await;
-            pause = LOOKS[1].min(pause * 2);
+            pause = POLL_PAUSES[1].min(pause * 2);
         }
     }
 
@@ -263,7 +263,7 @@ impl Files {
         let mut attached = lock(&self.0.attached);
         let Some(upload) = self.take(guard.id) else { return false };
         let bytes = attached.iter().map(|upload| upload.bytes).sum::<u64>() + upload.bytes;
-        let fits = attached.len() < MOST_ATTACHED && bytes <= MOST_ATTACHED_BYTES;
+        let fits = attached.len() < MAX_ATTACHED && bytes <= MAX_ATTACHED_BYTES;
         if fits {
             attached.push(upload);
         } else {

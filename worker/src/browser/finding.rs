@@ -12,7 +12,7 @@ use super::page::{self, PageQuery};
 use super::webkit::{Webkit, milliseconds};
 
 /// Of a script on one page. A snapshot is truncated at this limit, and a search for an element fails.
-const LOOK_FOR: Duration = Duration::from_secs(3);
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Deserialize)]
 struct SnapshotAnswer {
@@ -86,7 +86,7 @@ impl Webkit {
 }
 
 fn within_ms() -> u64 {
-    u64::try_from(LOOK_FOR.as_millis()).unwrap_or(u64::MAX)
+    u64::try_from(SEARCH_TIMEOUT.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl From<FoundMatch> for Match {

@@ -12,7 +12,7 @@ use super::page::{POLL, PageQuery, Use};
 use super::webkit::{Webkit, milliseconds};
 
 /// Between two pages of a login there is no password field either.
-const OUTCOME_STANDS: Duration = Duration::from_millis(500);
+const OUTCOME_STABLE_FOR: Duration = Duration::from_millis(500);
 
 /// For the steps after typing.
 const RESERVE: Duration = Duration::from_secs(5);
@@ -171,10 +171,10 @@ impl Webkit {
         Ok(within(patience, appears).await?.is_some())
     }
 
-    /// No visible password field for [`OUTCOME_STANDS`].
+    /// No visible password field for [`OUTCOME_STABLE_FOR`].
     async fn leaves(&mut self, password: PageQuery<'_>) -> Result<(), OperationEnd> {
         let mut since = Instant::now();
-        while since.elapsed() < OUTCOME_STANDS {
+        while since.elapsed() < OUTCOME_STABLE_FOR {
             let is_loading = self.page().await?.lifecycle == Some(Lifecycle::Loading);
             if is_loading || self.shows(password).await? != Some(false) {
                 since = Instant::now();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt};
 use kitfleet_domain::archetypes::{Archetype, Size};
 use kitfleet_domain::blocking::run_blocking;
-use kitfleet_host_protocol::{HostCommand, HostError, MOST_LINE_BYTES, Message, Outcome, PageEvents, Request};
+use kitfleet_host_protocol::{HostCommand, HostError, MAX_LINE_BYTES, Message, Outcome, PageEvents, Request};
 use kitfleet_types::operations::{Failure, FailureClass};
 use nix::unistd::Pid;
 use procfs::process::Process;
@@ -24,14 +24,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::Instrument as _;
 
-use super::bounds::{Verdict, Watchdog};
+use super::bounds::{KillOrder, Watchdog};
 use super::cause::Cause;
 use super::confinement::Confinement;
 use super::directories::BrowserDirectory;
 use super::loaded_scripts::LoadedScripts;
 use super::processes::{Family, Processes, Spawner};
 
-const LOOK_AFTER: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 const HOST_ENDED: &str = "the browser ended";
 
@@ -61,7 +61,7 @@ pub struct Host {
     requests: mpsc::UnboundedSender<String>,
     line: HostHandle,
     directory: BrowserDirectory,
-    told: LoadedScripts,
+    loaded_scripts: LoadedScripts,
     /// The host counts as in use as long as this sender exists.
     in_use: oneshot::Sender<ExitRequest>,
     reaper: JoinHandle<()>,
@@ -125,7 +125,7 @@ impl Host {
         let mut family = spawner.spawn(command).await.map_err(failed)?;
         let (stdin, stdout, stderr) = family.take_pipes().map_err(failed)?;
         let leader = family.id();
-        let verdict = watchdog.watch(leader, directory.session());
+        let kill_order = watchdog.watch(leader, directory.session());
 
         let (requests, queue) = mpsc::unbounded_channel();
         let (died, death) = watch::channel(None);
@@ -133,14 +133,14 @@ impl Host {
         let replies = Arc::new(Replies::default());
         let events = Arc::<WaitingEvents>::default();
         let announced = (Arc::clone(&replies), Arc::clone(&events));
-        let reading = read(stdout, leader, ready, announced, (Arc::clone(&verdict), died));
+        let reading = read(stdout, leader, ready, announced, (Arc::clone(&kill_order), died));
         let pipes = [tokio::spawn(write(stdin, queue)), tokio::spawn(reading), tokio::spawn(log_lines("host", stderr))];
         let (in_use, released) = oneshot::channel();
-        let reaper = tasks.spawn(reap(family, directory.clone(), verdict, released, stopping.clone()));
+        let reaper = tasks.spawn(reap(family, directory.clone(), kill_order, released, stopping.clone()));
         let line =
             HostHandle { requests: requests.downgrade(), replies, next_id: Arc::new(AtomicU64::new(1)), death, events };
-        let (told, tasks) = (LoadedScripts::default(), pipes.map(AbortOnDropHandle::new));
-        let host = Self { requests, line, directory, told, in_use, reaper, _tasks: tasks };
+        let (loaded_scripts, tasks) = (LoadedScripts::default(), pipes.map(AbortOnDropHandle::new));
+        let host = Self { requests, line, directory, loaded_scripts, in_use, reaper, _tasks: tasks };
         match is_ready.await {
             Ok(()) => Ok(host),
             Err(_) => Err(host.died().await),
@@ -151,8 +151,8 @@ impl Host {
         &self.directory
     }
 
-    pub fn told(&self) -> &LoadedScripts {
-        &self.told
+    pub fn loaded_scripts(&self) -> &LoadedScripts {
+        &self.loaded_scripts
     }
 
     /// Dropping the future discards the reply, but does not undo the command.
@@ -268,19 +268,19 @@ impl HostFolder {
     }
 }
 
-/// The host is no longer in use, is condemned, or the pool stops. A separate task, so that it runs even if the owner's task is
+/// The host is no longer in use, has a kill order, or the pool stops. A separate task, so that it runs even if the owner's task is
 /// cancelled.
 async fn reap(
     family: Family,
     directory: BrowserDirectory,
-    verdict: Arc<Verdict>,
+    kill_order: Arc<KillOrder>,
     released: oneshot::Receiver<ExitRequest>,
     stopping: CancellationToken,
 ) {
     let farewell = tokio::select! {
         farewell = released => farewell.ok(),
         () = stopping.cancelled() => None,
-        _ = verdict.condemned() => None,
+        _ = kill_order.issued() => None,
     };
     if let Some(ExitRequest { ended, kept }) = farewell {
         family.end_in_order(ENDS_WITHIN).await;
@@ -368,19 +368,19 @@ async fn read(
     leader: Pid,
     ready: oneshot::Sender<()>,
     (replies, events): (Arc<Replies>, Arc<WaitingEvents>),
-    (verdict, died): (Arc<Verdict>, watch::Sender<Option<Death>>),
+    (kill_order, died): (Arc<KillOrder>, watch::Sender<Option<Death>>),
 ) {
-    let mut lines = FramedRead::new(stdout, LinesCodec::new_with_max_length(MOST_LINE_BYTES));
+    let mut lines = FramedRead::new(stdout, LinesCodec::new_with_max_length(MAX_LINE_BYTES));
     let mut ready = Some(ready);
     // The network process is watched once it runs.
     let mut network_ended = futures_util::future::pending::<(Cause, &str)>().boxed();
-    let (cause, words) = loop {
+    let (cause, reason) = loop {
         let line = tokio::select! {
-            // A condemned browser is also killed, so the verdict has priority over the end of output.
+            // A browser with a kill order is also killed, so the order has priority over the end of output.
             biased;
-            (cause, words) = verdict.condemned() => break (cause, words.to_owned()),
+            (cause, reason) = kill_order.issued() => break (cause, reason.to_owned()),
             line = lines.next() => line,
-            (cause, words) = &mut network_ended => break (cause, words.to_owned()),
+            (cause, reason) = &mut network_ended => break (cause, reason.to_owned()),
         };
         let message = match line {
             None => break (Cause::Host, HOST_ENDED.to_owned()),
@@ -408,7 +408,7 @@ async fn read(
             Err(error) => break (Cause::Host, format!("the browser sent an invalid message: {error}")),
         }
     };
-    died.send_replace(Some(Death { cause, failure: driver_failure(words) }));
+    died.send_replace(Some(Death { cause, failure: driver_failure(reason) }));
     replies.end();
 }
 
@@ -423,7 +423,7 @@ fn watch_network_process(leader: Pid) -> io::Result<impl Future<Output = (Cause,
     let host = find("kitfleet-host").unwrap_or(leader.as_raw());
     Ok(async move {
         while is_running(network) {
-            sleep(LOOK_AFTER).await;
+            sleep(POLL_INTERVAL).await;
         }
         if is_running(host) {
             (Cause::NetworkProcess, "the browser's network process ended")

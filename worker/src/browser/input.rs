@@ -550,8 +550,8 @@ impl Webkit {
     }
 
     /// Records why an action cannot be performed now.
-    fn record_obstacle(&mut self, reason: Obstacle, words: &'static str) {
-        (self.obstacle, self.reason) = (words, Some(reason));
+    fn record_obstacle(&mut self, reason: Obstacle, detail: &'static str) {
+        (self.obstacle, self.reason) = (detail, Some(reason));
     }
 
     /// Returns whether an `aimed` tap has reached its element.

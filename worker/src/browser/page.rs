@@ -151,21 +151,21 @@ pub async fn ask_once<T: DeserializeOwned>(
     input: &impl Serialize,
 ) -> Result<Option<T>, OperationEnd> {
     let id = (script.name, script.library);
-    if host.told().lock().contains(&id) {
-        let answer = host.call(HostCommand::Evaluate { script: recall(script, input) }).await;
+    if host.loaded_scripts().lock().contains(&id) {
+        let answer = host.call(HostCommand::Evaluate { script: loaded_script(script, input) }).await;
         if !matches!(answer, Ok(Answer::<T>::Unknown)) {
-            return hear(answer);
+            return read_answer(answer);
         }
-        host.told().forget();
+        host.loaded_scripts().forget();
     }
-    let answer = host.call(HostCommand::Evaluate { script: tell(script, input) }).await;
+    let answer = host.call(HostCommand::Evaluate { script: full_script(script, input) }).await;
     if answer.is_ok() {
-        host.told().lock().insert(id);
+        host.loaded_scripts().lock().insert(id);
     }
-    hear(answer)
+    read_answer(answer)
 }
 
-fn hear<T>(answer: Result<Answer<T>, CallError>) -> Result<Option<T>, OperationEnd> {
+fn read_answer<T>(answer: Result<Answer<T>, CallError>) -> Result<Option<T>, OperationEnd> {
     match answer {
         Ok(Answer::Value(value)) => Ok(Some(value)),
         Ok(Answer::Unknown) => Ok(None),
@@ -201,7 +201,7 @@ pub async fn read<T: DeserializeOwned>(host: &Host, script: Script, input: &impl
 }
 
 /// The caller's text is a JSON string within a string literal, so it cannot become code.
-fn recall(script: Script, input: &impl Serialize) -> String {
+fn loaded_script(script: Script, input: &impl Serialize) -> String {
     let (name, input) = (quoted(&script.key()), quoted(&inputs(input)));
     format!(
         "const script = globalThis[Symbol.for('kitfleet.scripts')]?.get({name});\n\
@@ -210,7 +210,7 @@ fn recall(script: Script, input: &impl Serialize) -> String {
 }
 
 /// The page keeps the compiled script for later runs.
-fn tell(script: Script, input: &impl Serialize) -> String {
+fn full_script(script: Script, input: &impl Serialize) -> String {
     let (own, library) = (script.own, script.library.text());
     let (name, input) = (quoted(&script.key()), quoted(&inputs(input)));
     let roles = json!(ROLES);

@@ -33,18 +33,18 @@ use super::confinement::{Confinement, located};
 use super::directories::WorkerDirectory;
 use super::host::{Host, HostLaunch, driver_failure};
 use super::processes::Spawner;
-use super::shelf::{CountedBrowser, WarmShelf};
 use super::simulated::Simulated;
 use super::user_ids::UserIds;
+use super::warm_browsers::{CountedBrowser, WarmBrowsers};
 use super::webkit::Webkit;
 use super::{Browser, Engine, StartError, user_ids};
 use crate::config::{Bounds, WorkerConfig};
 
 /// A warm browser may have died, or demand or memory may have decreased.
-const LOOK_AFTER: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// After a failed start.
-const REST: Duration = Duration::from_secs(1);
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 const GONE_WITHIN: Duration = Duration::from_secs(10);
 
@@ -88,18 +88,18 @@ impl Pool {
         &self,
         archetype: &'static Archetype,
         profile: BehavioralProfile,
-        way: &Arc<EgressRoute>,
+        route: &Arc<EgressRoute>,
         (emulation, dialogs, is_recorded): (&Emulation, DialogPolicy, bool),
     ) -> Result<Browser, Failure> {
         let engine = match &self.kind {
             Kind::Webkit(slots) => {
                 let (browser, place) =
-                    slots.hosts.open(archetype, profile, way, (emulation, dialogs, is_recorded)).await?;
+                    slots.hosts.open(archetype, profile, route, (emulation, dialogs, is_recorded)).await?;
                 Engine::Webkit(Box::new(browser), place)
             }
             Kind::Simulated => Engine::Simulated(Box::new(Simulated::new(
                 archetype,
-                Arc::clone(way),
+                Arc::clone(route),
                 (emulation, dialogs, is_recorded),
             ))),
             Kind::None => {
@@ -113,14 +113,14 @@ impl Pool {
     /// Sessions that are being opened are still served.
     pub fn stop_refilling(&self) {
         if let Kind::Webkit(slots) = &self.kind {
-            slots.hosts.shelf.close();
+            slots.hosts.warm_browsers.close();
         }
     }
 
     /// Undoes [`Pool::stop_refilling`].
     pub fn resume(&self) {
         if let Kind::Webkit(slots) = &self.kind {
-            slots.hosts.shelf.reopen();
+            slots.hosts.warm_browsers.reopen();
         }
     }
 
@@ -137,7 +137,7 @@ impl Pool {
     #[must_use]
     pub fn hot(&self) -> Option<usize> {
         match &self.kind {
-            Kind::Webkit(slots) => Some(slots.hosts.shelf.hot()),
+            Kind::Webkit(slots) => Some(slots.hosts.warm_browsers.hot()),
             Kind::Simulated | Kind::None => None,
         }
     }
@@ -152,7 +152,7 @@ impl Pool {
         memory: Option<Memory>,
     ) -> Option<&'static str> {
         let Kind::Webkit(_) = &self.kind else { return None };
-        if disk.is_some_and(|room| room.is_below(bounds.free_disk)) {
+        if disk.is_some_and(|space| space.is_below(bounds.free_disk)) {
             return Some("disk");
         }
         memory.is_some_and(|memory| memory.is_short()).then_some("memory")
@@ -191,7 +191,7 @@ impl Slots {
             directory,
             watchdog: Arc::new(Watchdog::new(config.bounds)),
             spawner,
-            shelf: Arc::new(WarmShelf::new(config.warm_pool, config.max_sessions)),
+            warm_browsers: Arc::new(WarmBrowsers::new(config.warm_pool, config.max_sessions)),
             starts: Semaphore::new(thread::available_parallelism().map_or(1, usize::from)),
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -216,7 +216,7 @@ struct Hosts {
     directory: WorkerDirectory,
     watchdog: Arc<Watchdog>,
     spawner: Spawner,
-    shelf: Arc<WarmShelf>,
+    warm_browsers: Arc<WarmBrowsers>,
     /// Each start keeps one processor busy, so more of them would only be slower.
     starts: Semaphore,
     stopping: CancellationToken,
@@ -235,15 +235,15 @@ impl Hosts {
         &self,
         archetype: &Archetype,
         profile: BehavioralProfile,
-        way: &Arc<EgressRoute>,
+        route: &Arc<EgressRoute>,
         (emulation, dialogs, is_recorded): (&Emulation, DialogPolicy, bool),
     ) -> Result<(Webkit, CountedBrowser), Failure> {
         let opening = async {
-            let place = self.shelf.place();
+            let place = self.warm_browsers.place();
             let timezone = emulation.timezone.as_deref();
             let turn = match self.find(archetype, timezone).await? {
                 PooledBrowser::Hot(host) => {
-                    match self.prepare(host, archetype, profile, way, (emulation, dialogs, is_recorded)).await {
+                    match self.prepare(host, archetype, profile, route, (emulation, dialogs, is_recorded)).await {
                         Ok(browser) => return Ok((browser, place)),
                         Err(failure) => {
                             tracing::warn!(detail = failure.detail, "warm browser failed: starting a cold one");
@@ -254,7 +254,7 @@ impl Hosts {
                 PooledBrowser::Turn(turn) => turn,
             };
             let host = self.start_host(archetype, timezone, turn).await?;
-            Ok((self.prepare(host, archetype, profile, way, (emulation, dialogs, is_recorded)).await?, place))
+            Ok((self.prepare(host, archetype, profile, route, (emulation, dialogs, is_recorded)).await?, place))
         };
         let opened = self.stopping.run_until_cancelled(opening).await;
         opened.unwrap_or_else(|| Err(driver_failure("The worker is shutting down.")))
@@ -264,13 +264,13 @@ impl Hosts {
         if archetype.device_pixel_ratio != archetypes::launch().device_pixel_ratio || timezone.is_some() {
             return self.turn().await.map(PooledBrowser::Turn);
         }
-        self.shelf.note(self.config.clock.now());
-        if let Some(host) = self.shelf.take() {
+        self.warm_browsers.note(self.config.clock.now());
+        if let Some(host) = self.warm_browsers.take() {
             return Ok(PooledBrowser::Hot(host));
         }
         tokio::select! {
             biased;
-            host = self.shelf.take_next() => Ok(PooledBrowser::Hot(host)),
+            host = self.warm_browsers.take_next() => Ok(PooledBrowser::Hot(host)),
             turn = self.turn() => turn.map(PooledBrowser::Turn),
         }
     }
@@ -280,16 +280,16 @@ impl Hosts {
         host: Host,
         archetype: &Archetype,
         profile: BehavioralProfile,
-        way: &Arc<EgressRoute>,
+        route: &Arc<EgressRoute>,
         (emulation, dialogs, is_recorded): (&Emulation, DialogPolicy, bool),
     ) -> Result<Webkit, Failure> {
-        let _dressing = self.shelf.begin_preparation();
+        let _preparing = self.warm_browsers.begin_preparation();
         let (limits, confinement) = (self.config.limits.clone(), self.confinement.clone());
         Webkit::open(
             host,
             archetype,
             (profile, emulation, dialogs, is_recorded),
-            (way, &self.rules),
+            (route, &self.rules),
             limits,
             confinement,
         )
@@ -325,12 +325,12 @@ impl Hosts {
     async fn start_hot(&self, turn: SemaphorePermit<'_>) -> Result<(), Failure> {
         let start = timeout(self.config.open_timeout, self.start_host(archetypes::launch(), None, turn));
         let host = start.await.map_err(|_| driver_failure("the browser did not start in time"))??;
-        self.shelf.put(host);
+        self.warm_browsers.put(host);
         Ok(())
     }
 
     async fn fill(&self) -> Result<(), Failure> {
-        let missing = self.shelf.settle(self.config.clock.now());
+        let missing = self.warm_browsers.settle(self.config.clock.now());
         let started = (0..missing).map(|_| async { self.start_hot(self.turn().await?).await });
         try_join_all(started).await.map(drop)
     }
@@ -340,7 +340,7 @@ impl Hosts {
         static FAILED: LogThrottle = LogThrottle::new();
         let (mut starting, mut resting_until) = (FuturesUnordered::new(), Instant::now());
         loop {
-            let missing = self.shelf.settle(self.config.clock.now());
+            let missing = self.warm_browsers.settle(self.config.clock.now());
             while starting.len() < missing
                 && resting_until <= Instant::now()
                 && let Ok(turn) = self.starts.try_acquire()
@@ -349,11 +349,11 @@ impl Hosts {
             }
             tokio::select! {
                 Some(started) = starting.next() => if let Err(failure) = started {
-                    FAILED.say(|held_back| tracing::error!(detail = failure.detail, held_back, "cannot start a warm browser"));
-                    resting_until = Instant::now() + REST;
+                    FAILED.log(|held_back| tracing::error!(detail = failure.detail, held_back, "cannot start a warm browser"));
+                    resting_until = Instant::now() + RETRY_PAUSE;
                 },
-                () = self.shelf.changed() => {}
-                () = sleep(LOOK_AFTER) => {}
+                () = self.warm_browsers.changed() => {}
+                () = sleep(POLL_INTERVAL) => {}
             }
         }
     }

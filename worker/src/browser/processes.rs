@@ -25,7 +25,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// It takes milliseconds, unless a disk hangs.
-const BURIED_WITHIN: Duration = Duration::from_secs(5);
+const REAPED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Ends when the last clone is dropped, and its children end with it.
 #[derive(Clone)]
@@ -109,7 +109,7 @@ impl Family {
     pub async fn end(mut self) {
         self.signal(Signal::SIGKILL);
         self.leader_ended().await;
-        if !self.is_gone_by(Instant::now() + BURIED_WITHIN).await {
+        if !self.wait_until_gone(Instant::now() + REAPED_WITHIN).await {
             tracing::error!(group = self.group.as_raw(), "browser processes do not end after SIGKILL");
         }
     }
@@ -118,7 +118,7 @@ impl Family {
     pub async fn end_in_order(mut self, limit: Duration) {
         let deadline = Instant::now() + limit;
         if timeout_at(deadline, self.leader_ended()).await.is_ok() {
-            if self.is_gone_by(deadline).await {
+            if self.wait_until_gone(deadline).await {
                 return;
             }
             // The group ID cannot have been reused, because a member has not been reaped yet.
@@ -129,7 +129,7 @@ impl Family {
     }
 
     /// Waits until no member is left. The leader must have ended.
-    async fn is_gone_by(&self, deadline: Instant) -> bool {
+    async fn wait_until_gone(&self, deadline: Instant) -> bool {
         let members = Pid::from_raw(-self.group.as_raw());
         loop {
             match waitpid(members, Some(WaitPidFlag::WNOHANG)) {

@@ -97,8 +97,8 @@ struct NumberText {
 
 impl Webkit {
     pub(super) async fn state(&mut self) -> Result<SessionState, OperationEnd> {
-        let most = self.limits.result_bytes;
-        let input = json!({ "limit": self.limits.state_storage_bytes, "most": most / 2 });
+        let max = self.limits.result_bytes;
+        let input = json!({ "limit": self.limits.state_storage_bytes, "most": max / 2 });
         let storage = self.storage(&input).await?;
         // One more than the limit shows that there are more.
         let wanted = HostCommand::Cookies { at_most: Some(self.limits.state_cookies.saturating_add(1)) };
@@ -122,7 +122,7 @@ impl Webkit {
             let cookies = listed.into_iter().take(self.limits.state_cookies).map(cookie);
             let within = cookies.scan(json_bytes(&state), |bytes, cookie| {
                 *bytes += json_bytes(&cookie) + 1;
-                (*bytes <= most).then_some(cookie)
+                (*bytes <= max).then_some(cookie)
             });
             within.collect()
         });
@@ -270,9 +270,9 @@ impl Webkit {
     }
 
     pub(super) async fn extract(&mut self, extract: &Extract) -> Result<Extracted, OperationEnd> {
-        let (limit, most) = (self.limits.result_bytes, self.limits.list_matches);
+        let (limit, max) = (self.limits.result_bytes, self.limits.list_matches);
         let questions: Vec<Value> = extract.extractions.iter().enumerate().map(question).collect();
-        let input = self.input(json!({ "extractions": questions, "limit": limit, "matches": most }));
+        let input = self.input(json!({ "extractions": questions, "limit": limit, "matches": max }));
         let elements = extract.extractions.iter().map(|item| PageQuery::written(&item.element, ""));
         let script = elements.fold(page::EXTRACT, page::Script::about);
         match page::read(&self.host, script, &input).await? {
@@ -283,8 +283,8 @@ impl Webkit {
             })),
             ReadMatch::TooLarge { bytes } => Err(too_large("result", bytes, limit as u64)),
             ReadMatch::TooMany { matches } => {
-                let detail = format!("A list has {matches} matches; the limit is {most}.");
-                let members = json_map(json!({ "matches": matches, "limit_matches": most }));
+                let detail = format!("A list has {matches} matches; the limit is {max}.");
+                let members = json_map(json!({ "matches": matches, "limit_matches": max }));
                 Err(OperationEnd::Withheld { detail, members })
             }
         }

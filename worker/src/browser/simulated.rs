@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use kitfleet_domain::archetypes::Archetype;
 use kitfleet_domain::challenges::Finding;
 use kitfleet_egress::EgressRoute;
-use kitfleet_host_protocol::{DIALOG_HELD_SECS, MOST_PAGES, MOST_SHOWN_DIALOGS};
+use kitfleet_host_protocol::{DIALOG_HELD_SECS, MAX_PAGES, MAX_SHOWN_DIALOGS};
 use kitfleet_recording::events::{
     ConsoleEvent, ConsoleLevel, ConsoleSource, DialogEvent, DialogState, EventBody, PageChange, RequestEvent,
 };
@@ -18,7 +18,7 @@ use kitfleet_types::operations::{
     Action, AnsweredDialog, BrowserCookie, BrowserCookies, BrowserPage, BrowserPages, Capture, CaptureKind,
     CaptureResult, Captured, Condition, CookiesChanged, DialogPolicy, DialogType, Evaluated, Extracted, Extraction,
     Failure, FailureClass, ImageFormat, Interact, Interacted, Interruption, Locate, LocateBy, Located, LoginResult,
-    MOST_CANDIDATES, Match, Navigated, OnTimeout, OpenDialog, Operation, OperationOutput as _, OperationResult,
+    MAX_CANDIDATES, Match, Navigated, OnTimeout, OpenDialog, Operation, OperationOutput as _, OperationResult,
     PageClosed, PageResponse, PageSnapshot, PageStanding, PageState, Refusal, ScriptValue, SearchResult, SessionState,
     SubmissionHeld, Take, Target, Transform, Wait, Waited, locate,
 };
@@ -100,13 +100,13 @@ pub struct Simulated {
     pictured: Mutex<Option<(u32, u64, String)>>,
     ends: DropGuard,
     /// Open as long as the browser.
-    _way: Arc<EgressRoute>,
+    _route: Arc<EgressRoute>,
 }
 
 impl Simulated {
     pub fn new(
         archetype: &Archetype,
-        way: Arc<EgressRoute>,
+        route: Arc<EgressRoute>,
         (emulation, dialogs, is_recorded): (&Emulation, DialogPolicy, bool),
     ) -> Self {
         let sizes = DeviceSizes::of(archetype);
@@ -130,7 +130,7 @@ impl Simulated {
             events: is_recorded.then(Arc::default),
             pictured: Mutex::default(),
             ends: CancellationToken::new().drop_guard(),
-            _way: way,
+            _route: route,
         }
     }
 
@@ -312,7 +312,7 @@ impl Simulated {
     }
 
     fn open_page(&mut self, opener: Option<u32>) -> Result<(), Refusal> {
-        if self.pages.len() >= MOST_PAGES {
+        if self.pages.len() >= MAX_PAGES {
             return Err(Refusal::TooManyPages);
         }
         self.newest += 1;
@@ -350,7 +350,7 @@ impl Simulated {
     fn answer(&mut self, dialog: OpenDialog, accepted: bool) {
         self.note_dialog(&dialog, Some(accepted));
         let OpenDialog { kind, message, .. } = dialog;
-        if self.answered.len() < MOST_SHOWN_DIALOGS {
+        if self.answered.len() < MAX_SHOWN_DIALOGS {
             self.answered.push(AnsweredDialog { kind, message, accepted });
         }
     }
@@ -619,7 +619,7 @@ impl Simulated {
             "several" => 7,
             _ => 1,
         };
-        let matches = (1..=total).take(MOST_CANDIDATES).map(found).collect();
+        let matches = (1..=total).take(MAX_CANDIDATES).map(found).collect();
         let origin = Url::parse(self.url()).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
         Located { matches, total: total as u64, origin }
     }
@@ -670,10 +670,10 @@ fn returned(script: &str) -> Option<ScriptValue> {
 
 fn challenge(url: &str, looks: u32) -> Option<Finding> {
     let url = Url::parse(url).ok().filter(|url| url.host_str() == Some("challenge.simulated.example"))?;
-    let most = parameter(&url, "looks").and_then(|looks| looks.parse().ok()).unwrap_or(u32::MAX);
+    let max = parameter(&url, "looks").and_then(|looks| looks.parse().ok()).unwrap_or(u32::MAX);
     let confidence = parameter(&url, "confidence").and_then(|confidence| confidence.parse().ok()).unwrap_or(0.9);
     let kind = url.path().trim_start_matches('/').parse().ok()?;
-    (looks < most).then(|| Finding { kind, confidence, detail: "The page says so.".to_owned() })
+    (looks < max).then(|| Finding { kind, confidence, detail: "The page says so.".to_owned() })
 }
 
 fn parameter(url: &Url, name: &str) -> Option<String> {

@@ -90,6 +90,6 @@ impl Webkit {
     }
 }
 
-fn start(text: &str, most_chars: usize) -> String {
-    storable(&text.chars().take(most_chars).collect::<String>())
+fn start(text: &str, max_chars: usize) -> String {
+    storable(&text.chars().take(max_chars).collect::<String>())
 }

@@ -16,7 +16,7 @@ use kitfleet_domain::sessions::profile_lease::HeldProfile;
 use kitfleet_egress::{EgressRoute, Guard, Rules};
 use kitfleet_host_protocol::{
     self as protocol, Cookie, Device, DownloadLimits, EGRESS_PORT, EGRESS_SOCKET, HostCommand, HostError,
-    MOST_SHOWN_DIALOGS, Page, PageError, PageErrorKind, ShownDialog, SubmissionRule, WaitUntil,
+    MAX_SHOWN_DIALOGS, Page, PageError, PageErrorKind, ShownDialog, SubmissionRule, WaitUntil,
 };
 use kitfleet_profiles::{Dump, SaveError, Saved, Stores};
 use kitfleet_types::emulation::Emulation;
@@ -37,7 +37,7 @@ use super::challenges::{ChallengeScan, SYSTEMS, ScanResult};
 use super::confinement::Confinement;
 use super::device::{DeviceSizes, emulation_for_host};
 use super::dialogs::{HeldDialogs, answered_dialog, policy_for_host};
-use super::files::{self, Files, HandedUploads, LOOKS};
+use super::files::{self, Files, HandedUploads, POLL_PAUSES};
 use super::host::{CallError, Host, driver_failure};
 use super::newest_pages::NewestPages;
 use super::pace::InputTiming;
@@ -59,7 +59,7 @@ const DOWNLOAD_WITHIN: Duration = Duration::from_secs(2);
 /// From the start of a download to its name.
 const NAMED_WITHIN: Duration = Duration::from_secs(1);
 /// Before a failed upload is retried.
-const TRY_AGAIN: Duration = Duration::from_millis(500);
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// Minimum for a save.
 const ROOM: u64 = 4 * 1024 * 1024;
 
@@ -107,15 +107,15 @@ impl Webkit {
         host: Host,
         archetype: &Archetype,
         (profile, emulation, dialogs, is_recorded): (BehavioralProfile, &Emulation, DialogPolicy, bool),
-        (way, rules): (&Arc<EgressRoute>, &Rules),
+        (route, rules): (&Arc<EgressRoute>, &Rules),
         limits: Limits,
         confinement: Confinement,
     ) -> Result<Self, Failure> {
         let opening = async {
             if confinement.is_whole() {
-                Guard::open_in(&host.directory().session(), EGRESS_SOCKET, Arc::clone(way), rules)
+                Guard::open_in(&host.directory().session(), EGRESS_SOCKET, Arc::clone(route), rules)
             } else {
-                Guard::open(Arc::clone(way), rules).await
+                Guard::open(Arc::clone(route), rules).await
             }
         };
         let guard = opening.await.map_err(|error| driver_failure(format!("no egress guard: {error}")))?;
@@ -255,7 +255,7 @@ impl Webkit {
 
     async fn answered_dialogs(&self) -> Result<Vec<AnsweredDialog>, OperationEnd> {
         let shown: Vec<ShownDialog> = self.ask_host(HostCommand::TakeDialogs).await?;
-        Ok(shown.iter().take(MOST_SHOWN_DIALOGS).map(answered_dialog).collect())
+        Ok(shown.iter().take(MAX_SHOWN_DIALOGS).map(answered_dialog).collect())
     }
 
     /// Returns the dialog that is open, if the browser holds dialogs.
@@ -356,7 +356,7 @@ impl Webkit {
 
     pub(super) async fn load(&mut self, command: HostCommand) -> Result<protocol::Navigated, OperationEnd> {
         self.guard.take_refusal();
-        self.host.told().forget();
+        self.host.loaded_scripts().forget();
         match self.host.call(command).await {
             Ok(navigated) => Ok(navigated),
             Err(CallError::Refused(HostError::Navigation(error))) => Err(self.not_loaded(&error)),
@@ -412,7 +412,7 @@ impl Webkit {
     /// Begun since the previous operation began. A long one is not waited for to its end.
     async fn wait_for_download(&self) -> Result<DownloadRef, OperationEnd> {
         let line = self.host.line();
-        let mut pause = LOOKS[0];
+        let mut pause = POLL_PAUSES[0];
         loop {
             let entries = files::entries(&line).await.map_err(OperationEnd::Failed)?;
             let long_ago =
@@ -425,7 +425,7 @@ impl Webkit {
                 return Ok(self.files.describe(&entries)[wanted].reference());
             }
             sleep(pause).await;
-            pause = LOOKS[1].min(pause * 2);
+            pause = POLL_PAUSES[1].min(pause * 2);
         }
     }
 
@@ -441,7 +441,7 @@ impl Webkit {
             if has_name || has_ended || Instant::now() >= given_up {
                 return Ok(Some(self.files.describe(&entries)[found].reference()));
             }
-            sleep(LOOKS[0]).await;
+            sleep(POLL_PAUSES[0]).await;
         }
     }
 
@@ -574,7 +574,7 @@ impl Webkit {
         let cookies: Vec<_> = cookies.map_err(NotSaved::Browser)?.into_iter().map(sites::of_browser).collect();
         let remains = self.host.end_in_order().await.map_err(NotSaved::Browser)?;
         let (session, kept) = (remains.directory().session(), remains.directory().kept());
-        require_room(&session).map_err(SaveError::Serialize)?;
+        require_free_space(&session).map_err(SaveError::Serialize)?;
         sites::move_all(&session, &kept).await.map_err(SaveError::Serialize)?;
         loop {
             let dump = Dump { cookies: cookies.clone(), files: kept.clone().into() };
@@ -584,7 +584,7 @@ impl Webkit {
                 }
                 saved => return Ok(saved?),
             }
-            sleep(TRY_AGAIN).await;
+            sleep(RETRY_PAUSE).await;
         }
     }
 
@@ -624,7 +624,7 @@ fn ends_with_dialog(operation: &Operation) -> bool {
 }
 
 /// On a full disk, a browser also loses data that it had already stored.
-fn require_room(folder: &Path) -> io::Result<()> {
+fn require_free_space(folder: &Path) -> io::Result<()> {
     if DiskSpace::on(folder)?.left < ROOM { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
 }
 

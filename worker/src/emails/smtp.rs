@@ -37,13 +37,13 @@ impl Relay {
         match self.0.test_connection().await {
             Ok(true) => Ok(()),
             Ok(false) => Err("the server does not respond".to_owned()),
-            Err(error) => Err(told(&error)),
+            Err(error) => Err(describe_error(&error)),
         }
     }
 
     pub(super) async fn send(&self, mail: &Mail, from: &Sender) -> Result<(), NotSent> {
         let message = mail.message(from)?;
-        self.0.send(message).await.map_err(|error| NotSent::new(outcome(&error), told(&error)))?;
+        self.0.send(message).await.map_err(|error| NotSent::new(outcome(&error), describe_error(&error)))?;
         Ok(())
     }
 }
@@ -82,7 +82,7 @@ fn outcome(error: &smtp::Error) -> Outcome {
 }
 
 /// lettre stores it in the source of the error.
-fn told(error: &smtp::Error) -> String {
+fn describe_error(error: &smtp::Error) -> String {
     error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }
 

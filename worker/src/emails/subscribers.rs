@@ -29,9 +29,9 @@ pub(super) async fn compose(
     } else if !in_time || rest == RepeatPolicy::Superseded {
         None
     } else if attempt.template == Template::StatusConfirm {
-        ask(&mut *conn, mailer, attempt, subscriber).await?
+        confirmation_mail(&mut *conn, mailer, attempt, subscriber).await?
     } else {
-        tell(&mut *conn, mailer, attempt, subscriber).await?
+        incident_mail(&mut *conn, mailer, attempt, subscriber).await?
     };
     if mail.is_none() {
         emails::discard(conn, attempt).await?;
@@ -39,20 +39,20 @@ pub(super) async fn compose(
     Ok(mail)
 }
 
-async fn ask(
+async fn confirmation_mail(
     conn: &mut PgConnection,
     mailer: &Mailer,
     attempt: &Attempt,
     subscriber: SubscriberId,
 ) -> sqlx::Result<Option<Mail>> {
-    let question = subscribers::ask(conn, subscriber, attempt.id).await?;
+    let question = subscribers::confirmation(conn, subscriber, attempt.id).await?;
     Ok(question.map(|Question { email, token }| {
         let letter = Letter::write(attempt, &mailer.base_url, Some(&token));
         Mail::new(attempt, email, &letter)
     }))
 }
 
-async fn tell(
+async fn incident_mail(
     conn: &mut PgConnection,
     mailer: &Mailer,
     attempt: &Attempt,
@@ -62,7 +62,7 @@ async fn tell(
     let mut letter = match attempt.details["update_id"].as_str().and_then(|id| id.parse().ok()) {
         None => Letter::write(attempt, &mailer.base_url, None),
         Some(update) => {
-            let Some(incident_mail) = incidents::told(&mut *conn, update).await? else { return Ok(None) };
+            let Some(incident_mail) = incidents::find_mail(&mut *conn, update).await? else { return Ok(None) };
             // An update that was delayed could arrive after the resolution.
             if attempt.template == Template::IncidentUpdated && incident_mail.over {
                 return Ok(None);

@@ -16,38 +16,38 @@ const PENDING_INPUTS: usize = 32;
 
 pub struct Hub {
     pub session: SessionId,
-    pub seats: Viewers,
+    pub viewers: Viewers,
     pub pictures: Pictures,
     /// Input of the viewers who may act.
     pub inputs: mpsc::Sender<ViewerInput>,
     /// Cancelled when the browser has ended.
     pub ended: CancellationToken,
     view: View,
-    pub look: Notify,
+    pub check_now: Notify,
     /// Notified after each check of the viewers.
     pub looked: Notify,
 }
 
 pub struct Parts {
-    pub stage: LiveHandle,
+    pub live_handle: LiveHandle,
     pub inputs: mpsc::Receiver<ViewerInput>,
 }
 
 impl Hub {
-    pub fn new(session: SessionId, stage: &LiveHandle) -> (Arc<Self>, Parts) {
-        let stage = LiveHandle { view: stage.view.for_another(), ..stage.clone() };
+    pub fn new(session: SessionId, live_handle: &LiveHandle) -> (Arc<Self>, Parts) {
+        let live_handle = LiveHandle { view: live_handle.view.for_another(), ..live_handle.clone() };
         let (inputs, waiting) = mpsc::channel(PENDING_INPUTS);
         let hub = Self {
             session,
-            seats: Viewers::default(),
+            viewers: Viewers::default(),
             pictures: Pictures::default(),
             inputs,
             ended: CancellationToken::new(),
-            view: stage.view.clone(),
-            look: Notify::new(),
+            view: live_handle.view.clone(),
+            check_now: Notify::new(),
             looked: Notify::new(),
         };
-        (Arc::new(hub), Parts { stage, inputs: waiting })
+        (Arc::new(hub), Parts { live_handle, inputs: waiting })
     }
 
     /// In CSS pixels.
@@ -56,6 +56,6 @@ impl Hub {
     }
 
     pub fn recheck(&self) {
-        self.look.notify_one();
+        self.check_now.notify_one();
     }
 }

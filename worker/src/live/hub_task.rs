@@ -16,23 +16,23 @@ use crate::Context;
 use crate::sessions::LiveHandle;
 
 /// Of the viewers and of the driver.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// While a viewer sends input.
-const LOOK_WHILE_ACTING: Duration = Duration::from_secs(1);
+const POLL_INTERVAL_DURING_INPUT: Duration = Duration::from_secs(1);
 /// A driver's connection gives its lane heartbeats.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 
 impl Hub {
     /// Until the last viewer has left or the browser ends.
     pub async fn run(self: Arc<Self>, parts: Parts, context: Arc<Context>) {
-        let Parts { stage, inputs } = parts;
+        let Parts { live_handle, inputs } = parts;
         let stop = CancellationToken::new();
-        let acting = InputSession::new(&self, &stage, &context);
+        let acting = InputSession::new(&self, &live_handle, &context);
         let watching = async {
             tokio::select! {
-                _ = self.pictures.follow(&stage.view) => self.ended.cancel(),
-                _ = stage.view.ended() => self.ended.cancel(),
-                () = self.watch_viewers(&stage, &context) => {}
+                _ = self.pictures.follow(&live_handle.view) => self.ended.cancel(),
+                _ = live_handle.view.ended() => self.ended.cancel(),
+                () = self.watch_viewers(&live_handle, &context) => {}
                 () = self.run_until_removed(&context) => {}
             }
             stop.cancel();
@@ -41,64 +41,69 @@ impl Hub {
         if self.ended.is_cancelled() {
             // The remaining viewers are disconnected and leave.
             while !context.live.remove_if_empty(&self) {
-                self.seats.somebody_left().await;
+                self.viewers.viewer_left().await;
             }
         }
         // Without viewers, no person acts.
-        if let Some(recording) = &stage.recording {
+        if let Some(recording) = &live_handle.recording {
             recording.set_driver(None);
         }
-        stage.view.unwatch().await;
+        live_handle.view.unwatch().await;
     }
 
     async fn run_until_removed(self: &Arc<Self>, context: &Context) {
         while !context.live.remove_if_empty(self) {
-            self.seats.somebody_left().await;
+            self.viewers.viewer_left().await;
             // The viewer who left may have been sending input.
             self.looked.notify_one();
         }
     }
 
     /// Also sends heartbeats for the driver (contract: live 6, 11, 12).
-    async fn watch_viewers(&self, stage: &LiveHandle, context: &Context) {
+    async fn watch_viewers(&self, live_handle: &LiveHandle, context: &Context) {
         let (failed, mut heartbeat_at) = (LogThrottle::new(), None);
         loop {
             let send_heartbeat = heartbeat_at.is_none_or(|at: Instant| at.elapsed() >= HEARTBEAT_EVERY);
-            match self.check_viewers(stage, context, send_heartbeat).await {
+            match self.check_viewers(live_handle, context, send_heartbeat).await {
                 Ok(()) if send_heartbeat => heartbeat_at = Some(Instant::now()),
                 Ok(()) => {}
-                Err(error) => failed.say(|held_back| {
+                Err(error) => failed.log(|held_back| {
                     tracing::warn!(%error, held_back, session = %self.session, "cannot check the viewers of a session");
                 }),
             }
             self.looked.notify_one();
-            let is_acting = stage.claim.try_lock().map_or(true, |claim| claim.is_some());
-            let next = Instant::now() + if is_acting { LOOK_WHILE_ACTING } else { LOOK_EVERY };
+            let is_acting = live_handle.claim.try_lock().map_or(true, |claim| claim.is_some());
+            let next = Instant::now() + if is_acting { POLL_INTERVAL_DURING_INPUT } else { POLL_INTERVAL };
             tokio::select! {
                 () = sleep_until(next) => {}
-                () = self.look.notified() => {}
+                () = self.check_now.notified() => {}
             }
         }
     }
 
-    async fn check_viewers(&self, stage: &LiveHandle, context: &Context, send_heartbeat: bool) -> sqlx::Result<()> {
-        let admissions = self.seats.admissions();
+    async fn check_viewers(
+        &self,
+        live_handle: &LiveHandle,
+        context: &Context,
+        send_heartbeat: bool,
+    ) -> sqlx::Result<()> {
+        let admissions = self.viewers.admissions();
         let ids: Vec<_> = admissions.iter().map(|admission| admission.id).collect();
         let patience = context.config.agents.heartbeat_timeout;
         let mut conn = context.async_commit_pool.acquire().await?;
-        self.seats.withdraw(&tickets::withdrawn(&mut conn, &ids).await?);
-        let standing = lanes::standing(&mut conn, self.session, patience).await?;
-        self.seats.publish_control(standing.as_ref());
-        let driver = standing.as_ref().and_then(|standing| standing.driver.as_deref());
-        if let Some(recording) = &stage.recording {
+        self.viewers.withdraw(&tickets::withdrawn(&mut conn, &ids).await?);
+        let lane = lanes::state(&mut conn, self.session, patience).await?;
+        self.viewers.publish_control(lane.as_ref());
+        let driver = lane.as_ref().and_then(|lane| lane.driver.as_deref());
+        if let Some(recording) = &live_handle.recording {
             recording.set_driver(driver);
         }
         // A viewer whose ticket cannot take over must not keep the lane by staying connected, whatever client ID it
         // gives.
         let is_here =
-            admissions.iter().any(|admission| admission.takes_over && Control::drives(admission, standing.as_ref()));
+            admissions.iter().any(|admission| admission.takes_over && Control::drives(admission, lane.as_ref()));
         if let Some(driver) = driver.filter(|_| send_heartbeat && is_here) {
-            lanes::hear_of(&mut conn, self.session, driver, patience).await?;
+            lanes::record_heartbeat(&mut conn, self.session, driver, patience).await?;
         }
         Ok(())
     }

@@ -19,23 +19,23 @@ use uuid::Uuid;
 use super::hub::Hub;
 use super::touch_state::TouchState;
 use super::viewer_input::{InputRight, ViewerInput};
-use super::viewers::SeatId;
+use super::viewers::ViewerId;
 use crate::Context;
 use crate::browser::InputOutcome;
 use crate::sessions::{self, LiveHandle};
 
 /// The claim is released this long after the last input.
-const RESTS_AFTER: Duration = Duration::from_secs(1);
-/// Like [`RESTS_AFTER`], while a finger is down or the page shows a dialog.
-const GIVES_UP_AFTER: Duration = Duration::from_mins(1);
+const RELEASE_AFTER: Duration = Duration::from_secs(1);
+/// Like [`RELEASE_AFTER`], while a finger is down or the page shows a dialog.
+const ABANDON_AFTER: Duration = Duration::from_mins(1);
 /// For the browser to accept input. A page cannot delay it.
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 /// When nothing is due.
-const LONG: Duration = Duration::from_hours(1);
+const IDLE_WAIT: Duration = Duration::from_hours(1);
 
 pub struct InputSession<'a> {
     hub: &'a Hub,
-    stage: &'a LiveHandle,
+    live_handle: &'a LiveHandle,
     context: &'a Context,
     touch: TouchState,
     now: Option<Now>,
@@ -44,13 +44,13 @@ pub struct InputSession<'a> {
 /// Viewer who holds the claim, and the time of their last input.
 #[derive(Clone, Copy)]
 struct Now {
-    seat: SeatId,
+    viewer: ViewerId,
     last_input: Instant,
 }
 
 impl<'a> InputSession<'a> {
-    pub fn new(hub: &'a Hub, stage: &'a LiveHandle, context: &'a Context) -> Self {
-        Self { hub, stage, context, touch: TouchState::default(), now: None }
+    pub fn new(hub: &'a Hub, live_handle: &'a LiveHandle, context: &'a Context) -> Self {
+        Self { hub, live_handle, context, touch: TouchState::default(), now: None }
     }
 
     /// Input is never cancelled midway, so that a claim is always released.
@@ -62,7 +62,7 @@ impl<'a> InputSession<'a> {
                 () = stop.cancelled() => break,
                 () = self.hub.looked.notified() => self.stop_unauthorized().await,
                 () = sleep_until(due) => self.close_idle().await,
-                Some(deed) = inputs.recv() => self.take(deed).await,
+                Some(input) = inputs.recv() => self.take(input).await,
             }
         }
         self.end_input().await;
@@ -71,12 +71,12 @@ impl<'a> InputSession<'a> {
     fn due(&self) -> Instant {
         let idle_at = self.idle_at();
         let lifts_at = self.touch.next_due();
-        idle_at.into_iter().chain(lifts_at).min().unwrap_or_else(|| Instant::now() + LONG)
+        idle_at.into_iter().chain(lifts_at).min().unwrap_or_else(|| Instant::now() + IDLE_WAIT)
     }
 
     fn idle_at(&self) -> Option<Instant> {
         let waits = self.touch.any() || self.hub.pictures.asks();
-        self.now.map(|now| now.last_input + if waits { GIVES_UP_AFTER } else { RESTS_AFTER })
+        self.now.map(|now| now.last_input + if waits { ABANDON_AFTER } else { RELEASE_AFTER })
     }
 
     async fn close_idle(&mut self) {
@@ -93,7 +93,7 @@ impl<'a> InputSession<'a> {
         let waited = self.touch.any() || self.hub.pictures.asks();
         let lifted = self.touch.lift_all();
         self.send(lifted).await;
-        match timeout(TAKEN_WITHIN, self.stage.view.input_idle()).await.unwrap_or_else(|_| Err(silent())) {
+        match timeout(TAKEN_WITHIN, self.live_handle.view.input_idle()).await.unwrap_or_else(|_| Err(silent())) {
             Ok(asks_nothing) if asks_nothing || waited => self.end_input().await,
             Ok(_) => self.now = Some(Now { last_input: Instant::now(), ..now }),
             Err(failure) => self.fail(failure).await,
@@ -103,26 +103,26 @@ impl<'a> InputSession<'a> {
     /// Ends the input of a viewer who has left or no longer drives.
     async fn stop_unauthorized(&mut self) {
         if let Some(now) = self.now
-            && !self.hub.seats.may_act(now.seat)
+            && !self.hub.viewers.may_act(now.viewer)
         {
             self.end_input().await;
         }
     }
 
-    async fn take(&mut self, deed: ViewerInput) {
-        let ViewerInput { seat, admission, what } = deed;
-        if !self.hub.seats.has(seat) {
+    async fn take(&mut self, input: ViewerInput) {
+        let ViewerInput { viewer, admission, what } = input;
+        if !self.hub.viewers.has(viewer) {
             return;
         }
         match what {
-            InputRight::Events(events) => self.act(seat, admission.client_id.as_deref(), events).await,
-            InputRight::Lane(change) => self.change_lane(seat, admission.id, change).await,
+            InputRight::Events(events) => self.act(viewer, admission.client_id.as_deref(), events).await,
+            InputRight::Lane(change) => self.change_lane(viewer, admission.id, change).await,
         }
     }
 
     /// Contract: live 36. A viewer's pending input is completed before the AI continues.
-    async fn change_lane(&mut self, seat: SeatId, admission: Uuid, change: Change) {
-        if change == Change::HandBack && self.now.is_some_and(|now| now.seat == seat) {
+    async fn change_lane(&mut self, viewer: ViewerId, admission: Uuid, change: Change) {
+        if change == Change::HandBack && self.now.is_some_and(|now| now.viewer == viewer) {
             self.end_input().await;
         }
         if let Err(error) = self.try_to_change_lane(admission, change).await {
@@ -140,7 +140,7 @@ impl<'a> InputSession<'a> {
                     (Refusal::Busy, "the driver cannot be changed now")
                 }
             };
-            self.hub.seats.refuse(seat, reason, detail);
+            self.hub.viewers.refuse(viewer, reason, detail);
         }
         self.hub.recheck();
     }
@@ -148,22 +148,22 @@ impl<'a> InputSession<'a> {
     async fn try_to_change_lane(&self, admission: Uuid, change: Change) -> Result<(), LaneError> {
         let mut tx = begin(&self.context.db).await?;
         let config = &self.context.config;
-        let (patience, most) = (config.agents.heartbeat_timeout, config.limits.audited_changes_per_hour);
-        let changed = driving::change(&mut tx, admission, change, patience, most).await;
+        let (patience, max) = (config.agents.heartbeat_timeout, config.limits.audited_changes_per_hour);
+        let changed = driving::change(&mut tx, admission, change, patience, max).await;
         if !matches!(changed, Err(LaneError::Database(_))) {
             tx.commit().await?;
         }
         changed
     }
 
-    async fn act(&mut self, seat: SeatId, client_id: Option<&str>, events: Vec<Event>) {
-        let refuse = |reason, detail| self.hub.seats.refuse(seat, reason, detail);
+    async fn act(&mut self, viewer: ViewerId, client_id: Option<&str>, events: Vec<Event>) {
+        let refuse = |reason, detail| self.hub.viewers.refuse(viewer, reason, detail);
         match self.now {
-            Some(now) if now.seat != seat => return refuse(Refusal::Busy, "another person acts"),
+            Some(now) if now.viewer != viewer => return refuse(Refusal::Busy, "another person acts"),
             Some(_) => {}
             None => match self.claim(client_id).await {
                 Ok(Claim::Won) => {
-                    if let Some(recording) = &self.stage.recording {
+                    if let Some(recording) = &self.live_handle.recording {
                         recording.take_claim(client_id);
                     }
                 }
@@ -180,12 +180,13 @@ impl<'a> InputSession<'a> {
         }
         let begins = self.now.is_none();
         let now = Instant::now();
-        self.now = Some(Now { seat, last_input: now });
+        self.now = Some(Now { viewer, last_input: now });
         let before = self.touch.clone();
         let acts = self.touch.acts(events, self.hub.viewport(), now);
-        let lend = async { if begins { self.stage.view.grant_input(true).await } else { Ok(()) } };
+        let lend = async { if begins { self.live_handle.view.grant_input(true).await } else { Ok(()) } };
         // The browser must receive the grant before the input.
-        let done = timeout(TAKEN_WITHIN, async { tokio::try_join!(biased; lend, self.stage.view.act(acts)) }).await;
+        let done =
+            timeout(TAKEN_WITHIN, async { tokio::try_join!(biased; lend, self.live_handle.view.act(acts)) }).await;
         match done.unwrap_or_else(|_| Err(silent())) {
             Ok(((), InputOutcome::Done)) => {}
             Ok(((), InputOutcome::Unresponsive)) => {
@@ -203,7 +204,7 @@ impl<'a> InputSession<'a> {
 
     /// Retries until the outcome is known.
     async fn claim(&self, client: Option<&str>) -> sqlx::Result<Claim> {
-        let mut held = self.stage.claim.lock().await;
+        let mut held = self.live_handle.claim.lock().await;
         let intent = IntentId::generate();
         *held = Some(intent);
         let person = InputClaim {
@@ -228,20 +229,20 @@ impl<'a> InputSession<'a> {
             return;
         }
         let rests = timeout(TAKEN_WITHIN, async {
-            tokio::try_join!(biased; self.stage.view.act(lifted), self.stage.view.grant_input(false))
+            tokio::try_join!(biased; self.live_handle.view.act(lifted), self.live_handle.view.grant_input(false))
         });
         if let Err(failure) = rests.await.unwrap_or_else(|_| Err(silent())) {
             return self.fail(failure).await;
         }
         self.note_return();
-        let mut held = self.stage.claim.lock().await;
+        let mut held = self.live_handle.claim.lock().await;
         if let Some(intent) = held.take() {
             sessions::release_input(self.context, intent).await;
         }
     }
 
     fn note_return(&self) {
-        if let Some(recording) = &self.stage.recording {
+        if let Some(recording) = &self.live_handle.recording {
             recording.return_claim();
         }
     }
@@ -250,7 +251,9 @@ impl<'a> InputSession<'a> {
         if acts.is_empty() {
             return;
         }
-        if let Err(failure) = timeout(TAKEN_WITHIN, self.stage.view.act(acts)).await.unwrap_or_else(|_| Err(silent())) {
+        if let Err(failure) =
+            timeout(TAKEN_WITHIN, self.live_handle.view.act(acts)).await.unwrap_or_else(|_| Err(silent()))
+        {
             self.fail(failure).await;
         }
     }
@@ -259,7 +262,7 @@ impl<'a> InputSession<'a> {
     async fn fail(&mut self, failure: Failure) {
         self.now = None;
         self.note_return();
-        let _ = self.stage.faults.send(failure).await;
+        let _ = self.live_handle.faults.send(failure).await;
     }
 }
 

@@ -14,11 +14,11 @@ use tokio::sync::{Notify, watch};
 use crate::browser::View;
 
 /// Unacknowledged pictures of a viewer (contract: live 3).
-pub const ON_THEIR_WAY: usize = 2;
+pub const MAX_IN_FLIGHT: usize = 2;
 
 pub struct Pictures {
     picture: watch::Sender<Option<LatestFrame>>,
-    words: watch::Sender<PageTexts>,
+    texts: watch::Sender<PageTexts>,
     wanted: Notify,
     demand: Mutex<FrameDemand>,
 }
@@ -53,7 +53,7 @@ impl Default for Pictures {
     fn default() -> Self {
         Self {
             picture: watch::Sender::new(None),
-            words: watch::Sender::new(PageTexts::default()),
+            texts: watch::Sender::new(PageTexts::default()),
             wanted: Notify::new(),
             demand: Mutex::default(),
         }
@@ -99,7 +99,7 @@ impl Pictures {
 
     fn show(&self, seen: host::LiveEvent) {
         if seen.page.is_some() || seen.asked.is_some() {
-            self.words.send_modify(|words| words.change(seen.page, seen.asked));
+            self.texts.send_modify(|texts| texts.change(seen.page, seen.asked));
         }
         let Some(picture) = seen.picture else { return };
         // A compromised host may send invalid base64.
@@ -114,14 +114,14 @@ impl Pictures {
     }
 
     /// Starts with the current one.
-    pub fn words(&self) -> watch::Receiver<PageTexts> {
-        let mut words = self.words.subscribe();
-        words.mark_changed();
-        words
+    pub fn texts(&self) -> watch::Receiver<PageTexts> {
+        let mut texts = self.texts.subscribe();
+        texts.mark_changed();
+        texts
     }
 
     pub fn asks(&self) -> bool {
-        self.words.borrow().asks
+        self.texts.borrow().asks
     }
 
     /// Registers a viewer, which has no room yet.

@@ -20,9 +20,9 @@ const TEXT_CHARS: usize = 4_096;
 /// In one event, in CSS pixels.
 const TURN: f64 = 10_000.0;
 /// Time without events after which a finger is lifted.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
+const LIFT_AFTER: Duration = Duration::from_secs(10);
 /// A wheel's finger is lifted this long after its last turn.
-const TURNED_AFTER: Duration = Duration::from_millis(80);
+const WHEEL_RELEASE_AFTER: Duration = Duration::from_millis(80);
 /// Not one of the viewer's fingers.
 const WHEEL: u8 = FINGERS;
 
@@ -35,7 +35,7 @@ pub fn check(events: &[Event], viewport: Size) -> Result<(), &'static str> {
         (0.0..=f64::from(viewport.width)).contains(&x) && (0.0..=f64::from(viewport.height)).contains(&y)
     };
     let turns = |delta: f64| delta.abs() <= TURN;
-    let chars = |text: &str, most: usize| text.chars().take(most + 1).count() <= most;
+    let chars = |text: &str, max: usize| text.chars().take(max + 1).count() <= max;
     let shows = |text: &str| !text.contains(|of: char| of.is_control() && !matches!(of, '\n' | '\r' | '\t'));
     for event in events {
         match event {
@@ -70,7 +70,7 @@ pub struct TouchState {
 struct TouchPoint {
     x: f64,
     y: f64,
-    heard_at: Instant,
+    last_event_at: Instant,
 }
 
 impl TouchState {
@@ -104,7 +104,7 @@ impl TouchState {
             (TouchPhase::Begin, None) | (_, Some(_)) => {}
             (_, None) => return,
         }
-        let place = TouchPoint { x, y, heard_at: now };
+        let place = TouchPoint { x, y, last_event_at: now };
         acts.push(place.step(finger, phase));
         if matches!(phase, TouchPhase::Begin | TouchPhase::Update) {
             self.down.insert(finger, place);
@@ -129,13 +129,13 @@ impl TouchState {
             _ => {
                 self.lift_wheel(acts, now);
                 // Start far enough from the target edge for the whole turn, if the viewport is large enough.
-                let start = |at: f64, turn: f64, most: f64| {
-                    if (0.0..=most).contains(&(at - turn)) {
+                let start = |at: f64, turn: f64, max: f64| {
+                    if (0.0..=max).contains(&(at - turn)) {
                         at
                     } else if turn > 0.0 {
-                        turn.min(most)
+                        turn.min(max)
                     } else {
-                        (most + turn).max(0.0)
+                        (max + turn).max(0.0)
                     }
                 };
                 let from = (start(x, right, width), start(y, down, height));
@@ -189,7 +189,7 @@ impl TouchPoint {
     }
 
     fn due(&self, number: u8) -> Instant {
-        self.heard_at + if number == WHEEL { TURNED_AFTER } else { FORGOTTEN_AFTER }
+        self.last_event_at + if number == WHEEL { WHEEL_RELEASE_AFTER } else { LIFT_AFTER }
     }
 }
 

@@ -17,7 +17,7 @@ use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 use tokio_util::sync::CancellationToken;
 
 use super::hub::Hub;
-use super::pictures::{LatestFrame, ON_THEIR_WAY, PageTexts, Pictures};
+use super::pictures::{LatestFrame, MAX_IN_FLIGHT, PageTexts, Pictures};
 use super::touch_state;
 use super::viewer_input::{InputRight, ViewerInput};
 use super::viewers::{Control, ViewerHandle};
@@ -39,7 +39,7 @@ const READ_BYTES: usize = 4 * MESSAGE_BYTES;
 
 type Socket = WebSocketStream<Box<dyn Stream>>;
 
-pub async fn serve(stream: Box<dyn Stream>, hub: &Hub, seat: ViewerHandle, stopping: &CancellationToken) {
+pub async fn serve(stream: Box<dyn Stream>, hub: &Hub, handle: ViewerHandle, stopping: &CancellationToken) {
     let config = WebSocketConfig::default()
         .read_buffer_size(4 * 1024)
         // Buffered data would be pictures that become outdated.
@@ -48,8 +48,8 @@ pub async fn serve(stream: Box<dyn Stream>, hub: &Hub, seat: ViewerHandle, stopp
         .max_frame_size(Some(READ_BYTES));
     let socket = WebSocketStream::from_raw_socket(stream, Part::Server, Some(config)).await;
     let (sink, stream) = socket.split();
-    let withdrawn = seat.withdrawn.clone();
-    let mut viewer = Viewer::new(hub, seat, sink, stream);
+    let withdrawn = handle.withdrawn.clone();
+    let mut viewer = Viewer::new(hub, handle, sink, stream);
     let closing = tokio::select! {
         biased;
         () = withdrawn.cancelled() => Some(Closing::Withdrawn),
@@ -65,17 +65,17 @@ pub async fn serve(stream: Box<dyn Stream>, hub: &Hub, seat: ViewerHandle, stopp
 
 struct Viewer<'a> {
     hub: &'a Hub,
-    seat: ViewerHandle,
+    handle: ViewerHandle,
     sink: SplitSink<Socket, Message>,
     stream: SplitStream<Socket>,
     has: u32,
     /// Of the pictures that are not acknowledged yet.
-    on_their_way: VecDeque<Instant>,
+    in_flight: VecDeque<Instant>,
     /// Minimum time between two pictures while the first one is unacknowledged: two thirds of the last round trip. A slow
     /// connection is then never idle, and a picture waits for about half of the transfer of the previous one.
     pace: Duration,
-    heard_at: Instant,
-    told: PageTexts,
+    last_message_at: Instant,
+    shown_texts: PageTexts,
     rate: DefaultDirectRateLimiter,
     messages: DefaultDirectRateLimiter,
 }
@@ -86,20 +86,20 @@ enum ViewEnd {
 }
 
 impl<'a> Viewer<'a> {
-    fn new(hub: &'a Hub, seat: ViewerHandle, sink: SplitSink<Socket, Message>, stream: SplitStream<Socket>) -> Self {
+    fn new(hub: &'a Hub, handle: ViewerHandle, sink: SplitSink<Socket, Message>, stream: SplitStream<Socket>) -> Self {
         let rate = RateLimiter::direct(Quota::per_second(EVENTS_A_SECOND));
         let messages = RateLimiter::direct(Quota::per_second(MESSAGES_A_SECOND));
-        let (told, heard_at) = (PageTexts::default(), Instant::now());
+        let (shown_texts, last_message_at) = (PageTexts::default(), Instant::now());
         Self {
             hub,
-            seat,
+            handle,
             sink,
             stream,
             has: 0,
-            on_their_way: VecDeque::new(),
+            in_flight: VecDeque::new(),
             pace: Duration::ZERO,
-            heard_at,
-            told,
+            last_message_at,
+            shown_texts,
             rate,
             messages,
         }
@@ -114,11 +114,11 @@ impl<'a> Viewer<'a> {
 
     async fn run(&mut self) -> ViewEnd {
         let pictures: &Pictures = &self.hub.pictures;
-        let (mut newest, mut words) = (pictures.newest(), pictures.words());
+        let (mut newest, mut texts) = (pictures.newest(), pictures.texts());
         let mut budget = pictures.register_viewer();
         let mut pings = interval_at(Instant::now() + PING_EVERY, PING_EVERY);
         pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (session_id, role) = (self.hub.session, self.seat.admission.role);
+        let (session_id, role) = (self.hub.session, self.handle.admission.role);
         if let Err(over) = self.send_message(&ToViewer::Hello { session_id, role }).await {
             return over;
         }
@@ -142,17 +142,17 @@ impl<'a> Viewer<'a> {
                     budget.has_room(lacks_base_picture(&newest, self.has));
                     Ok(())
                 }
-                Ok(()) = words.changed() => {
-                    let words = words.borrow_and_update().clone();
-                    self.send_texts(words).await
+                Ok(()) = texts.changed() => {
+                    let texts = texts.borrow_and_update().clone();
+                    self.send_texts(texts).await
                 }
-                Ok(()) = self.seat.control.changed() => self.send_control().await,
-                Some((reason, detail)) = self.seat.refusals.recv() => self.refuse(reason, detail).await,
+                Ok(()) = self.handle.control.changed() => self.send_control().await,
+                Some((reason, detail)) = self.handle.refusals.recv() => self.refuse(reason, detail).await,
                 _ = pings.tick() => self.ping().await,
                 message = self.stream.next() => match message {
                     Some(Ok(message)) => match self.receive(message).await {
                         Ok(Some(FromViewer::Ack { .. })) => {
-                            if let Some(sent_at) = self.on_their_way.pop_front() {
+                            if let Some(sent_at) = self.in_flight.pop_front() {
                                 self.pace = sent_at.elapsed() * 2 / 3;
                             }
                             if self.has_room() {
@@ -178,8 +178,8 @@ impl<'a> Viewer<'a> {
 
     /// `None` until a picture is acknowledged.
     fn ready_at(&self) -> Option<Instant> {
-        let last = self.on_their_way.back().map_or_else(Instant::now, |sent_at| *sent_at + self.pace);
-        (self.on_their_way.len() < ON_THEIR_WAY).then_some(last)
+        let last = self.in_flight.back().map_or_else(Instant::now, |sent_at| *sent_at + self.pace);
+        (self.in_flight.len() < MAX_IN_FLIGHT).then_some(last)
     }
 
     fn has_room(&self) -> bool {
@@ -193,28 +193,28 @@ impl<'a> Viewer<'a> {
             return Ok(true);
         }
         self.has = seq;
-        self.on_their_way.push_back(Instant::now());
+        self.in_flight.push_back(Instant::now());
         self.send(Message::Binary(message)).await?;
         Ok(false)
     }
 
-    async fn send_texts(&mut self, words: PageTexts) -> Result<(), ViewEnd> {
-        let before = std::mem::replace(&mut self.told, words.clone());
-        let controls = self.seat.admission.role == Role::Controller;
-        if words.page != before.page
-            && let Some(page) = &words.page
+    async fn send_texts(&mut self, texts: PageTexts) -> Result<(), ViewEnd> {
+        let before = std::mem::replace(&mut self.shown_texts, texts.clone());
+        let controls = self.handle.admission.role == Role::Controller;
+        if texts.page != before.page
+            && let Some(page) = &texts.page
         {
             self.send_message(page).await?;
         }
         if controls
-            && words.menu != before.menu
-            && let Some(menu) = &words.menu
+            && texts.menu != before.menu
+            && let Some(menu) = &texts.menu
         {
             self.send_message(menu).await?;
         }
         if controls
-            && words.dialog != before.dialog
-            && let Some(dialog) = &words.dialog
+            && texts.dialog != before.dialog
+            && let Some(dialog) = &texts.dialog
         {
             self.send_message(dialog).await?;
         }
@@ -222,7 +222,7 @@ impl<'a> Viewer<'a> {
     }
 
     async fn send_control(&mut self) -> Result<(), ViewEnd> {
-        let control = *self.seat.control.borrow_and_update();
+        let control = *self.handle.control.borrow_and_update();
         match control {
             Some(Control { driver, may_act, offers }) => {
                 self.send_message(&ToViewer::Control { driver, may_act, offers }).await
@@ -236,14 +236,14 @@ impl<'a> Viewer<'a> {
     }
 
     async fn ping(&mut self) -> Result<(), ViewEnd> {
-        if self.heard_at.elapsed() >= SILENCE {
+        if self.last_message_at.elapsed() >= SILENCE {
             return Err(ViewEnd::Close(Closing::Silent));
         }
         self.send(Message::Ping(Bytes::new())).await
     }
 
     async fn receive(&mut self, message: Message) -> Result<Option<FromViewer>, ViewEnd> {
-        self.heard_at = Instant::now();
+        self.last_message_at = Instant::now();
         if self.messages.check().is_err() {
             return Err(ViewEnd::Close(Closing::Flooding));
         }
@@ -253,7 +253,7 @@ impl<'a> Viewer<'a> {
                 Ok(None)
             }
             Message::Text(text) => match serde_json::from_str(&text) {
-                Ok(said) => Ok(Some(said)),
+                Ok(message) => Ok(Some(message)),
                 Err(_) => Err(ViewEnd::Close(Closing::Unreadable)),
             },
             Message::Binary(_) => Err(ViewEnd::Close(Closing::Unreadable)),
@@ -271,7 +271,7 @@ impl<'a> Viewer<'a> {
     }
 
     fn forward_input(&self, what: InputRight) -> Result<(), (Refusal, &'static str)> {
-        let admission = Arc::clone(&self.seat.admission);
+        let admission = Arc::clone(&self.handle.admission);
         if admission.role != Role::Controller {
             return Err((Refusal::Viewer, "a viewer may only watch"));
         }
@@ -289,11 +289,11 @@ impl<'a> Viewer<'a> {
             Ok(Ok(())) => {}
             Ok(Err(_)) | Err(_) => return Err(too_fast),
         }
-        self.hub.inputs.try_send(ViewerInput { seat: self.seat.id, admission, what }).map_err(|_| too_fast)
+        self.hub.inputs.try_send(ViewerInput { viewer: self.handle.id, admission, what }).map_err(|_| too_fast)
     }
 
-    async fn send_message(&mut self, said: &ToViewer) -> Result<(), ViewEnd> {
-        let text = serde_json::to_string(said).expect("messages have string keys");
+    async fn send_message(&mut self, message: &ToViewer) -> Result<(), ViewEnd> {
+        let text = serde_json::to_string(message).expect("messages have string keys");
         self.send(Message::text(text)).await
     }
 

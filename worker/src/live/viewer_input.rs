@@ -6,10 +6,10 @@ use kitfleet_domain::live::Admission;
 use kitfleet_domain::live::driving::Change;
 use kitfleet_live::messages::Event;
 
-use super::viewers::SeatId;
+use super::viewers::ViewerId;
 
 pub struct ViewerInput {
-    pub seat: SeatId,
+    pub viewer: ViewerId,
     pub admission: Arc<Admission>,
     pub what: InputRight,
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use kitfleet_domain::agents::Mode;
 use kitfleet_domain::agents::lanes::LaneState;
 use kitfleet_domain::live::Admission;
-use kitfleet_live::MOST_VIEWERS;
+use kitfleet_live::MAX_VIEWERS;
 use kitfleet_live::messages::{Change, Driver, Refusal, Role};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -17,7 +17,7 @@ const REFUSALS: usize = 16;
 const KEPT_FOR_CONTROLLERS: usize = 4;
 
 /// Number of a viewer within its hub.
-pub type SeatId = u64;
+pub type ViewerId = u64;
 
 #[derive(Default)]
 pub struct Viewers {
@@ -32,8 +32,8 @@ struct OccupiedSlots {
 
 #[derive(Default)]
 struct AllViewers {
-    last: SeatId,
-    seats: BTreeMap<SeatId, ViewerSlot>,
+    last: ViewerId,
+    slots: BTreeMap<ViewerId, ViewerSlot>,
 }
 
 struct ViewerSlot {
@@ -54,7 +54,7 @@ pub struct Control {
 
 /// Dropping it leaves the session.
 pub struct ViewerHandle {
-    pub id: SeatId,
+    pub id: ViewerId,
     pub admission: Arc<Admission>,
     /// `None` before the first check.
     pub control: watch::Receiver<Option<Control>>,
@@ -66,7 +66,7 @@ pub struct ViewerHandle {
 
 impl Drop for ViewerHandle {
     fn drop(&mut self) {
-        self.taken.all_viewers().seats.remove(&self.id);
+        self.taken.all_viewers().slots.remove(&self.id);
         self.taken.left.notify_one();
     }
 }
@@ -82,7 +82,7 @@ impl Viewers {
     pub fn take(&self, admission: Admission) -> Option<ViewerHandle> {
         let mut all_viewers = self.taken.all_viewers();
         let kept = if admission.role == Role::Controller { KEPT_FOR_CONTROLLERS } else { 0 };
-        if all_viewers.seats.len() >= MOST_VIEWERS + kept {
+        if all_viewers.slots.len() >= MAX_VIEWERS + kept {
             return None;
         }
         all_viewers.last += 1;
@@ -90,57 +90,57 @@ impl Viewers {
         let ((control, controlled), (refusals, refused)) = (watch::channel(None), mpsc::channel(REFUSALS));
         let withdrawn = CancellationToken::new();
         let slot = ViewerSlot { admission: Arc::clone(&admission), control, refusals, withdrawn: withdrawn.clone() };
-        all_viewers.seats.insert(id, slot);
+        all_viewers.slots.insert(id, slot);
         drop(all_viewers);
         let taken = Arc::clone(&self.taken);
         Some(ViewerHandle { id, admission, control: controlled, refusals: refused, withdrawn, taken })
     }
 
     /// True when no slot is left, even for a controller.
-    pub fn are_taken(&self) -> bool {
-        self.taken.all_viewers().seats.len() >= MOST_VIEWERS + KEPT_FOR_CONTROLLERS
+    pub fn is_full(&self) -> bool {
+        self.taken.all_viewers().slots.len() >= MAX_VIEWERS + KEPT_FOR_CONTROLLERS
     }
 
     pub fn is_empty(&self) -> bool {
-        self.taken.all_viewers().seats.is_empty()
+        self.taken.all_viewers().slots.is_empty()
     }
 
-    pub fn has(&self, id: SeatId) -> bool {
-        self.taken.all_viewers().seats.contains_key(&id)
+    pub fn has(&self, id: ViewerId) -> bool {
+        self.taken.all_viewers().slots.contains_key(&id)
     }
 
     /// Waits until a viewer has left since the last call.
-    pub async fn somebody_left(&self) {
+    pub async fn viewer_left(&self) {
         self.taken.left.notified().await;
     }
 
     pub fn admissions(&self) -> Vec<Arc<Admission>> {
-        self.taken.all_viewers().seats.values().map(|slot| Arc::clone(&slot.admission)).collect()
+        self.taken.all_viewers().slots.values().map(|slot| Arc::clone(&slot.admission)).collect()
     }
 
     pub fn withdraw(&self, admissions: &[Uuid]) {
-        for slot in self.taken.all_viewers().seats.values() {
+        for slot in self.taken.all_viewers().slots.values() {
             if admissions.contains(&slot.admission.id) {
                 slot.withdrawn.cancel();
             }
         }
     }
 
-    pub fn publish_control(&self, standing: Option<&LaneState>) {
-        for slot in self.taken.all_viewers().seats.values() {
-            let control = Control::of(&slot.admission, standing);
+    pub fn publish_control(&self, lane: Option<&LaneState>) {
+        for slot in self.taken.all_viewers().slots.values() {
+            let control = Control::of(&slot.admission, lane);
             slot.control.send_if_modified(|before| before.replace(control) != Some(control));
         }
     }
 
     /// Connected, and may act as of the last check. Before the first check the claim itself decides.
-    pub fn may_act(&self, id: SeatId) -> bool {
+    pub fn may_act(&self, id: ViewerId) -> bool {
         let all_viewers = self.taken.all_viewers();
-        all_viewers.seats.get(&id).is_some_and(|slot| slot.control.borrow().is_none_or(|control| control.may_act))
+        all_viewers.slots.get(&id).is_some_and(|slot| slot.control.borrow().is_none_or(|control| control.may_act))
     }
 
-    pub fn refuse(&self, id: SeatId, reason: Refusal, detail: &'static str) {
-        if let Some(slot) = self.taken.all_viewers().seats.get(&id) {
+    pub fn refuse(&self, id: ViewerId, reason: Refusal, detail: &'static str) {
+        if let Some(slot) = self.taken.all_viewers().slots.get(&id) {
             // A viewer that does not read has enough refusals waiting.
             let _ = slot.refusals.try_send((reason, detail));
         }
@@ -149,14 +149,14 @@ impl Viewers {
 
 impl Control {
     /// True when this viewer's client has the lane.
-    pub fn drives(admission: &Admission, standing: Option<&LaneState>) -> bool {
-        let driver = standing.and_then(|standing| standing.driver.as_ref());
+    pub fn drives(admission: &Admission, lane: Option<&LaneState>) -> bool {
+        let driver = lane.and_then(|lane| lane.driver.as_ref());
         admission.role == Role::Controller && driver.is_some() && admission.client_id.as_ref() == driver
     }
 
-    fn of(admission: &Admission, standing: Option<&LaneState>) -> Self {
+    fn of(admission: &Admission, lane: Option<&LaneState>) -> Self {
         let controls = admission.role == Role::Controller;
-        let driver = match standing {
+        let driver = match lane {
             None => Driver::Nobody,
             Some(LaneState { mode: Mode::Manual, .. }) => {
                 if controls {
@@ -166,7 +166,7 @@ impl Control {
                 }
             }
             Some(LaneState { mode: Mode::Pair, driver: Some(_) }) => {
-                if Self::drives(admission, standing) {
+                if Self::drives(admission, lane) {
                     Driver::You
                 } else {
                     Driver::Other
@@ -174,7 +174,7 @@ impl Control {
             }
             Some(_) => Driver::Agent,
         };
-        let is_pair = standing.is_some_and(|standing| standing.mode == Mode::Pair);
+        let is_pair = lane.is_some_and(|lane| lane.mode == Mode::Pair);
         let offers = match driver {
             Driver::Agent => Some(Change::TakeOver),
             Driver::You => Some(Change::HandBack),

@@ -22,7 +22,7 @@ const SELDOM: Duration = Duration::from_secs(30);
 /// Maximum time for a page's answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 /// Reported challenges of one session.
-const MOST: u32 = 100;
+const MAX_CHALLENGES: u32 = 100;
 
 static UNREPORTED: LogThrottle = LogThrottle::new();
 
@@ -35,7 +35,7 @@ pub(super) struct Watch {
     /// Document of the last check.
     document: Option<u64>,
     /// Challenge types already reported for that document.
-    told: Vec<ChallengeType>,
+    reported: Vec<ChallengeType>,
     /// Still shown. The row says whether it still pauses the session.
     shown: Option<(ChallengeId, ChallengeType)>,
     left: u32,
@@ -44,8 +44,18 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) fn new(session: SessionId, confidence: f64) -> Self {
-        let (due, document, told, shown) = (None, None, Vec::new(), None);
-        Self { session, confidence, due, pause: EVERY, document, told, shown, left: MOST, recording: None }
+        let (due, document, reported, shown) = (None, None, Vec::new(), None);
+        Self {
+            session,
+            confidence,
+            due,
+            pause: EVERY,
+            document,
+            reported,
+            shown,
+            left: MAX_CHALLENGES,
+            recording: None,
+        }
     }
 
     pub(super) fn record(&mut self, recording: RecordingLog) {
@@ -66,7 +76,7 @@ impl Watch {
 
     /// At the next due time. `None` when the page did not answer. The pause doubles for a page that hangs. Cancellation is
     /// safe: the next call checks at once.
-    pub(super) async fn look(&mut self, browser: &Browser) -> Option<ChallengeScan> {
+    pub(super) async fn scan(&mut self, browser: &Browser) -> Option<ChallengeScan> {
         match self.due {
             Some(due) if self.left > 0 || self.shown.is_some() => sleep_until(due).await,
             _ => std::future::pending().await,
@@ -80,9 +90,9 @@ impl Watch {
     }
 
     /// After a database error the next check finds the changes again.
-    pub(super) async fn note(&mut self, context: &Context, seen: ChallengeScan) {
+    pub(super) async fn record_scan(&mut self, context: &Context, seen: ChallengeScan) {
         if let Err(error) = self.compare(context, seen).await {
-            UNREPORTED.say(|held_back| {
+            UNREPORTED.log(|held_back| {
                 tracing::warn!(%error, session = %self.session, held_back, "cannot record a challenge: trying again after the next check");
             });
         }
@@ -97,16 +107,16 @@ impl Watch {
             // The challenge also appears on the new page. If it was resolved before, the new page starts without a
             // reported challenge.
             Some((id, _)) if self.document != Some(document) => {
-                let standing = pauses::standing(&mut *context.db.acquire().await?, self.session).await?;
-                self.shown = self.shown.filter(|_| standing.is_some_and(|standing| standing.challenge_id == id));
+                let current = pauses::current(&mut *context.db.acquire().await?, self.session).await?;
+                self.shown = self.shown.filter(|_| current.is_some_and(|current| current.challenge_id == id));
             }
             _ => {}
         }
         if self.document != Some(document) {
             self.document = Some(document);
-            self.told = self.shown.iter().map(|(_, kind)| *kind).collect();
+            self.reported = self.shown.iter().map(|(_, kind)| *kind).collect();
         }
-        let new = found.iter().find(|found| !self.told.contains(&found.kind));
+        let new = found.iter().find(|found| !self.reported.contains(&found.kind));
         match new {
             Some(found) if self.shown.is_none() && self.left > 0 => self.pause(context, found).await,
             _ => Ok(()),
@@ -121,7 +131,7 @@ impl Watch {
         challenges::count(found.kind, None);
         tracing::info!(session = %self.session, challenge = %id, kind = found.kind.name(), "session paused by a challenge");
         self.note_change(ChallengeProgress::Detected, id, found.kind);
-        self.told.push(found.kind);
+        self.reported.push(found.kind);
         self.shown = Some((id, found.kind));
         self.left -= 1;
         if self.left == 0 {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use kitfleet_domain::metrics::{Counter, Histogram};
 use kitfleet_domain::webhooks::deliveries::{self, Attempt, AttemptResult, Outcome, UNSIGNED};
 use kitfleet_domain::webhooks::secrets::{SigningSecret, signature};
-use kitfleet_egress::{Judge, Names};
+use kitfleet_egress::{AddressPolicy, Names};
 use kitfleet_types::addresses::Destinations;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -58,12 +58,13 @@ impl ExtraRoots {
 
 pub(super) struct Target {
     http: Client,
-    judge: Judge,
+    address_policy: AddressPolicy,
 }
 
 impl Target {
     pub(super) fn new(config: &WebhookConfig, names: &Arc<Names>) -> reqwest::Result<Self> {
-        let judge = Judge::new(Destinations { allow_private: config.allow_private_targets, ..Destinations::default() });
+        let address_policy =
+            AddressPolicy::new(Destinations { allow_private: config.allow_private_targets, ..Destinations::default() });
         let mut http = Client::builder()
             .no_proxy()
             .https_only(true)
@@ -74,11 +75,11 @@ impl Target {
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
             .pool_idle_timeout(IDLE_FOR)
             .user_agent("Kitfleet-Webhooks/1")
-            .dns_resolver(Arc::new(Guard { names: Arc::clone(names), judge: judge.clone() }));
+            .dns_resolver(Arc::new(Guard { names: Arc::clone(names), address_policy: address_policy.clone() }));
         for root in &config.extra_roots.0 {
             http = http.add_root_certificate(root.clone());
         }
-        Ok(Self { http: http.build()?, judge })
+        Ok(Self { http: http.build()?, address_policy })
     }
 
     /// Measures the time until the status arrives.
@@ -87,7 +88,7 @@ impl Target {
         let body = attempt.body();
         let signature = signature(attempt.sent_at, &body, secrets);
         let response = self.ask(attempt, body, &signature).await;
-        let took = began.elapsed();
+        let elapsed = began.elapsed();
         let answered = match response {
             Ok(mut response) => {
                 let status = i32::from(response.status().as_u16());
@@ -95,13 +96,13 @@ impl Target {
             }
             Err(error) => Err(error),
         };
-        ended(attempt, took, answered, Some(signature))
+        ended(attempt, elapsed, answered, Some(signature))
     }
 
     async fn ask(&self, attempt: &Attempt, body: Vec<u8>, signature: &str) -> Result<Response, NotAnswered> {
         let url = Url::parse(&attempt.url).map_err(|error| NotAnswered::transport(&error))?;
         if let Some(literal) = literal_address(&url)
-            && !self.judge.permits(literal)
+            && !self.address_policy.permits(literal)
         {
             return Err(NotAnswered::transport(REFUSED));
         }
@@ -117,7 +118,7 @@ const UNKNOWN_NAME: &str = "the target's name does not resolve";
 /// Converts the response, or the failure, into the result of an attempt, and counts it.
 pub(super) fn ended(
     attempt: &Attempt,
-    took: Duration,
+    elapsed: Duration,
     answered: Result<Answered, NotAnswered>,
     signature: Option<String>,
 ) -> AttemptResult {
@@ -126,11 +127,11 @@ pub(super) fn ended(
             let outcome = if (200..300).contains(&status) { Outcome::Success } else { Outcome::HttpError };
             (outcome, Some(status), Some(excerpt), None)
         }
-        Err(NotAnswered { outcome, told }) => (outcome, None, None, Some(told)),
+        Err(NotAnswered { outcome, error }) => (outcome, None, None, Some(error)),
     };
     ATTEMPTS.with([outcome.name()]).increment(1);
-    ATTEMPT_TIME.series().record(took);
-    let duration_ms = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
+    ATTEMPT_TIME.series().record(elapsed);
+    let duration_ms = i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX);
     let Attempt { id, claimed_until, .. } = *attempt;
     AttemptResult { id, claimed_until, outcome, response_status, response_excerpt, error, duration_ms, signature }
 }
@@ -159,24 +160,24 @@ pub(super) struct Answered {
 
 pub(super) struct NotAnswered {
     outcome: Outcome,
-    told: String,
+    error: String,
 }
 
 impl NotAnswered {
     fn transport(error: &(impl ToString + ?Sized)) -> Self {
-        Self { outcome: Outcome::TransportError, told: kept(&error.to_string(), ERROR_CHARS) }
+        Self { outcome: Outcome::TransportError, error: kept(&error.to_string(), ERROR_CHARS) }
     }
 
     /// The request was not sent because it could not be signed.
     pub(super) fn unsigned() -> Self {
-        Self { outcome: Outcome::Unsigned, told: UNSIGNED.to_owned() }
+        Self { outcome: Outcome::Unsigned, error: UNSIGNED.to_owned() }
     }
 }
 
 impl From<reqwest::Error> for NotAnswered {
     fn from(error: reqwest::Error) -> Self {
         if error.is_timeout() {
-            return Self { outcome: Outcome::Timeout, told: TIMEOUT.to_owned() };
+            return Self { outcome: Outcome::Timeout, error: TIMEOUT.to_owned() };
         }
         let mut innermost: &(dyn Error + 'static) = &error;
         while let Some(cause) = cause(innermost) {
@@ -240,15 +241,15 @@ fn kept(text: &str, chars: usize) -> String {
 /// Drops addresses that must not be dialled.
 struct Guard {
     names: Arc<Names>,
-    judge: Judge,
+    address_policy: AddressPolicy,
 }
 
 impl Resolve for Guard {
     fn resolve(&self, name: Name) -> Resolving {
-        let (names, judge) = (Arc::clone(&self.names), self.judge.clone());
+        let (names, address_policy) = (Arc::clone(&self.names), self.address_policy.clone());
         Box::pin(async move {
             let resolved = names.addresses(name.as_str()).await.map_err(|_| io::Error::other(UNKNOWN_NAME))?;
-            let dialled = resolved.into_iter().filter(|address| judge.permits(*address));
+            let dialled = resolved.into_iter().filter(|address| address_policy.permits(*address));
             let dialled: Vec<_> = dialled.map(|address| SocketAddr::new(address, 0)).collect();
             if dialled.is_empty() {
                 return Err(io::Error::other(REFUSED).into());

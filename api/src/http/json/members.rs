@@ -15,17 +15,17 @@ pub struct Members {
 }
 
 /// The caller has bounded the nesting depth. `None` for any other value than an object.
-pub fn read(text: &[u8], known: &[&str], most_unknown: usize) -> serde_json::Result<Option<Members>> {
+pub fn read(text: &[u8], known: &[&str], max_unknown: usize) -> serde_json::Result<Option<Members>> {
     let mut parser = serde_json::Deserializer::from_slice(text);
     parser.disable_recursion_limit();
-    let members = Reader { known, most_unknown }.deserialize(&mut parser)?;
+    let members = Reader { known, max_unknown }.deserialize(&mut parser)?;
     parser.end()?;
     Ok(members)
 }
 
 struct Reader<'a> {
     known: &'a [&'a str],
-    most_unknown: usize,
+    max_unknown: usize,
 }
 
 impl<'de> DeserializeSeed<'de> for Reader<'_> {
@@ -86,7 +86,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
                 continue;
             }
             map.next_value::<Discarded>()?;
-            if members.unknown.len() < self.most_unknown && !members.unknown.contains(&name) {
+            if members.unknown.len() < self.max_unknown && !members.unknown.contains(&name) {
                 members.unknown.push(name);
             }
         }

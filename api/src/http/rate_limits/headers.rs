@@ -43,10 +43,10 @@ impl LimitState {
 }
 
 /// Has no effect outside a request.
-pub(super) fn note(standing: LimitState) {
+pub(super) fn note(state: LimitState) {
     let _ = TIGHTEST.try_with(|tightest| {
-        if tightest.get().is_none_or(|noted| standing.remaining <= noted.remaining) {
-            tightest.set(Some(standing));
+        if tightest.get().is_none_or(|noted| state.remaining <= noted.remaining) {
+            tightest.set(Some(state));
         }
     });
 }
@@ -54,11 +54,11 @@ pub(super) fn note(standing: LimitState) {
 pub async fn report(request: Request, next: Next) -> Response {
     let answer = async {
         let mut response = next.run(request).await;
-        if let Some(standing) = TIGHTEST.with(Cell::get) {
+        if let Some(state) = TIGHTEST.with(Cell::get) {
             let headers = response.headers_mut();
-            headers.insert(LIMIT, HeaderValue::from(standing.limit));
-            headers.insert(REMAINING, HeaderValue::from(standing.remaining));
-            headers.insert(RESET, HeaderValue::from(standing.reset));
+            headers.insert(LIMIT, HeaderValue::from(state.limit));
+            headers.insert(REMAINING, HeaderValue::from(state.remaining));
+            headers.insert(RESET, HeaderValue::from(state.reset));
         }
         response
     };

@@ -12,7 +12,7 @@ use governor::{Quota, RateLimiter};
 use super::{Key, LimitedRequest, Verdict};
 
 /// Distinct keys of a bucket, about 10 MiB with the map's overhead. During a flood, additional keys share 65,536 counts.
-const MOST_KEYS: usize = 200_000;
+const MAX_KEYS: usize = 200_000;
 
 pub struct Local<C: Clock>(RateLimiter<LimitedRequest, Counts, C, StateInformationMiddleware>);
 
@@ -42,7 +42,7 @@ struct Counts(DashMapStateStore<Key>);
 
 impl Counts {
     fn place_of(&self, key: Key) -> Key {
-        if self.0.contains_key(&key) || self.0.len() < MOST_KEYS { key } else { key.folded() }
+        if self.0.contains_key(&key) || self.0.len() < MAX_KEYS { key } else { key.folded() }
     }
 }
 
@@ -67,11 +67,11 @@ impl StateStore for Counts {
             return self.0.measure_and_replace(&key, measure);
         }
         // The measurement is the same, but returning an error keeps the map unchanged, and a check adds no key.
-        let look = |state| measure(state).map(|(found, _)| found);
+        let peek = |state| measure(state).map(|(found, _)| found);
         if !self.0.contains_key(&key) {
-            return look(None);
+            return peek(None);
         }
-        match self.0.measure_and_replace(&key, |state| Err::<(Infallible, Nanos), _>(look(state))) {
+        match self.0.measure_and_replace(&key, |state| Err::<(Infallible, Nanos), _>(peek(state))) {
             Err(found) => found,
             Ok(never) => match never {},
         }
@@ -151,10 +151,10 @@ mod tests {
     fn flood_of_addresses_is_bounded_in_memory_and_still_limited() {
         let (local, clock) = a_minute(1);
         local.visit(take("known"));
-        for stranger in 0..MOST_KEYS + 50_000 {
+        for stranger in 0..MAX_KEYS + 50_000 {
             local.visit(take(&stranger.to_string()));
         }
-        assert!(local.0.len() <= MOST_KEYS + 65_536, "{}", local.0.len());
+        assert!(local.0.len() <= MAX_KEYS + 65_536, "{}", local.0.len());
         assert!(matches!(local.visit(take("known")), Verdict::Exceeded { .. }));
         assert!(matches!(local.visit(take("249999")), Verdict::Exceeded { .. }));
         clock.advance(Duration::from_mins(2));

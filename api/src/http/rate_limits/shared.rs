@@ -154,7 +154,7 @@ mod tests {
             let limits = RateLimits { login_failures_per_hour: two, signup_per_minute: two, ..RateLimits::default() };
             let client = Client::open(format!("redis://127.0.0.1:{}", self.port)).expect("a URL");
             let mut limiter = RateLimiter::new(&limits, Some(&client)).expect("a limiter");
-            be_patient(&mut limiter, PATIENT);
+            set_timeout(&mut limiter, PATIENT);
             limiter
         }
 
@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    fn be_patient(limiter: &mut RateLimiter, patience: Duration) {
+    fn set_timeout(limiter: &mut RateLimiter, patience: Duration) {
         limiter.shared.as_mut().expect("a Redis").patience = patience;
     }
 
@@ -193,17 +193,17 @@ mod tests {
 
     /// As often as the local limit allows. Redis delays no check.
     async fn works_without_redis(limiter: &mut RateLimiter, email: &str) {
-        be_patient(limiter, ANSWER_WITHIN);
+        set_timeout(limiter, ANSWER_WITHIN);
         let before = fallbacks();
         for _ in 0..2 {
             let asked = Instant::now();
-            limiter.look(Bucket::LoginFailures, email).await.expect("this process knows of none");
+            limiter.peek(Bucket::LoginFailures, email).await.expect("this process knows of none");
             limiter.record(Bucket::LoginFailures, email).await;
             assert!(asked.elapsed() < 2 * AT_ONCE, "{:?}", asked.elapsed());
         }
-        limiter.look(Bucket::LoginFailures, email).await.expect_err("two failures are too many here, too");
+        limiter.peek(Bucket::LoginFailures, email).await.expect_err("two failures are too many here, too");
         assert_eq!(fallbacks() - before, 5);
-        be_patient(limiter, PATIENT);
+        set_timeout(limiter, PATIENT);
     }
 
     fn fallbacks() -> u64 {
@@ -226,8 +226,8 @@ mod tests {
         one.record(Bucket::LoginFailures, "ada").await;
         other.record(Bucket::LoginFailures, "ada").await;
         for limiter in [&one, &other] {
-            limiter.look(Bucket::LoginFailures, "ada").await.expect_err("two failures, one at each");
-            limiter.look(Bucket::LoginFailures, "bob").await.expect("somebody else has none");
+            limiter.peek(Bucket::LoginFailures, "ada").await.expect_err("two failures, one at each");
+            limiter.peek(Bucket::LoginFailures, "bob").await.expect("somebody else has none");
         }
         assert_eq!(fallbacks(), 0);
 
@@ -235,7 +235,7 @@ mod tests {
         works_without_redis(&mut one, "frozen").await;
         redis.signal(Signal::CONT);
         connected(&one).await;
-        one.look(Bucket::LoginFailures, "ada").await.expect_err("Redis knows both failures still");
+        one.peek(Bucket::LoginFailures, "ada").await.expect_err("Redis knows both failures still");
 
         redis.kill();
         works_without_redis(&mut one, "dead").await;
@@ -244,7 +244,7 @@ mod tests {
         connected(&other).await;
         one.record(Bucket::LoginFailures, "eve").await;
         other.record(Bucket::LoginFailures, "eve").await;
-        one.look(Bucket::LoginFailures, "eve").await.expect_err("they share again");
+        one.peek(Bucket::LoginFailures, "eve").await.expect_err("they share again");
     }
 
     #[tokio::test]

@@ -31,7 +31,7 @@ use crate::routes::sessions;
 /// Path of the collection.
 const PATH: &str = "/v1/agent-sessions";
 /// Polling interval of a repeated create that waits for the first response.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Time that a repeated create waits beyond the timeout for opening a browser.
 const GRACE: Duration = Duration::from_secs(10);
 /// Time the first request has to store its response after its browser opened.
@@ -129,14 +129,14 @@ async fn make(
     let mode = body.mode.unwrap_or_default();
     // Messages can answer a dialog, and can therefore hold it.
     let by_default = if mode == Mode::Manual { DialogPolicy::Dismiss } else { DialogPolicy::Hold };
-    let wishes = body.wishes();
+    let params = body.params();
     let driver = NewSession {
         account_id: caller.account_id,
         api_key_id: caller.api_key_id(),
-        archetype: wishes.archetype,
-        purpose: wishes.purpose(),
+        archetype: params.archetype,
+        purpose: params.purpose(),
         behavioral_profile: BehavioralProfile::Regular,
-        label: wishes.label,
+        label: params.label,
         metadata: None,
         profile,
         detect_challenges: app.config.detect_challenges && body.detect_challenges.unwrap_or(true),
@@ -158,7 +158,7 @@ async fn make(
         created => created?,
     };
     // `take_place` has locked the account.
-    agents::require_room(&mut tx, account, &app.config.limits).await??;
+    agents::require_space(&mut tx, account, &app.config.limits).await??;
     agents::create(&mut tx, &new, created.session.id, &caller.actor).await?;
     tx.commit().await?;
     let opened = sessions::until_open(app, &created, waiter).await.map(drop);
@@ -194,18 +194,18 @@ async fn repeated(app: &App, caller: &Caller, key: &str) -> Result<Option<Respon
             Some(Create::Opening { id, driver }) => (id, driver),
         };
         // The process that created it may have died before it stored a response.
-        let standing = rows::find(&mut conn, caller.account_id, driver).await?.map(|driver| driver.status);
+        let driver_status = rows::find(&mut conn, caller.account_id, driver).await?.map(|driver| driver.status);
         drop(conn);
         if Instant::now() > deadline {
             return Err(in_progress());
         }
-        let opens = standing == Some(SessionStatus::Creating);
+        let opens = driver_status == Some(SessionStatus::Creating);
         if opens || settled.get_or_insert_with(Instant::now).elapsed() < ANSWERED_WITHIN {
             account_share::release();
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
             continue;
         }
-        let given = match standing {
+        let given = match driver_status {
             Some(SessionStatus::Ready | SessionStatus::Busy) => {
                 StoredResponse::of(StatusCode::CREATED, &read(app, caller, id).await?)?
             }

@@ -66,8 +66,8 @@ async fn take_over(
 ) -> Result<Answer<AgentSession>> {
     let client = ClientId::parse(body.client_id)?;
     change(&app, &caller, path.id()?, async |conn, whose| {
-        let most = app.config.limits.audited_changes_per_hour;
-        lanes::take_over(conn, whose, &client, app.config.agents.heartbeat_timeout, most, &caller.actor).await
+        let max = app.config.limits.audited_changes_per_hour;
+        lanes::take_over(conn, whose, &client, app.config.agents.heartbeat_timeout, max, &caller.actor).await
     })
     .await
 }
@@ -130,8 +130,8 @@ async fn set_mode(
     Json(body): Json<ModeBody>,
 ) -> Result<Answer<AgentSession>> {
     change(&app, &caller, path.id()?, async |conn, whose| {
-        let most = app.config.limits.audited_changes_per_hour;
-        lanes::set_mode(conn, whose, body.mode, app.config.agents.heartbeat_timeout, most, &caller.actor).await
+        let max = app.config.limits.audited_changes_per_hour;
+        lanes::set_mode(conn, whose, body.mode, app.config.agents.heartbeat_timeout, max, &caller.actor).await
     })
     .await
 }

@@ -44,7 +44,7 @@ use crate::http::state::App;
 use crate::http::transcript_search::ReadingError;
 
 /// Maximum number of steps that one message can approve.
-const MOST_APPROVALS: usize = 100;
+const MAX_APPROVALS: usize = 100;
 /// Maximum number of characters of a step's ID.
 const APPROVAL_CHARS: usize = 128;
 /// Time to wait beyond the turn's own timeout: its last step may use its full timeout, and its worker may die.
@@ -72,9 +72,9 @@ impl MessageBody {
         let mut rules = Rules::default();
         rules.length(&self.message, 1, MESSAGE_CHARS, "message");
         rules.require(
-            approvals.len() <= MOST_APPROVALS,
+            approvals.len() <= MAX_APPROVALS,
             "approvals",
-            format!("must have at most {MOST_APPROVALS} items"),
+            format!("must have at most {MAX_APPROVALS} items"),
         );
         let short = approvals.iter().all(|id| id.chars().count() <= APPROVAL_CHARS);
         rules.require(short, "approvals", "must be ids of intents");
@@ -348,15 +348,15 @@ fn entries(entry: TranscriptTurn) -> [Entry; 2] {
         tokens_used: 0,
         created_at,
     };
-    let user = Entry { message: Some(entry.said.message), ..blank("user", entry.created_at) };
+    let user = Entry { message: Some(entry.texts.message), ..blank("user", entry.created_at) };
     let agent = Entry {
         kind: Some(entry.kind),
-        reply: Some(entry.said.reply),
+        reply: Some(entry.texts.reply),
         intents: Some(entry.intents),
-        candidates: (!entry.said.candidates.is_empty()).then_some(entry.said.candidates),
-        downloads: entry.said.downloads,
-        dialogs: entry.said.dialogs,
-        dialog: entry.said.dialog,
+        candidates: (!entry.texts.candidates.is_empty()).then_some(entry.texts.candidates),
+        downloads: entry.texts.downloads,
+        dialogs: entry.texts.dialogs,
+        dialog: entry.texts.dialog,
         decomposer: entry.decomposer,
         tokens_used: entry.tokens_used,
         ..blank("agent", entry.done_at)
@@ -395,12 +395,12 @@ async fn transcript(
             Err(_) => (Some(TurnId::from(cursors.read(half, cursor)?)), true),
         },
     };
-    let most = i64::try_from(limit / 2 + 2).unwrap_or(i64::MAX);
+    let max = i64::try_from(limit / 2 + 2).unwrap_or(i64::MAX);
     let mut conn = app.db.acquire().await?;
     if !rows::exists(&mut conn, caller.account_id, session).await? {
         return Err(not_found::<AgentSessionId>());
     }
-    let ended = turns::ended(&mut conn, session, (from, with_it), most).await?;
+    let ended = turns::ended(&mut conn, session, (from, with_it), max).await?;
     drop(conn);
     let (turns, bytes) = on_a_page(&ended, limit, app.config.limits.page_bytes as u64);
     let mut more = turns.len() < ended.len();
@@ -427,10 +427,10 @@ async fn transcript(
 
 /// Selects the turns of a page and sums their stored bytes. The page ends with the turn that exceeds the byte limit, so that no
 /// turn of the next page is read.
-fn on_a_page(ended: &[(TurnId, u64)], most_entries: usize, page_bytes: u64) -> (Vec<TurnId>, u64) {
+fn on_a_page(ended: &[(TurnId, u64)], max_entries: usize, page_bytes: u64) -> (Vec<TurnId>, u64) {
     let (mut turns, mut bytes) = (Vec::new(), 0_u64);
     for (turn, its_bytes) in ended {
-        if turns.len() * 2 >= most_entries || bytes >= page_bytes {
+        if turns.len() * 2 >= max_entries || bytes >= page_bytes {
             break;
         }
         bytes = bytes.saturating_add(*its_bytes);

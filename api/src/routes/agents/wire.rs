@@ -101,7 +101,7 @@ impl UsedResources {
 
 impl CreateBody {
     /// The driver session's parameters to validate.
-    pub fn wishes(&self) -> CreateParams<'_> {
+    pub fn params(&self) -> CreateParams<'_> {
         let (archetype, label) = (self.archetype.as_deref(), self.label.as_deref());
         CreateParams { archetype, purpose: None, label, metadata: None, wait_timeout_ms: None }
     }
@@ -124,11 +124,11 @@ impl CreateBody {
     pub fn check(&mut self, settings: &Settings, limits: &Limits) -> Result<(i32, Emulation), Invalid> {
         let emulation = Emulation::parse(self.take_emulation());
         let mut rules = Rules::default();
-        rules.note(self.wishes().check(limits).err());
-        let (budget, most) =
+        rules.note(self.params().check(limits).err());
+        let (budget, max) =
             (self.token_budget.unwrap_or(settings.default_token_budget.into()), settings.max_token_budget);
-        let bounded = (1..=u64::from(most)).contains(&budget) || self.token_budget.is_none();
-        rules.require(bounded, "token_budget", format!("must be 1 to {most}"));
+        let bounded = (1..=u64::from(max)).contains(&budget) || self.token_budget.is_none();
+        rules.require(bounded, "token_budget", format!("must be 1 to {max}"));
         let ((), emulation) = both(rules.check(), emulation)?;
         Ok((i32::try_from(budget).unwrap_or(i32::MAX), emulation))
     }

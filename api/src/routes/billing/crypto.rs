@@ -46,7 +46,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// order.
 const SPARE: Duration = Duration::from_secs(25);
 /// Interval at which a repeated request polls for the answer of the first.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Default currency of the payment.
 const PAY_CURRENCY: &str = "btc";
 
@@ -213,7 +213,7 @@ async fn answered(app: &App, account: AccountId, key: &str) -> Result<Option<Res
             Some(OrderByKey::Asked) if Instant::now() > given_up_at => return Err(still_being_created()),
             Some(OrderByKey::Asked) => {
                 account_share::release();
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         }
     }
@@ -235,10 +235,10 @@ async fn begin(app: &App, account: AccountId, key: Option<&str>, wanted: &OrderR
         }
         OrderOutcome::KeyInUse => Ok(None),
         OrderOutcome::TooMany => {
-            let most = orders::MOST_OPEN;
+            let max = orders::MAX_OPEN;
             Err(Problem::new(
                 &kinds::CONFLICT,
-                format!("the account has {most} open orders, the maximum; pay one, or wait until one expires"),
+                format!("the account has {max} open orders, the maximum; pay one, or wait until one expires"),
             ))
         }
     }

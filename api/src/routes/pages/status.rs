@@ -56,7 +56,7 @@ struct LinkToken {
     responses((status = 200, description = "An HTML page", body = String, content_type = "text/html; charset=utf-8")),
 )]
 async fn status(State(app): State<App>) -> Result<Response> {
-    let seen = app.board.see(&app.db).await;
+    let seen = app.status_cache.get(&app.db).await;
     Ok(with_policy((headers("public, max-age=3"), document("Status", &content(&seen))?).into_response()))
 }
 
@@ -130,13 +130,13 @@ async fn unsubscribe(State(app): State<App>, client: ClientInfo, query: Query) -
 }
 
 /// A page with a button that submits to the page's own URL.
-fn question(title: &str, words: &str, button: &str) -> Result<Response> {
+fn question(title: &str, text: &str, button: &str) -> Result<Response> {
     let form = format!("<form method=post>\n<button class=primary>{button}</button>\n</form>");
-    page(title, &format!("<p>{words}</p>\n{form}"))
+    page(title, &format!("<p>{text}</p>\n{form}"))
 }
 
-fn message(title: &str, words: &str) -> Result<Response> {
-    page(title, &format!("<p>{words}</p>\n<p><a href=\"/status\">Service status</a></p>"))
+fn message(title: &str, text: &str) -> Result<Response> {
+    page(title, &format!("<p>{text}</p>\n<p><a href=\"/status\">Service status</a></p>"))
 }
 
 fn page(title: &str, content: &str) -> Result<Response> {
@@ -153,7 +153,7 @@ fn content(seen: &CachedStatus) -> String {
     let mut content = format!("<h1>{}</h1>\n", summary(seen.worst()));
     let rows: String = seen.components().into_iter().map(component_row).collect();
     let _ = write!(content, "<table class=components><tbody>\n{rows}</tbody></table>\n");
-    match &seen.look {
+    match &seen.page {
         Some(look) => {
             let stale = if seen.answers { "" } else { ", the last time the database responded" };
             let _ = write!(content, "<p class=note>As of <time>{}</time>{stale}.</p>\n<h2>Incidents</h2>\n", look.at);
@@ -188,7 +188,7 @@ fn title_of(component: Component) -> &'static str {
     }
 }
 
-fn words_of(state: Option<Condition>) -> &'static str {
+fn text_of(state: Option<Condition>) -> &'static str {
     match state {
         Some(Condition::Operational) => "Operational",
         Some(Condition::DegradedPerformance) => "Degraded performance",
@@ -204,8 +204,8 @@ fn class_of(state: Option<Condition>) -> &'static str {
 }
 
 fn component_row(measured: Measured) -> String {
-    let (class, words) = (class_of(measured.state), words_of(measured.state));
-    format!("<tr><th scope=row>{}<td class={class}>{words}\n", title_of(measured.component))
+    let (class, text) = (class_of(measured.state), text_of(measured.state));
+    format!("<tr><th scope=row>{}<td class={class}>{text}\n", title_of(measured.component))
 }
 
 fn incident(incident: &Incident) -> String {
@@ -235,7 +235,7 @@ fn history(component: Component, days: &[Day]) -> String {
     let up: f64 = known.iter().map(|(_, day)| day.uptime.unwrap_or_default() * f64::from(day.samples)).sum();
     let measured = known.iter().filter(|(_, day)| day.samples > 0).count();
     #[expect(clippy::cast_precision_loss, reason = "fewer than a million samples")]
-    let words = match samples {
+    let text = match samples {
         0 => "not measured yet".to_owned(),
         _ => format!(
             "{:.2} % without an outage, measured on {measured} of {} days",
@@ -244,9 +244,9 @@ fn history(component: Component, days: &[Day]) -> String {
         ),
     };
     let mut shown =
-        format!("<h3>{}</h3>\n<p class=note>{words}</p>\n<ol class=days aria-hidden=true>\n", title_of(component));
+        format!("<h3>{}</h3>\n<p class=note>{text}</p>\n<ol class=days aria-hidden=true>\n", title_of(component));
     for (date, day) in known.iter().rev() {
-        let title = format!("{date}: {}", words_of(day.state));
+        let title = format!("{date}: {}", text_of(day.state));
         let _ =
             writeln!(shown, "<li class={} title=\"{}\">", class_of(day.state), encode_double_quoted_attribute(&title));
     }

@@ -18,7 +18,7 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::routes;
 
 use super::{
-    Created, Profile, WRITE_PROFILES, check, content, insert, not_kept, require_room, unavailable, wait_until_kept,
+    Created, Profile, WRITE_PROFILES, check, content, insert, not_kept, require_space, unavailable, wait_until_kept,
 };
 use crate::http::auth::Caller;
 use crate::http::error::{Problem, Result};
@@ -331,7 +331,7 @@ async fn import(caller: Caller, State(app): State<App>, request: Request) -> Res
         read => read?,
     };
     let name = check(document.missing, &document.name, &document.archetype)?;
-    require_room(&app, &caller).await?;
+    require_space(&app, &caller).await?;
 
     let id = ProfileId::generate();
     let sealed_key = stores.new_key(id);

@@ -3,7 +3,7 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use kitfleet_domain::proxies;
-use kitfleet_domain::proxies::checks::{self, CheckStatus, HEARD_WITHIN};
+use kitfleet_domain::proxies::checks::{self, CheckStatus, RESULT_WITHIN};
 use kitfleet_domain::workers;
 use kitfleet_jobs::proxies::{CheckProxy, enqueue_without_wakeup, wake};
 use kitfleet_jobs::replies::{Work, WorkWaiter};
@@ -76,7 +76,7 @@ async fn begin(app: &App, caller: &Caller, check: ProxyCheckId, proxy: ProxyId) 
 
 /// Waits for the result of the check.
 async fn wait(app: &App, check: ProxyCheckId, waiter: WorkWaiter) -> Result<ProxyCheck> {
-    let deadline = Instant::now() + HEARD_WITHIN;
+    let deadline = Instant::now() + RESULT_WITHIN;
     loop {
         let patient = waiter.changed().await && Instant::now() < deadline;
         match checks::check_status(&mut *app.db.acquire().await?, check).await? {

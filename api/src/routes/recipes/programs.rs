@@ -123,28 +123,28 @@ struct LanguageSyntax {
 }
 
 impl Json<'_> {
-    fn written(&self, words: &LanguageSyntax) -> String {
+    fn written(&self, syntax: &LanguageSyntax) -> String {
         let mut text = String::new();
-        self.write(words, &mut text);
+        self.write(syntax, &mut text);
         text
     }
 
-    fn write(&self, words: &LanguageSyntax, out: &mut String) {
+    fn write(&self, syntax: &LanguageSyntax, out: &mut String) {
         match self {
             Self::Text(text) => out.push_str(&quoted(text)),
             Self::Number(number) => out.push_str(&number.to_string()),
             Self::Decimal(number) => out.push_str(number),
-            Self::Truth(truth) => out.push_str(words.truths[usize::from(*truth)]),
-            Self::Typed(variable) => out.push_str(&(words.typed)(variable)),
+            Self::Truth(truth) => out.push_str(syntax.truths[usize::from(*truth)]),
+            Self::Typed(variable) => out.push_str(&(syntax.typed)(variable)),
             Self::Object(members) => {
                 let member = |(name, value): &(&str, Json), out: &mut String| {
                     out.push_str(&quoted(name));
                     out.push_str(": ");
-                    value.write(words, out);
+                    value.write(syntax, out);
                 };
                 separated(members, ['{', '}'], out, member);
             }
-            Self::List(values) => separated(values, ['[', ']'], out, |value, out| value.write(words, out)),
+            Self::List(values) => separated(values, ['[', ']'], out, |value, out| value.write(syntax, out)),
         }
     }
 }

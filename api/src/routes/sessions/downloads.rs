@@ -149,9 +149,9 @@ fn pieces(stream: Box<dyn Stream>, bytes: u64) -> impl Pieces<Item = io::Result<
         if left == 0 {
             return Ok(None);
         }
-        let most = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
-        let mut piece = Vec::with_capacity(most);
-        let reading = timeout(ANSWERED_WITHIN, (&mut stream).take(most as u64).read_buf(&mut piece)).await;
+        let max = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
+        let mut piece = Vec::with_capacity(max);
+        let reading = timeout(ANSWERED_WITHIN, (&mut stream).take(max as u64).read_buf(&mut piece)).await;
         match reading.map_err(io::Error::from)?? {
             // The client must not take a part for the whole.
             0 => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),

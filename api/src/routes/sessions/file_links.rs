@@ -7,7 +7,7 @@ use kitfleet_domain::sessions::{self, SessionStatus};
 use kitfleet_domain::workers;
 use kitfleet_live::files::{FileReply, OfferedFile, UploadOffer, receive, send};
 use kitfleet_live::link::{self, ConnectError, Greeting, NotAdmitted, Stream};
-use kitfleet_types::files::{MOST_UPLOAD_BYTES, UploadedFile};
+use kitfleet_types::files::{MAX_UPLOAD_BYTES, UploadedFile};
 use kitfleet_types::ids::{SessionId, UploadId};
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::timeout;
@@ -73,11 +73,11 @@ pub struct DeliveredFiles {
 /// 413 with the limit.
 pub fn require_size(files: &[UploadedFile]) -> Result<()> {
     let bytes: usize = files.iter().map(|file| file.content.len()).sum();
-    if bytes <= MOST_UPLOAD_BYTES {
+    if bytes <= MAX_UPLOAD_BYTES {
         return Ok(());
     }
-    let detail = format!("the files have more than {MOST_UPLOAD_BYTES} bytes");
-    Err(Problem::new(&kinds::PAYLOAD_TOO_LARGE, detail).with("limit_bytes", MOST_UPLOAD_BYTES))
+    let detail = format!("the files have more than {MAX_UPLOAD_BYTES} bytes");
+    Err(Problem::new(&kinds::PAYLOAD_TOO_LARGE, detail).with("limit_bytes", MAX_UPLOAD_BYTES))
 }
 
 /// Before the operation that names the files is stored.

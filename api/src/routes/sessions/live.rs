@@ -57,7 +57,7 @@ use crate::http::state::App;
 const TICKET: &str = "ticket.";
 
 /// GUID from which the server computes its handshake response (RFC 6455, section 1.3).
-const KEYS_OTHER_HALF: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+const WEBSOCKET_GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// A viewer needs the right to read the state. A controller needs only the right to operate the session.
 const WATCH_OR_DRIVE: Rule = READ_STATE.or_scope(Scope::WriteSessions);
@@ -201,7 +201,7 @@ impl Upgrade {
             && has(UPGRADE, "websocket")
             && has(HeaderName::from_static("sec-websocket-version"), "13");
         let key = headers.get(SEC_WEBSOCKET_KEY).filter(|_| is_websocket);
-        let proof = key.map(|key| Sha1::new().chain_update(key).chain_update(KEYS_OTHER_HALF).finalize());
+        let proof = key.map(|key| Sha1::new().chain_update(key).chain_update(WEBSOCKET_GUID).finalize());
         let accept = proof.and_then(|proof| HeaderValue::try_from(STANDARD.encode(proof)).ok());
         let underlying = request.extensions_mut().remove::<OnUpgrade>();
         let place = request.extensions_mut().remove::<Arc<ConnectionSlot>>();

@@ -141,7 +141,7 @@ async fn create(
         LinkOutcome::Ended => Err(not_ready(SessionStatus::Destroyed)),
         LinkOutcome::TooMany => Err(Problem::new(
             &kinds::CONFLICT,
-            format!("the session has {} links; delete one, or wait until one expires", links::MOST),
+            format!("the session has {} links; delete one, or wait until one expires", links::MAX_LINKS),
         )),
     }
 }

@@ -53,7 +53,7 @@ use crate::http::routing::Routes;
 use crate::http::state::App;
 
 /// Interval in which a stream looks for new events.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Time a stream continues before its credential is checked again.
 const ADMITTED_FOR: Duration = Duration::from_secs(5);
@@ -317,13 +317,13 @@ struct StreamLease {
 
 impl StreamLease {
     async fn open(app: &App, account: AccountId) -> Result<Self> {
-        let most = app.config.timeline_streams;
+        let max = app.config.timeline_streams;
         let mut tx = app.db.begin().await?;
-        let opened = streams::open(&mut tx, account, most).await?;
+        let opened = streams::open(&mut tx, account, max).await?;
         tx.commit().await?;
         let id = opened.ok_or_else(|| {
-            let detail = format!("the account has reached its limit of {most} timeline streams; close a stream first");
-            Problem::new(&kinds::STREAM_LIMIT, detail).with("limit", most)
+            let detail = format!("the account has reached its limit of {max} timeline streams; close a stream first");
+            Problem::new(&kinds::STREAM_LIMIT, detail).with("limit", max)
         })?;
         let renewal = tokio::spawn(renew_lease(app.db.clone(), id)).abort_handle();
         Ok(Self { app: app.clone(), id, renewal })
@@ -400,7 +400,7 @@ impl OpenTimeline {
             if self.page.is_empty() {
                 tokio::select! {
                     () = self.ended.cancelled() => return None,
-                    () = sleep(LOOK) => {}
+                    () = sleep(POLL_INTERVAL) => {}
                 }
             }
         }

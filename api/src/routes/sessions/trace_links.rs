@@ -146,7 +146,7 @@ async fn create(
         TraceLinkOutcome::NoRecording => Err(Problem::new(&kinds::NOT_FOUND, "the session has no recording")),
         TraceLinkOutcome::TooMany => Err(Problem::new(
             &kinds::CONFLICT,
-            format!("the session has {} trace links; delete one, or wait until one expires", trace_links::MOST),
+            format!("the session has {} trace links; delete one, or wait until one expires", trace_links::MAX_LINKS),
         )),
     }
 }

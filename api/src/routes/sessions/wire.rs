@@ -191,7 +191,7 @@ pub fn record_mode() -> RefOr<Schema> {
 
 impl CreateBody {
     /// The parameters to validate.
-    pub fn wishes(&self) -> CreateParams<'_> {
+    pub fn params(&self) -> CreateParams<'_> {
         CreateParams {
             archetype: self.archetype.as_deref(),
             purpose: self.purpose.as_deref(),
@@ -218,7 +218,7 @@ impl CreateBody {
     /// On invalid members.
     pub fn check(mut self, limits: &Limits) -> Result<(Self, Emulation), Invalid> {
         let emulation = Emulation::parse(self.take_emulation());
-        let ((), emulation) = both(self.wishes().check(limits), emulation)?;
+        let ((), emulation) = both(self.params().check(limits), emulation)?;
         Ok((self, emulation))
     }
 }

@@ -8,7 +8,7 @@ use kitfleet_domain::audit::log::Log;
 use kitfleet_domain::email_addresses::EmailAddress;
 use kitfleet_jobs::staff::{self, Refund};
 use kitfleet_types::ids::AccountId;
-use kitfleet_types::limits::{MOST_OWN_PROFILES, MOST_OWN_SESSIONS};
+use kitfleet_types::limits::{MAX_OWN_PROFILES, MAX_OWN_SESSIONS};
 use kitfleet_types::tiers::{self, Tier};
 use kitfleet_types::timestamp::Timestamp;
 use kitfleet_types::validation::{Invalid, Rules, both};
@@ -272,14 +272,14 @@ struct LimitsSeen {
 #[serde(transparent)]
 struct OwnLimit(Option<i64>);
 
-/// Parses the change of one limit, which may be at most `most`.
-fn limit_change(limit: Option<&OwnLimit>, name: &'static str, most: u32) -> Result<LimitChange, Invalid> {
+/// Parses the change of one limit, which may be at most `max`.
+fn limit_change(limit: Option<&OwnLimit>, name: &'static str, max: u32) -> Result<LimitChange, Invalid> {
     let number = match limit {
         None => return Ok(LimitChange::Unchanged),
         Some(OwnLimit(None)) => return Ok(LimitChange::Cleared),
-        Some(OwnLimit(Some(number))) => u32::try_from(*number).ok().filter(|number| *number <= most),
+        Some(OwnLimit(Some(number))) => u32::try_from(*number).ok().filter(|number| *number <= max),
     };
-    number.map(LimitChange::Own).ok_or_else(|| Invalid::field(name, format!("must be 0 to {most}, or null")))
+    number.map(LimitChange::Own).ok_or_else(|| Invalid::field(name, format!("must be 0 to {max}, or null")))
 }
 
 /// Change the limits of an account
@@ -301,8 +301,8 @@ async fn change_limits(
     body: Unchecked<ChangeLimits>,
 ) -> Result<Answer<CustomerAccount>> {
     let ((changes, from), by) = body.check(|ChangeLimits { concurrent_sessions, profiles, from, reason }| {
-        let sessions = limit_change(concurrent_sessions.as_ref(), "concurrent_sessions", MOST_OWN_SESSIONS);
-        let profiles = limit_change(profiles.as_ref(), "profiles", MOST_OWN_PROFILES);
+        let sessions = limit_change(concurrent_sessions.as_ref(), "concurrent_sessions", MAX_OWN_SESSIONS);
+        let profiles = limit_change(profiles.as_ref(), "profiles", MAX_OWN_PROFILES);
         let changes = both(sessions, profiles).and_then(|(concurrent_sessions, profiles)| {
             let changes = LimitChanges { concurrent_sessions, profiles };
             let message = "must have at least one of concurrent_sessions and profiles";

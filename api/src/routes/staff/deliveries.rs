@@ -29,7 +29,7 @@ use crate::http::routing::Routes;
 use crate::http::state::App;
 
 /// Maximum number of deliveries named in one request.
-const MOST_NAMED: usize = 1_000;
+const MAX_NAMED: usize = 1_000;
 /// Maximum number of characters of a part of an error.
 const ERROR_CHARS: usize = 200;
 
@@ -286,17 +286,17 @@ impl RequeueDeliveries {
     fn check(&self) -> Result<(), Invalid> {
         let mut rules = Rules::default();
         let named = self.delivery_ids.as_ref().map(Vec::len);
-        let ways = [named.is_some(), self.endpoint_id.is_some(), self.account_id.is_some()];
+        let selectors = [named.is_some(), self.endpoint_id.is_some(), self.account_id.is_some()];
         let message = "must have exactly one of delivery_ids, endpoint_id and account_id";
-        rules.require(ways.into_iter().filter(|given| *given).count() == 1, "body", message);
+        rules.require(selectors.into_iter().filter(|given| *given).count() == 1, "body", message);
         for (name, is_given) in [("since", self.since.is_some()), ("error", self.error.is_some())] {
             rules.require(named.is_none() || !is_given, name, "is allowed only with endpoint_id or account_id");
         }
         if let Some(error) = &self.error {
             rules.length(error.trim(), 1, ERROR_CHARS, "error");
         }
-        let is_bounded = named.is_none_or(|number| (1..=MOST_NAMED).contains(&number));
-        rules.require(is_bounded, "delivery_ids", format!("must have 1 to {MOST_NAMED} entries"));
+        let is_bounded = named.is_none_or(|number| (1..=MAX_NAMED).contains(&number));
+        rules.require(is_bounded, "delivery_ids", format!("must have 1 to {MAX_NAMED} entries"));
         rules.check()
     }
 

@@ -413,7 +413,7 @@ async fn destroy(
 ) -> Result<Answer<CustomerSessionDetail>> {
     let mut conn = app.db.acquire().await?;
     staff::destroy_session(&mut conn, id, &by).await?;
-    app.line.look();
+    app.wait_queue.wake_next();
     shown(&app, &mut conn, id).await
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Json as Answer;
 use axum::extract::State;
 use kitfleet_domain::samples;
-use kitfleet_domain::sessions::{SessionStatus, census};
+use kitfleet_domain::sessions::{SessionStatus, live_counts};
 use kitfleet_domain::workers::{self, LONGEST_DRAIN};
 use kitfleet_jobs::staff;
 use kitfleet_types::ids::WorkerId;
@@ -243,7 +243,7 @@ struct Capacity {
 async fn capacity(_: Staff, State(app): State<App>) -> Result<Answer<Capacity>> {
     let mut conn = app.db.acquire().await?;
     let workers = workers::capacity(&mut conn).await?;
-    let live = census::live(&mut conn).await?;
+    let live = live_counts::live_by_status(&mut conn).await?;
     let of = |status| live.iter().find(|(counted, _)| *counted == status).map_or(0, |(_, sessions)| *sessions);
     Ok(Answer(Capacity {
         active_workers: workers.active,
@@ -322,7 +322,7 @@ async fn drain(
 )]
 async fn undrain(State(app): State<App>, StaffAction { id, by }: StaffAction<WorkerId>) -> Result<Answer<WorkerRow>> {
     let returned = staff::undrain(&mut *app.db.acquire().await?, id, &by).await?;
-    app.line.look();
+    app.wait_queue.wake_next();
     Ok(Answer(returned.into()))
 }
 

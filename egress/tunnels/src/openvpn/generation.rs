@@ -18,9 +18,9 @@ use super::{Failure, Offer};
 /// TLS bytes in one packet.
 const CHUNK: usize = 1100;
 /// TLS bytes in a packet that also carries a long key.
-const LEAST: usize = 16;
+const MIN_CHUNK: usize = 16;
 /// Buffered bytes from the server.
-const MOST: usize = 128 << 10;
+const MAX_BUFFERED: usize = 128 << 10;
 /// Four zeros, and 2 for the key method.
 const METHOD: [u8; 5] = [0, 0, 0, 0, 2];
 
@@ -128,8 +128,8 @@ impl Generation {
         while !rest.is_empty() {
             let with_key = peer.resends_key && self.key == 0 && self.reliable.next_number() == 1;
             let opcode = if with_key { Opcode::ControlWithKey } else { Opcode::Control };
-            let most = CHUNK.saturating_sub(peer.wrapper.trailer(opcode)).max(LEAST);
-            let (now, later) = rest.split_at(most.min(rest.len()));
+            let max = CHUNK.saturating_sub(peer.wrapper.trailer(opcode)).max(MIN_CHUNK);
+            let (now, later) = rest.split_at(max.min(rest.len()));
             self.reliable.queue(opcode, now.to_vec());
             rest = later;
         }
@@ -219,7 +219,7 @@ impl Generation {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(_) => return Err(Failure::Protocol("TLS ends without a close notification")),
             }
-            if self.received_text.len() > MOST {
+            if self.received_text.len() > MAX_BUFFERED {
                 return Err(Failure::Protocol("it sends more than the client accepts"));
             }
         }

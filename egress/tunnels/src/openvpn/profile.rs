@@ -116,7 +116,7 @@ struct Draft {
     digest: Option<Digest>,
     cipher: Option<Cipher>,
     ciphers: Option<Vec<Cipher>>,
-    spoken: TlsLimits,
+    tls_limits: TlsLimits,
     name: Option<NameRule>,
     says_server: bool,
     dns: Vec<IpAddr>,
@@ -267,13 +267,13 @@ impl Draft {
 
             // These minimums are below TLS 1.2, the lowest version that is supported.
             ("tls-version-min", ["1.0" | "1.1" | "1.2", ..]) => {}
-            ("tls-version-min", ["1.3", ..]) => self.spoken.without_12 = true,
+            ("tls-version-min", ["1.3", ..]) => self.tls_limits.without_12 = true,
             ("tls-version-max", ["1.3"]) => {}
-            ("tls-version-max", ["1.2"]) => self.spoken.without_13 = true,
+            ("tls-version-max", ["1.2"]) => self.tls_limits.without_13 = true,
             ("tls-version-min" | "tls-version-max", _) => return amiss("only TLS 1.2 and 1.3 are supported"),
-            ("tls-cipher", [names]) => self.spoken.suites_12 = Some((*names).to_owned()),
-            ("tls-ciphersuites", [names]) => self.spoken.suites_13 = Some((*names).to_owned()),
-            ("tls-groups", [names]) => self.spoken.groups = Some((*names).to_owned()),
+            ("tls-cipher", [names]) => self.tls_limits.suites_12 = Some((*names).to_owned()),
+            ("tls-ciphersuites", [names]) => self.tls_limits.suites_13 = Some((*names).to_owned()),
+            ("tls-groups", [names]) => self.tls_limits.groups = Some((*names).to_owned()),
             ("tls-cert-profile", ["legacy" | "preferred"]) => {}
             ("remote-cert-tls", ["server"]) => self.says_server = true,
             ("remote-cert-eku", ["TLS Web Server Authentication" | "serverAuth" | "1.3.6.1.5.5.7.3.1"]) => {
@@ -369,13 +369,12 @@ impl Draft {
         if self.without_routes {
             self.filters.extend(["dhcp-option", "dns "].into_iter().filter_map(|text| Filter::new("ignore", text)));
         }
-        let every =
-            |limit: Option<u64>, most: u64| limit.filter(|limit| *limit > 0).map_or(most, |limit| limit.min(most));
+        let every = |limit: Option<u64>, max: u64| limit.filter(|limit| *limit > 0).map_or(max, |limit| limit.min(max));
         Ok(Profile {
             endpoint: Endpoint { host: remote.host, port },
             transport,
             guard,
-            tls: tls::settings(trust, identity, &self.spoken)?,
+            tls: tls::settings(trust, identity, &self.tls_limits)?,
             ciphers: self.ciphers.unwrap_or_else(|| Cipher::ALL.to_vec()),
             cipher: self.cipher,
             dns: self.dns,
@@ -442,14 +441,14 @@ impl Draft {
 
 /// Packets of the tunnel travel inside packets of 1,500 bytes, which leave this much with UDP over IPv6.
 fn mtu(transport: Transport, asked: Option<u16>, mssfix: Option<u16>) -> usize {
-    let most = match transport {
+    let max = match transport {
         Transport::Udp => 1420,
         Transport::Tcp => 1500,
     };
     // `mssfix` limits the size of the outer packet, which is 72 bytes larger.
-    let fixed = mssfix.filter(|bytes| *bytes > 0).map_or(most, |bytes| bytes.saturating_sub(72));
+    let fixed = mssfix.filter(|bytes| *bytes > 0).map_or(max, |bytes| bytes.saturating_sub(72));
     // IPv6 needs at least 1,280 bytes, and IPv4 at least 576.
-    usize::from(asked.unwrap_or(most).min(fixed).clamp(576, most))
+    usize::from(asked.unwrap_or(max).min(fixed).clamp(576, max))
 }
 
 fn tag(line: &str) -> Option<&str> {

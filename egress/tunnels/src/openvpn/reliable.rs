@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::packets::{CONFIRMED, Opcode};
 
 /// A server keeps at most 12 packets that arrive early.
-const UNDER_WAY: u32 = 8;
+const MAX_IN_FLIGHT: u32 = 8;
 const EARLY: u32 = 16;
 /// The other end resends packets that are not confirmed.
 const CONFIRMATIONS: usize = 64;
@@ -73,7 +73,7 @@ impl Reliable {
             return Some(DuePacket { opcode: sent.opcode, number: *number, bytes: sent.bytes.clone() });
         }
         let oldest = self.sent.keys().next().copied().unwrap_or(self.next_to_send);
-        if self.next_to_send - oldest >= UNDER_WAY {
+        if self.next_to_send - oldest >= MAX_IN_FLIGHT {
             return None;
         }
         let (opcode, bytes) = self.waiting.pop_front()?;
@@ -130,7 +130,7 @@ mod tests {
 
     use tokio::time::Instant;
 
-    use super::{EARLY, Opcode, Reliable, UNDER_WAY};
+    use super::{EARLY, MAX_IN_FLIGHT, Opcode, Reliable};
 
     #[test]
     fn unconfirmed_packet_is_resent_with_backoff() {
@@ -154,7 +154,7 @@ mod tests {
         (0..20).for_each(|_| reliable.queue(Opcode::Control, Vec::new()));
         let now = Instant::now();
         let sent: Vec<u32> = std::iter::from_fn(|| reliable.due(now)).map(|due| due.number).collect();
-        assert_eq!(sent, (0..UNDER_WAY).collect::<Vec<_>>());
+        assert_eq!(sent, (0..MAX_IN_FLIGHT).collect::<Vec<_>>());
         reliable.confirmed(1);
         assert!(reliable.due(now).is_none(), "the oldest is still under way");
         reliable.confirmed(0);

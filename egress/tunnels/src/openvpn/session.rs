@@ -11,7 +11,7 @@ use super::generation::{Generation, Peer};
 use super::packets::{Body, Opcode};
 use super::profile::Renewal;
 
-const AGREE_WITHIN: Duration = Duration::from_mins(1);
+const KEY_EXCHANGE_TIMEOUT: Duration = Duration::from_mins(1);
 /// Before new keys are used: the server may not have derived them yet. Its first packet with the new keys ends the
 /// delay earlier.
 const USE_AFTER: Duration = Duration::from_secs(1);
@@ -197,7 +197,7 @@ impl Session {
                 let keys = self.generation.keys(&self.peer, self.terms.exports_keys)?;
                 self.next = Some(DataChannel::new(self.generation.key, &keys, self.terms.format));
                 self.agreed_at = now;
-            } else if now - self.generation.began > AGREE_WITHIN {
+            } else if now - self.generation.began > KEY_EXCHANGE_TIMEOUT {
                 return Err(Failure::Ended);
             }
         }

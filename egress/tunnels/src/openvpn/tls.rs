@@ -62,13 +62,13 @@ pub(super) struct TlsLimits {
 pub(super) fn settings(
     trust: ServerTrust,
     identity: Option<Identity>,
-    spoken: &TlsLimits,
+    tls_limits: &TlsLimits,
 ) -> Result<Arc<ClientConfig>, ConfigError> {
     let refuse =
         |directive: &str, reason: &str| ConfigError { directive: directive.to_owned(), reason: reason.to_owned() };
     let mut provider = ring::default_provider();
     for (directive, list, of_13) in
-        [("tls-cipher", &spoken.suites_12, false), ("tls-ciphersuites", &spoken.suites_13, true)]
+        [("tls-cipher", &tls_limits.suites_12, false), ("tls-ciphersuites", &tls_limits.suites_13, true)]
     {
         let Some(list) = list else { continue };
         let other = |suite: CipherSuite| suite_names(suite).iter().any(|name| name.starts_with("TLS13")) != of_13;
@@ -80,13 +80,13 @@ pub(super) fn settings(
             return Err(refuse(directive, "has no supported cipher suite"));
         }
     }
-    if let Some(list) = &spoken.groups {
+    if let Some(list) = &tls_limits.groups {
         provider.kx_groups.retain(|group| is_named(list, &group_names(group.name())));
         if provider.kx_groups.is_empty() {
             return Err(refuse("tls-groups", "has no supported group"));
         }
     }
-    let versions: Vec<_> = [(&TLS13, spoken.without_13), (&TLS12, spoken.without_12)]
+    let versions: Vec<_> = [(&TLS13, tls_limits.without_13), (&TLS12, tls_limits.without_12)]
         .into_iter()
         .filter_map(|(version, without)| (!without).then_some(version))
         .collect();

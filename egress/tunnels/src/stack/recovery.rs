@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// Segments in flight before the path is measured (RFC 6928), and the minimum.
 const FIRST: usize = 10;
-const LEAST: usize = 4;
+const MIN_SEGMENTS: usize = 4;
 
 /// Segments above a missing one after which it is lost (RFC 6675).
 const ABOVE: usize = 3;
@@ -36,19 +36,19 @@ const ROUNDS: u32 = 5;
 const ROUNDS_TO_FULL: u32 = 3;
 
 /// Lifetime of the shortest round trip, and the time of reduced sending that measures it again.
-const BELIEVED: Duration = Duration::from_secs(10);
+const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
 const MEASURED: Duration = Duration::from_millis(200);
 
 /// Granularity of pacing, because timers are not more precise.
 const AT_ONCE: Duration = Duration::from_millis(2);
 
 /// Random losses may be up to one in this many of a round's bytes.
-const BY_CHANCE: u64 = 50;
+const RANDOM_LOSS_DIVISOR: u64 = 50;
 
 /// Gain: data in flight relative to the bandwidth-delay product. Maximum and minimum, the factor after a round with many
 /// losses, and the increment after any other round.
 const RESERVE: (f64, f64) = (2.0, 1.0);
-const TAKES: f64 = 0.85;
+const BACKOFF_FACTOR: f64 = 0.85;
 const GIVES: f64 = 0.02;
 
 /// Window scale presented to smoltcp: fine enough for single segments and large enough for 1 MiB.
@@ -119,7 +119,7 @@ struct Flow {
     path: Path,
     newest: Option<(Instant, u32)>,
     /// Time of the last progress, and the number of timeouts since.
-    stirred: Instant,
+    timer_started_at: Instant,
     timeouts: u32,
 }
 
@@ -144,7 +144,7 @@ impl SentSegment {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Waiting,
-    UnderWay,
+    InFlight,
     Lost,
     Arrived,
 }
@@ -155,7 +155,7 @@ struct RoundCounter {
     arrived_at: Instant,
     began_at: u64,
     /// Maximum bytes in flight during the round.
-    most: usize,
+    max: usize,
     lost: u64,
     count: u32,
 }
@@ -189,10 +189,10 @@ impl Flow {
             next,
             sent: VecDeque::new(),
             free_at: now,
-            rounds: RoundCounter { arrived: 0, arrived_at: now, began_at: 0, most: 0, lost: 0, count: 0 },
+            rounds: RoundCounter { arrived: 0, arrived_at: now, began_at: 0, max: 0, lost: 0, count: 0 },
             path: Path::new(longest, now),
             newest: None,
-            stirred: now,
+            timer_started_at: now,
             timeouts: 0,
         }
     }
@@ -208,7 +208,7 @@ impl Flow {
         }
         if self.sent.is_empty() {
             // An idle connection has no rate.
-            (self.stirred, self.rounds.arrived_at) = (now, now);
+            (self.timer_started_at, self.rounds.arrived_at) = (now, now);
         }
         self.sent.push_back(SentSegment {
             number: self.next,
@@ -222,7 +222,7 @@ impl Flow {
         });
         self.next = end;
         let first = self.sent.front().map_or(end, |first| first.number);
-        self.rounds.most = self.rounds.most.max(end.wrapping_sub(first) as usize);
+        self.rounds.max = self.rounds.max.max(end.wrapping_sub(first) as usize);
         None
     }
 
@@ -284,7 +284,7 @@ impl Flow {
 
     /// `latest` is the latest-sent segment that the acknowledgement covers.
     fn learn(&mut self, latest: &Latest, now: Instant) {
-        self.stirred = now;
+        self.timer_started_at = now;
         self.timeouts = 0;
         if !latest.again {
             self.path.round_trip(now.saturating_duration_since(latest.at), now);
@@ -296,21 +296,21 @@ impl Flow {
                 self.newest = Some(sent);
             }
         }
-        let took = now.saturating_duration_since(latest.arrived_at).max(self.path.shortest);
+        let elapsed = now.saturating_duration_since(latest.arrived_at).max(self.path.shortest);
         #[expect(clippy::cast_precision_loss, reason = "a rate is an estimate")]
-        let rate = (self.rounds.arrived - latest.arrived) as f64 / took.as_secs_f64().max(1e-6);
+        let rate = (self.rounds.arrived - latest.arrived) as f64 / elapsed.as_secs_f64().max(1e-6);
         self.path.rate = self.path.rate.max(rate);
-        let mut telling = false;
+        let mut is_window_limited = false;
         if latest.arrived >= self.rounds.began_at {
             let through = self.rounds.arrived - self.rounds.began_at;
-            self.path.lost(self.rounds.lost * BY_CHANCE > through);
+            self.path.lost(self.rounds.lost * RANDOM_LOSS_DIVISOR > through);
             self.rounds.began_at = self.rounds.arrived;
             self.rounds.lost = 0;
             // A sender with little data does not measure the path.
-            telling = std::mem::take(&mut self.rounds.most) * 2 >= self.path.window;
-            self.rounds.count += u32::from(telling);
+            is_window_limited = std::mem::take(&mut self.rounds.max) * 2 >= self.path.window;
+            self.rounds.count += u32::from(is_window_limited);
         }
-        self.path.judge(&self.rounds, telling, self.longest, now);
+        self.path.judge(&self.rounds, is_window_limited, self.longest, now);
     }
 
     fn find_lost(&mut self, now: Instant) {
@@ -320,7 +320,7 @@ impl Flow {
         for sent in self.sent.iter_mut().rev() {
             match sent.state {
                 State::Arrived => above += 1,
-                State::UnderWay => {
+                State::InFlight => {
                     let passed_by = above >= ABOVE && !sent.again;
                     if passed_by || (sent.was_before(newest) && now.saturating_duration_since(sent.at) >= late) {
                         sent.state = State::Lost;
@@ -332,18 +332,18 @@ impl Flow {
         }
     }
 
-    fn under_way(&self) -> (usize, usize) {
-        self.sent.iter().fold((0, 0), |(way, waiting), sent| match sent.state {
-            State::UnderWay => (way + sent.length as usize, waiting),
-            State::Waiting | State::Lost => (way, waiting + sent.length as usize),
-            State::Arrived => (way, waiting),
+    fn in_flight_and_waiting(&self) -> (usize, usize) {
+        self.sent.iter().fold((0, 0), |(in_flight, waiting), sent| match sent.state {
+            State::InFlight => (in_flight + sent.length as usize, waiting),
+            State::Waiting | State::Lost => (in_flight, waiting + sent.length as usize),
+            State::Arrived => (in_flight, waiting),
         })
     }
 
     /// Waiting data counts first.
     fn narrow(&self, packet: &mut [u8], segment: &Segment) {
-        let (way, waiting) = self.under_way();
-        let more = self.path.window.saturating_sub(way + waiting);
+        let (in_flight, waiting) = self.in_flight_and_waiting();
+        let more = self.path.window.saturating_sub(in_flight + waiting);
         let outstanding = self.next.wrapping_sub(segment.acknowledged) as usize;
         let ours = outstanding + more / self.longest * self.longest;
         let theirs = usize::from(segment.window) << self.scale.unwrap_or(0);
@@ -363,11 +363,11 @@ impl Flow {
             asking = self.timeout_at() <= now;
         }
         if asking {
-            self.stirred = now;
+            self.timer_started_at = now;
             self.timeouts += 1;
             if self.timeouts == 1 {
                 // The first timeout probes with one segment.
-                if let Some(first) = self.sent.iter_mut().find(|sent| sent.state == State::UnderWay) {
+                if let Some(first) = self.sent.iter_mut().find(|sent| sent.state == State::InFlight) {
                     first.state = State::Lost;
                 }
             } else {
@@ -379,12 +379,12 @@ impl Flow {
                 self.path.reset_measurements(self.longest);
             }
         }
-        let (mut way, _) = self.under_way();
+        let (mut in_flight, _) = self.in_flight_and_waiting();
         let rate = self.path.spread(self.longest);
         let mut due = None;
         for sent in self.sent.iter_mut().filter(|sent| matches!(sent.state, State::Waiting | State::Lost)) {
             let length = sent.length as usize;
-            if way > 0 && way + length > self.path.window && !asking {
+            if in_flight > 0 && in_flight + length > self.path.window && !asking {
                 break;
             }
             if let Some(rate) = rate.filter(|_| !asking) {
@@ -395,10 +395,10 @@ impl Flow {
                 self.free_at = self.free_at.max(now) + Duration::from_secs_f64(f64::from(sent.length) / rate);
             }
             asking = false;
-            way += length;
+            in_flight += length;
             outgoing.push(sent.packet.clone());
             sent.again = sent.state == State::Lost;
-            sent.state = State::UnderWay;
+            sent.state = State::InFlight;
             sent.at = now;
             sent.arrived = self.rounds.arrived;
             sent.arrived_at = self.rounds.arrived_at;
@@ -406,7 +406,7 @@ impl Flow {
         if self.selective {
             let late = self.path.reordering_timeout();
             let passed_by = |sent: &&SentSegment| {
-                sent.state == State::UnderWay && self.newest.is_some_and(|newest| sent.was_before(newest))
+                sent.state == State::InFlight && self.newest.is_some_and(|newest| sent.was_before(newest))
             };
             let lost_at = self.sent.iter().filter(passed_by).map(|sent| sent.at + late).min();
             due = [due, lost_at, Some(self.timeout_at())].into_iter().flatten().min();
@@ -415,7 +415,7 @@ impl Flow {
     }
 
     fn timeout_at(&self) -> Instant {
-        self.stirred + (self.path.timeout() * 2_u32.pow(self.timeouts.min(6))).min(LONGEST_TIMEOUT)
+        self.timer_started_at + (self.path.timeout() * 2_u32.pow(self.timeouts.min(6))).min(LONGEST_TIMEOUT)
     }
 }
 
@@ -464,16 +464,16 @@ impl Path {
     }
 
     /// RFC 6298.
-    fn round_trip(&mut self, took: Duration, now: Instant) {
+    fn round_trip(&mut self, elapsed: Duration, now: Instant) {
         match self.smooth {
-            None => (self.smooth, self.variation) = (Some(took), took / 2),
+            None => (self.smooth, self.variation) = (Some(elapsed), elapsed / 2),
             Some(smooth) => {
-                self.variation = (self.variation * 3 + smooth.abs_diff(took)) / 4;
-                self.smooth = Some((smooth * 7 + took) / 8);
+                self.variation = (self.variation * 3 + smooth.abs_diff(elapsed)) / 4;
+                self.smooth = Some((smooth * 7 + elapsed) / 8);
             }
         }
-        if took <= self.shortest {
-            (self.shortest, self.shortest_at) = (took, now);
+        if elapsed <= self.shortest {
+            (self.shortest, self.shortest_at) = (elapsed, now);
         }
     }
 
@@ -495,9 +495,9 @@ impl Path {
         Some((self.rate.max(self.rate_before) * reserve).max(first))
     }
 
-    /// `telling` marks the end of a round whose window was filled.
-    fn judge(&mut self, rounds: &RoundCounter, telling: bool, longest: usize, now: Instant) {
-        if telling {
+    /// `is_window_limited` marks the end of a round whose window was filled.
+    fn judge(&mut self, rounds: &RoundCounter, is_window_limited: bool, longest: usize, now: Instant) {
+        if is_window_limited {
             if !self.full {
                 if self.rate >= self.grew_to * 1.25 {
                     (self.grew_to, self.rounds_since) = (self.rate, 0);
@@ -523,13 +523,13 @@ impl Path {
             clippy::cast_sign_loss,
             reason = "a window is an estimate, and positive"
         )]
-        let window = (holds * reserve) as usize + (LEAST - 1) * longest;
+        let window = (holds * reserve) as usize + (MIN_SEGMENTS - 1) * longest;
         self.window = if self.full { window } else { self.window.max(window) };
     }
 
     /// A path with many losses is full.
     fn lost(&mut self, much: bool) {
-        let reserve = if much { self.reserve * TAKES } else { self.reserve + GIVES };
+        let reserve = if much { self.reserve * BACKOFF_FACTOR } else { self.reserve + GIVES };
         self.reserve = reserve.clamp(RESERVE.1, RESERVE.0);
         self.full |= much;
     }
@@ -537,7 +537,7 @@ impl Path {
     /// The measurement requires empty queues on the path.
     fn measuring(&mut self, now: Instant) -> bool {
         match self.measuring {
-            None if now.saturating_duration_since(self.shortest_at) >= BELIEVED => {
+            None if now.saturating_duration_since(self.shortest_at) >= MIN_RTT_WINDOW => {
                 self.measuring = Some(now + MEASURED.max(self.smooth.unwrap_or_default()));
                 (self.shortest, self.shortest_at) = (self.smooth.unwrap_or(self.shortest), now);
                 true
@@ -552,7 +552,7 @@ impl Path {
 
     /// Resets the measurements after a long silence, because the path may have changed.
     fn reset_measurements(&mut self, longest: usize) {
-        self.window = LEAST * longest;
+        self.window = MIN_SEGMENTS * longest;
         (self.rate, self.rate_before, self.grew_to) = (0.0, 0.0, 0.0);
         (self.rounds_since, self.full) = (0, false);
     }

@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 
 use super::support::openvpn::{Authority, Guard, SERVER, Server, WITHOUT_NAMES, block, guarded};
 use super::support::{FAR, FAR_6, PORT, Relay, in_network_namespace};
-use super::traffic::{download, is_shared, outlives_a_pause, site, upload};
+use super::traffic::{download, is_shared, site, survives_a_pause, upload};
 
 const WITHIN: Duration = Duration::from_secs(10);
 
@@ -125,7 +125,7 @@ fn rejected_credentials_and_certificates_are_reported() {
         let own = before.to_owned() + rest.split_once("</key>\n").expect("its end").1;
         let stranger = own + &block("cert", &certificate) + &block("key", &key);
         assert_eq!(server.refusal(&stranger, Some(alice("s3cret"))).await, OpenError::TimedOut);
-        server.hears("VERIFY ERROR").await;
+        server.wait_for_log("VERIFY ERROR").await;
         // Another `tls-crypt` key: the server does not answer either.
         let folder = TempDir::new().expect("a folder");
         let (other, _) = guarded(folder.path(), Guard::Crypt);
@@ -151,7 +151,7 @@ fn client_certificate_of_the_same_authority_is_no_server() {
         let log = File::create(folder.join("log")).expect("a file");
         let mut imposter =
             Command::new("openvpn").args(["--config"]).arg(folder.join("config")).stdout(log).spawn().expect("openvpn");
-        server.hears("Initialization Sequence Completed").await;
+        server.wait_for_log("Initialization Sequence Completed").await;
         // This profile requires only the authority's signature.
         let lax = server
             .profile
@@ -295,7 +295,7 @@ fn tunnel_survives_a_paused_server() {
         let server = Server::start("udp", Guard::None, "").await;
         let tunnel = server.tunnel().await;
         let stopping = async { server.signal(Signal::SIGSTOP) };
-        outlives_a_pause(&tunnel, stopping, || server.signal(Signal::SIGCONT)).await;
+        survives_a_pause(&tunnel, stopping, || server.signal(Signal::SIGCONT)).await;
     });
 }
 
@@ -405,7 +405,7 @@ fn closed_tunnel_leaves_no_tasks_or_sockets() {
             // An open stream keeps the tunnel open.
             download(stream, 1_000_000).await.expect("all of it");
             // The server receives an exit notice and does not wait for a timeout.
-            server.hears("exit message received").await;
+            server.wait_for_log("exit message received").await;
             // An aborted attempt to open a tunnel leaves nothing behind either.
             let profile = server.profile();
             server.signal(Signal::SIGSTOP);
@@ -427,8 +427,8 @@ fn closed_tunnel_leaves_no_tasks_or_sockets() {
 #[test]
 #[ignore = "a measurement, which is meaningful only in a release build"]
 #[expect(clippy::print_stderr, clippy::cast_precision_loss, reason = "a measurement prints its results")]
-fn figures() {
-    in_network_namespace("openvpn::figures", async {
+fn measure_throughput() {
+    in_network_namespace("openvpn::measure_throughput", async {
         let memory = || {
             let status = procfs::process::Process::myself().and_then(|process| process.status()).expect("this process");
             status.vmrss.expect("memory")

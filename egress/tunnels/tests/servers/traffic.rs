@@ -38,7 +38,7 @@ pub async fn upload(mut stream: Stream, bytes: usize) -> std::io::Result<()> {
 }
 
 /// A running download survives a pause of the server, and new connections fail during the pause.
-pub async fn outlives_a_pause(tunnel: &Tunnel, pause: impl Future<Output = ()>, end: impl FnOnce()) {
+pub async fn survives_a_pause(tunnel: &Tunnel, pause: impl Future<Output = ()>, end: impl FnOnce()) {
     let going_on = tokio::spawn(download(site(tunnel).await, 40_000_000));
     pause.await;
     assert_eq!(tunnel.connect(Host::Ipv4(FAR), PORT).await.err(), Some(ConnectError::TunnelDead));

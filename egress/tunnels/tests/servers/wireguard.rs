@@ -17,7 +17,7 @@ use url::Host;
 
 use super::support::wireguard::{SERVER, Server};
 use super::support::{FAR, FAR_6, PORT, Relay, in_network_namespace, run};
-use super::traffic::{download, is_shared, outlives_a_pause, site, upload};
+use super::traffic::{download, is_shared, site, survives_a_pause, upload};
 
 const WITHIN: Duration = Duration::from_secs(5);
 
@@ -174,7 +174,7 @@ fn tunnel_survives_a_paused_server() {
             server.signal(Signal::SIGSTOP);
             server.stopped().await;
         };
-        outlives_a_pause(&tunnel, stopping, || server.signal(Signal::SIGCONT)).await;
+        survives_a_pause(&tunnel, stopping, || server.signal(Signal::SIGCONT)).await;
     });
 }
 
@@ -265,8 +265,8 @@ fn keys_are_renewed_under_load() {
 #[test]
 #[ignore = "a measurement, which is meaningful only in a release build"]
 #[expect(clippy::print_stderr, clippy::cast_precision_loss, reason = "a measurement prints its results")]
-fn figures() {
-    in_network_namespace("wireguard::figures", async {
+fn measure_throughput() {
+    in_network_namespace("wireguard::measure_throughput", async {
         let server = Server::start().await;
         let memory = || {
             let status = Process::myself().and_then(|process| process.status()).expect("this process");

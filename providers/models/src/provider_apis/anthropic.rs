@@ -61,7 +61,7 @@ impl ProviderApi for Anthropic {
     fn body(&self, question: &Question<'_>) -> Value {
         json!({
             "model": question.model,
-            "max_tokens": question.most_tokens,
+            "max_tokens": question.max_tokens,
             // The provider caches the content before this mark: the tool and the rules.
             "system": [{"type": "text", "text": RULES, "cache_control": {"type": "ephemeral"}}],
             "tools": [{"name": TOOL, "description": PURPOSE, "input_schema": question.schema}],

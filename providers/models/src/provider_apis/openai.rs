@@ -10,7 +10,7 @@ use crate::answers::{AnswerError, PURPOSE, TOOL};
 use crate::prompts::RULES;
 use crate::{Failure, Usage};
 
-const LEAST_OUTPUT: u32 = 16;
+const MIN_OUTPUT: u32 = 16;
 
 pub struct Openai;
 
@@ -67,7 +67,7 @@ impl ProviderApi for Openai {
     fn body(&self, question: &Question<'_>) -> Value {
         json!({
             "model": question.model,
-            "max_output_tokens": question.most_tokens,
+            "max_output_tokens": question.max_tokens,
             "instructions": RULES,
             "tools": [{
                 "type": "function", "name": TOOL, "description": PURPOSE, "parameters": question.schema, "strict": false,
@@ -81,7 +81,7 @@ impl ProviderApi for Openai {
     }
 
     fn smallest_request(&self, model: &str) -> Value {
-        json!({"model": model, "max_output_tokens": LEAST_OUTPUT, "store": false, "input": "."})
+        json!({"model": model, "max_output_tokens": MIN_OUTPUT, "store": false, "input": "."})
     }
 
     fn read(&self, answer: &[u8]) -> Result<ProviderReply, Failure> {

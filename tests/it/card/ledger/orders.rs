@@ -22,7 +22,7 @@ const CHECKOUT: &str = "/v1/billing/crypto-checkout";
 const WAITING: [&str; 4] = ["waiting", "confirming", "sending", "partially_paid"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum PaymentScenario {
     Paid,
     /// Underpaid, then completed by the same payment.
     ToppedUp,
@@ -53,30 +53,30 @@ enum Fate {
     SweptLate,
 }
 
-const FATES: [Fate; 17] = [
-    Fate::Paid,
-    Fate::ToppedUp,
-    Fate::InParts,
-    Fate::BothShort,
-    Fate::PaidTwice,
-    Fate::OtherMoney,
-    Fate::Settled,
-    Fate::Refused,
-    Fate::RefusedShort,
-    Fate::GivenBack,
-    Fate::Expired,
-    Fate::ExpiredLate,
-    Fate::Disputed,
-    Fate::Swept,
-    Fate::SweptShort,
-    Fate::FoundPaid,
-    Fate::SweptLate,
+const PAYMENT_SCENARIOS: [PaymentScenario; 17] = [
+    PaymentScenario::Paid,
+    PaymentScenario::ToppedUp,
+    PaymentScenario::InParts,
+    PaymentScenario::BothShort,
+    PaymentScenario::PaidTwice,
+    PaymentScenario::OtherMoney,
+    PaymentScenario::Settled,
+    PaymentScenario::Refused,
+    PaymentScenario::RefusedShort,
+    PaymentScenario::GivenBack,
+    PaymentScenario::Expired,
+    PaymentScenario::ExpiredLate,
+    PaymentScenario::Disputed,
+    PaymentScenario::Swept,
+    PaymentScenario::SweptShort,
+    PaymentScenario::FoundPaid,
+    PaymentScenario::SweptLate,
 ];
 
 /// Status, reason of failure, and whether it is flagged for staff.
 type End = (&'static str, Option<&'static str>, bool);
 
-impl Fate {
+impl PaymentScenario {
     /// Two where events race.
     fn ends(self) -> &'static [End] {
         match self {
@@ -178,13 +178,13 @@ fn signed_notice(mut notice: Value, chance: &mut StdRng) -> Message {
 pub struct Buyer {
     account: AccountId,
     client: Client,
-    orders: Vec<Bought>,
+    orders: Vec<PurchasedOrder>,
 }
 
-struct Bought {
+struct PurchasedOrder {
     key: String,
     order: Value,
-    fate: Fate,
+    scenario: PaymentScenario,
 }
 
 impl Shop {
@@ -198,20 +198,20 @@ impl Shop {
             let product = ["api_starter", "api_builder"][chance.random_range(0..2)];
             let key = format!("order-{number}");
             let order = self.check_out(&buyer.client, product, &key).await;
-            let fate = *FATES.choose(chance).expect("some");
-            let (found, came) = match fate {
-                Fate::FoundPaid => ("finished", json!({})),
-                Fate::SweptShort => ("partially_paid", json!({"actually_paid": 0.001})),
+            let scenario = *PAYMENT_SCENARIOS.choose(chance).expect("some");
+            let (found, came) = match scenario {
+                PaymentScenario::FoundPaid => ("finished", json!({})),
+                PaymentScenario::SweptShort => ("partially_paid", json!({"actually_paid": 0.001})),
                 _ => ("waiting", json!({"actually_paid": 0})),
             };
-            self.processor.stands(&notice(&order, found, &came));
-            self.age(&order, fate.age()).await;
-            let messages = self.messages(&order, fate, chance);
+            self.processor.store_notice(&notice(&order, found, &came));
+            self.age(&order, scenario.age()).await;
+            let messages = self.messages(&order, scenario, chance);
             self.deliver_shuffled(&messages, chance).await;
-            if self.ended(&order, fate).await == "paid" {
+            if self.ended(&order, scenario).await == "paid" {
                 product.clone_into(&mut record.tier);
             }
-            buyer.orders.push(Bought { key, order, fate });
+            buyer.orders.push(PurchasedOrder { key, order, scenario });
         }
         if chance.random_ratio(1, 4) {
             self.lapse(account).await;
@@ -273,11 +273,11 @@ impl Shop {
         sqlx::query(age).bind(id_of(order)).bind(by).execute(&self.pool).await.expect("a statement");
     }
 
-    fn messages(&self, order: &Value, fate: Fate, chance: &mut StdRng) -> Vec<Message> {
+    fn messages(&self, order: &Value, scenario: PaymentScenario, chance: &mut StdRng) -> Vec<Message> {
         let waits = [*WAITING.choose(chance).expect("some"), "waiting"].map(|status| (status, json!({})));
-        let notices = fate.notices(order).into_iter().chain(waits);
+        let notices = scenario.notices(order).into_iter().chain(waits);
         let notices = notices.map(|(status, otherwise)| signed_notice(notice(order, status, &otherwise), chance));
-        let staff_actions = fate.staff_actions().iter().map(|action| Message {
+        let staff_actions = scenario.staff_actions().iter().map(|action| Message {
             path: format!("/v1/admin/crypto-orders/{}/{action}", order["id"].as_str().expect("an id")),
             body: json!({"reason": "as agreed"}).to_string(),
             proof: Proof::Staff(self.staff.clone()),
@@ -285,11 +285,11 @@ impl Shop {
         notices.collect::<Vec<_>>().into_iter().chain(staff_actions).collect()
     }
 
-    async fn ended(&self, order: &Value, fate: Fate) -> String {
+    async fn ended(&self, order: &Value, scenario: PaymentScenario) -> String {
         eventually(Duration::from_mins(1), "no sweep is pending", async || {
             let status = sqlx::query_scalar("select status from crypto_orders where id = $1").bind(id_of(order));
             let status: String = status.fetch_one(&self.pool).await.expect("the order");
-            (status != "pending" || fate.age() != "9 days").then_some(status)
+            (status != "pending" || scenario.age() != "9 days").then_some(status)
         })
         .await
     }
@@ -340,16 +340,16 @@ impl App {
     }
 }
 
-impl Bought {
+impl PurchasedOrder {
     /// With its published events and audit rows. Returns its final state.
     async fn balance(&self, client: &Client, pool: &PgPool, published: &[Value], written: &[Value]) -> String {
-        let about = format!("{:?} {}: {published:?}", self.fate, self.order["id"]);
+        let about = format!("{:?} {}: {published:?}", self.scenario, self.order["id"]);
         let path = format!("/v1/billing/crypto-orders/{}", self.order["id"].as_str().expect("an id"));
         let now = client.get(&path).await.expect(200).body;
         let flagged = sqlx::query_scalar("select flag is not null from crypto_orders where id = $1");
         let flagged: bool = flagged.bind(id_of(&self.order)).fetch_one(pool).await.expect("the order");
         let (status, reason) = (now["status"].as_str().expect("a status"), now["reason"].as_str());
-        assert!(self.fate.ends().contains(&(status, reason, flagged)), "{about} {now}");
+        assert!(self.scenario.ends().contains(&(status, reason, flagged)), "{about} {now}");
 
         let of_kind = |kind: &str| -> Vec<&Value> {
             published.iter().filter(|event| event["type"] == kind).map(|event| &event["data"]).collect()
@@ -357,11 +357,11 @@ impl Bought {
         let (paid, failed) = (of_kind("crypto.order.paid"), of_kind("crypto.order.failed"));
         assert_eq!(paid.len(), usize::from(status == "paid"), "{about}");
         // An order that staff settle may have failed before.
-        let took_back = self.fate == Fate::Disputed && status == "paid" && failed.len() == 1;
+        let took_back = self.scenario == PaymentScenario::Disputed && status == "paid" && failed.len() == 1;
         assert_eq!(failed.len(), usize::from(status == "failed" || took_back), "{about}");
         for data in &paid {
             assert_eq!(data["paid_at"], now["paid_at"], "{about}");
-            assert!(self.fate == Fate::PaidTwice || data["payment_id"] == self.paying(), "{about}");
+            assert!(self.scenario == PaymentScenario::PaidTwice || data["payment_id"] == self.paying(), "{about}");
         }
         for data in failed.iter().filter(|_| !took_back) {
             assert_eq!((&data["failed_at"], data["reason"].as_str()), (&now["failed_at"], reason), "{about}");
@@ -371,8 +371,8 @@ impl Bought {
         let expired = failed.iter().filter(|data| data["reason"] == "expired").count();
         assert_eq!(rows_of_action("crypto_order.expired"), expired, "{about}");
         let settled = rows_of_action("crypto_order.settled");
-        assert!(settled >= usize::from(took_back || self.fate == Fate::Settled), "{about}");
-        assert!(settled <= usize::from(self.fate.staff_actions().contains(&"settle")), "{about}");
+        assert!(settled >= usize::from(took_back || self.scenario == PaymentScenario::Settled), "{about}");
+        assert!(settled <= usize::from(self.scenario.staff_actions().contains(&"settle")), "{about}");
 
         // The idempotency key still returns the first answer.
         let again = client.request(Method::POST, CHECKOUT).header("idempotency-key", &self.key).json(&json!({}));
@@ -383,7 +383,7 @@ impl Bought {
 
     /// Id of the payment that completes the order.
     fn paying(&self) -> String {
-        let by_another = matches!(self.fate, Fate::InParts | Fate::BothShort);
+        let by_another = matches!(self.scenario, PaymentScenario::InParts | PaymentScenario::BothShort);
         let more = if by_another { 4_000_000_000_000 } else { 0 };
         (payment(&self.order) + more).to_string()
     }

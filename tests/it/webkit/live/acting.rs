@@ -34,7 +34,10 @@ async fn person_taps_types_and_selects() {
     // Notifications for operations begin with this request.
     scene.client.get("/v1/account/notifications").await.expect(200);
     let mut viewer = shown(&scene, None).await;
-    assert_eq!(viewer.hears("control", 0).await, json!({"type": "control", "driver": "nobody", "may_act": true}));
+    assert_eq!(
+        viewer.wait_for_message("control", 0).await,
+        json!({"type": "control", "driver": "nobody", "may_act": true})
+    );
     viewer.tap(100, 40).await;
     until_status(&scene.client, &scene.session, "busy").await;
     scene.operate("snapshot", json!({})).await.problem(409, "conflict");
@@ -59,10 +62,10 @@ async fn person_taps_types_and_selects() {
     crate::webkit::interaction::assert_nowhere_in_clear(&scene, &["Zebra", "correct-horse"]).await;
     scene.act(json!({"kind": "tap", "selector": "button"})).await.expect(200);
 
-    let from = viewer.said.len();
+    let from = viewer.messages.len();
     viewer.tap(100, 200).await;
     let menu = viewer.until("options", |viewer| {
-        viewer.said.iter().skip(from).find(|said| said["type"] == "menu" && said["items"].is_array()).cloned()
+        viewer.messages.iter().skip(from).find(|said| said["type"] == "menu" && said["items"].is_array()).cloned()
     });
     let menu = menu.await;
     let labels: Vec<_> = menu["items"].as_array().expect("items").iter().map(|item| item["label"].clone()).collect();
@@ -70,7 +73,7 @@ async fn person_taps_types_and_selects() {
     viewer.act(json!([{"type": "choose", "index": 2}])).await;
     viewer
         .until("closed", |viewer| {
-            viewer.said.iter().skip(from).find(|said| said["type"] == "menu" && said["items"].is_null()).map(|_| ())
+            viewer.messages.iter().skip(from).find(|said| said["type"] == "menu" && said["items"].is_null()).map(|_| ())
         })
         .await;
     assert_eq!(log(&scene).await, "tapped tapped three");
@@ -114,7 +117,7 @@ async fn invalid_or_forbidden_input_is_rejected() {
     scene.show(PAGE).await;
     let mut looks = Viewer::watch(&scene.app, &scene.client, &scene.session).await;
     looks.tap(100, 40).await;
-    assert_eq!(looks.hears("refused", 0).await["reason"], "viewer");
+    assert_eq!(looks.wait_for_message("refused", 0).await["reason"], "viewer");
 
     let mut viewer = shown(&scene, None).await;
     let touch = |x: f64, y: f64| json!({"type": "touch", "finger": 0, "phase": "begin", "x": x, "y": y});
@@ -129,15 +132,15 @@ async fn invalid_or_forbidden_input_is_rejected() {
         json!(vec![touch(100.0, 40.0); 65]),
     ];
     for events in bad {
-        let from = viewer.said.len();
+        let from = viewer.messages.len();
         viewer.act(events.clone()).await;
-        assert_eq!(viewer.hears("refused", from).await["reason"], "invalid", "{events}");
+        assert_eq!(viewer.wait_for_message("refused", from).await["reason"], "invalid", "{events}");
     }
-    let from = viewer.said.len();
+    let from = viewer.messages.len();
     for _ in 0..200 {
         viewer.act(json!(vec![json!({"type": "touch", "finger": 9, "phase": "update", "x": 1, "y": 1}); 50])).await;
     }
-    assert_eq!(viewer.hears("refused", from).await["reason"], "too_fast");
+    assert_eq!(viewer.wait_for_message("refused", from).await["reason"], "too_fast");
     assert_eq!(log(&scene).await, json!(""));
 
     for said in [
@@ -150,7 +153,7 @@ async fn invalid_or_forbidden_input_is_rejected() {
     }
     let mut viewer = shown(&scene, None).await;
     viewer.send_raw(&"x".repeat(64 * 1024 + 1)).await;
-    assert_eq!(viewer.hears("refused", 0).await["reason"], "invalid");
+    assert_eq!(viewer.wait_for_message("refused", 0).await["reason"], "invalid");
     viewer.send_bytes(vec![0xff, 0xfe]).await;
     assert_eq!(viewer.until_closed().await, Some(4002));
     let mut viewer = shown(&scene, None).await;
@@ -170,23 +173,23 @@ async fn only_the_controlling_client_can_send_input() {
         (agent["id"].as_str().expect("an id").to_owned(), agent["session_id"].as_str().expect("an id").to_owned());
     let scene = Scene { site: crate::support::Site::start().await, client, session, app };
     scene.show(PAGE).await;
-    let tell = async |what: &str, who: &str| {
+    let post_to_agent = async |what: &str, who: &str| {
         let path = format!("/v1/agent-sessions/{agent}/{what}");
         scene.client.post(&path, json!({"client_id": who})).await.expect(200);
     };
     let (mut ada, mut bob) = (shown(&scene, Some("ada")).await, shown(&scene, Some("bob")).await);
     let waits = json!({"type": "control", "driver": "agent", "may_act": false, "offers": "takeover"});
-    assert_eq!(ada.hears("control", 0).await, waits);
+    assert_eq!(ada.wait_for_message("control", 0).await, waits);
     ada.tap(100, 40).await;
-    assert_eq!(ada.hears("refused", 0).await["reason"], "not_driving");
+    assert_eq!(ada.wait_for_message("refused", 0).await["reason"], "not_driving");
 
-    tell("takeover", "ada").await;
+    post_to_agent("takeover", "ada").await;
     ada.until("control by ada", |ada| {
-        ada.said.iter().any(|said| said["driver"] == "you" && said["may_act"] == true).then_some(())
+        ada.messages.iter().any(|said| said["driver"] == "you" && said["may_act"] == true).then_some(())
     })
     .await;
     bob.until("control by ada", |bob| {
-        bob.said.iter().any(|said| said["driver"] == "other" && said["may_act"] == false).then_some(())
+        bob.messages.iter().any(|said| said["driver"] == "other" && said["may_act"] == false).then_some(())
     })
     .await;
     // The touch stays down when the lane changes.
@@ -194,7 +197,7 @@ async fn only_the_controlling_client_can_send_input() {
     ada.act(json!([{"type": "touch", "finger": 1, "phase": "begin", "x": 100, "y": 400}])).await;
     until_status(&scene.client, &scene.session, "busy").await;
     bob.tap(100, 40).await;
-    assert_eq!(bob.hears("refused", 0).await["reason"], "busy");
+    assert_eq!(bob.wait_for_message("refused", 0).await["reason"], "busy");
     // The open connection of the client counts as a heartbeat.
     sqlx::query("update agent_sessions set heard_at = now() - interval '20 seconds'")
         .execute(&scene.app.database.pool)
@@ -207,15 +210,15 @@ async fn only_the_controlling_client_can_send_input() {
         heard.then_some(())
     })
     .await;
-    tell("handback", "ada").await;
+    post_to_agent("handback", "ada").await;
     assert_eq!(log(&scene).await, "tapped");
     ada.until("control by the agent", |ada| {
-        ada.said.last().is_some_and(|said| said["driver"] == "agent").then_some(())
+        ada.messages.last().is_some_and(|said| said["driver"] == "agent").then_some(())
     })
     .await;
-    let from = ada.said.len();
+    let from = ada.messages.len();
     ada.tap(100, 40).await;
-    assert_eq!(ada.hears("refused", from).await["reason"], "not_driving");
+    assert_eq!(ada.wait_for_message("refused", from).await["reason"], "not_driving");
     assert_eq!(log(&scene).await, "tapped");
     scene.assert_ready().await;
     scene.app.stop().await;
@@ -255,7 +258,7 @@ async fn dialogs_wait_for_the_person_during_input() {
     let mut viewer = shown(&scene, None).await;
     viewer.tap(100, 40).await;
     let asked = |kind: &'static str| {
-        move |viewer: &Viewer| viewer.said.iter().rev().find(|said| said["dialog"]["kind"] == kind).cloned()
+        move |viewer: &Viewer| viewer.messages.iter().rev().find(|said| said["dialog"]["kind"] == kind).cloned()
     };
     let confirm = viewer.until("a question", asked("confirm")).await;
     assert_eq!(confirm["dialog"]["message"], "sure?");

@@ -76,10 +76,10 @@ async fn live_page_shows_the_browser_and_ends_with_its_link() {
     client.operate(&onlooker, "interact", json!({"action": {"kind": "tap", "selector": "#view"}})).await.expect(200);
     assert_eq!(title().await, "Written", "input of a viewer reached the browser");
     client.delete(&format!("/v1/live-links/{}", made["id"].as_str().expect("an id"))).await.expect(204);
-    let told = async || {
+    let access_ended = async || {
         (shown(&onlooker, "#message").await == "You are not allowed to watch this session any more.").then_some(())
     };
-    eventually(Duration::from_secs(10), "the page reports the end of access", told).await;
+    eventually(Duration::from_secs(10), "the page reports the end of access", access_ended).await;
 
     let ticket = client
         .post(&format!("/v1/sessions/{}/live-tickets", scene.session), json!({"role": "controller"}))

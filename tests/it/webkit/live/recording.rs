@@ -41,7 +41,7 @@ async fn records_pictures_of_a_takeover() {
     let client = &scene.client;
     let onlooker = client.session().await;
     scene.show(FORM).await;
-    let say = async |message: &str| {
+    let send_message = async |message: &str| {
         let path = format!("/v1/agent-sessions/{agent}/message");
         client.post(&path, json!({"message": message})).await.expect(200);
     };
@@ -51,7 +51,7 @@ async fn records_pictures_of_a_takeover() {
     until_text(client, &onlooker, "#driver", "The agent drives.").await;
     until_text(client, &onlooker, "#message", "").await;
 
-    say("type \"4711\" into \"Card number\"").await;
+    send_message("type \"4711\" into \"Card number\"").await;
     keep(client, &onlooker, "1-the-agent-drives").await;
     tap(client, &onlooker, "#lane").await;
     until_text(client, &onlooker, "#driver", "You drive.").await;
@@ -62,7 +62,7 @@ async fn records_pictures_of_a_takeover() {
     tap(client, &onlooker, "#lane").await;
     until_text(client, &onlooker, "#driver", "The agent drives.").await;
     until_status(client, &scene.session, "ready").await;
-    say("tap \"Sign in\"").await;
+    send_message("tap \"Sign in\"").await;
     assert_eq!(scene.text("#welcome").await, "Welcome, reader 4711");
     keep(client, &onlooker, "4-handed-back").await;
     scene.app.stop().await;

@@ -21,7 +21,7 @@ pub use self::waits::{LoadProgress, ResponseEntry};
 
 /// The host sends an error instead of a longer reply, and a worker reads no further: a compromised page process could send
 /// anything.
-pub const MOST_LINE_BYTES: usize = 16 * 1024 * 1024;
+pub const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
 /// Socket of the egress guard, for a family with its own network.
 pub const EGRESS_SOCKET: &str = "way-out";
@@ -30,14 +30,14 @@ pub const EGRESS_PORT: u16 = 1080;
 
 pub const EXTENSION: &str = "libkitfleet_extension.so";
 
-pub const MOST_HEADERS: usize = 20;
+pub const MAX_HEADERS: usize = 20;
 
 /// Of all names and values.
-pub const MOST_HEADER_BYTES: usize = 4 * 1024;
+pub const MAX_HEADER_BYTES: usize = 4 * 1024;
 
-pub const MOST_PAGES: usize = 8;
+pub const MAX_PAGES: usize = 8;
 
-pub const MOST_SHOWN_DIALOGS: usize = 20;
+pub const MAX_SHOWN_DIALOGS: usize = 20;
 
 /// The host then dismisses a dialog.
 pub const DIALOG_HELD_SECS: u64 = 60;
@@ -191,7 +191,7 @@ pub enum HostCommand {
     ActivatePage { page: u32 },
     /// An active page is followed by its opener, or else by the newest page. Replies `null`.
     ClosePage { page: u32 },
-    /// Replies with the first [`MOST_SHOWN_DIALOGS`] dialogs that were shown and answered since the last call, a list of
+    /// Replies with the first [`MAX_SHOWN_DIALOGS`] dialogs that were shown and answered since the last call, a list of
     /// [`ShownDialog`].
     TakeDialogs,
     /// Waits until a dialog is held open, and replies with it as a [`Dialog`].

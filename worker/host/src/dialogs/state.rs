@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use futures_channel::oneshot;
-use kitfleet_host_protocol::{Dialog, DialogKind, DialogPolicy, MOST_SHOWN_DIALOGS, ShownDialog};
+use kitfleet_host_protocol::{Dialog, DialogKind, DialogPolicy, MAX_SHOWN_DIALOGS, ShownDialog};
 use webkit2gtk::ScriptDialog;
 
 #[derive(Default)]
@@ -50,7 +50,7 @@ impl Dialogs {
 
     pub(super) fn note(&self, dialog: ShownDialog) {
         let mut shown = self.shown.borrow_mut();
-        if shown.len() < MOST_SHOWN_DIALOGS {
+        if shown.len() < MAX_SHOWN_DIALOGS {
             shown.push(dialog);
         }
     }

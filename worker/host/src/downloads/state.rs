@@ -30,9 +30,9 @@ impl Downloads {
         let id = self.last_id.get() + 1;
         self.last_id.set(id);
         let mut entries = self.entries.borrow_mut();
-        let most = usize::try_from(self.limits.get().files).unwrap_or(usize::MAX);
-        let is_full = entries.iter().filter(|entry| entry.status != DownloadStatus::Failed).count() >= most;
-        if entries.len() >= most.saturating_mul(2)
+        let max = usize::try_from(self.limits.get().files).unwrap_or(usize::MAX);
+        let is_full = entries.iter().filter(|entry| entry.status != DownloadStatus::Failed).count() >= max;
+        if entries.len() >= max.saturating_mul(2)
             && let Some(oldest) = entries.iter().position(|entry| entry.status == DownloadStatus::Failed)
         {
             entries.remove(oldest);

@@ -7,7 +7,7 @@
 //! The keeper is a separate program because the host's libraries take 20 MiB of memory before they do anything.
 
 mod display;
-mod way_out;
+mod egress_relay;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -52,7 +52,7 @@ fn keep(arguments: &Arguments) -> Result<ExitCode, String> {
     adopt_orphans()?;
     lower_priority();
     if arguments.confined {
-        way_out::open(&arguments.data_dir).map_err(|error| format!("no egress route: {error}"))?;
+        egress_relay::open(&arguments.data_dir).map_err(|error| format!("no egress route: {error}"))?;
     }
     let (display, number) =
         Display::start(&arguments.data_dir).map_err(|error| format!("Xvfb did not start: {error}"))?;

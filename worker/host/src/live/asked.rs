@@ -8,7 +8,7 @@ use webkit2gtk::{OptionMenu, OptionMenuExt};
 use crate::browser::Browser;
 use crate::dialogs;
 
-const MOST_ITEMS: u32 = 1_000;
+const MAX_ITEMS: u32 = 1_000;
 
 /// In characters.
 const LABEL_CHARS: usize = 256;
@@ -63,7 +63,7 @@ pub fn choose(browser: &Browser, index: Option<u32>) {
 }
 
 fn items(menu: &OptionMenu) -> Vec<MenuItem> {
-    let items = (0..menu.n_items().min(MOST_ITEMS)).filter_map(|index| menu.item(index));
+    let items = (0..menu.n_items().min(MAX_ITEMS)).filter_map(|index| menu.item(index));
     let item = |mut item: webkit2gtk::OptionMenuItem| MenuItem {
         label: item.label().map(|label| label.chars().take(LABEL_CHARS).collect()).unwrap_or_default(),
         enabled: item.is_enabled(),

@@ -20,7 +20,7 @@ use crate::{acknowledgement, dialogs, keys, submissions, touch};
 const FIRST_FINGER: usize = 16;
 
 /// A person may send as many in 1 s.
-const MOST_WAITING: usize = 1_000;
+const MAX_WAITING: usize = 1_000;
 
 /// The page may still open a dialog while it has not handled all input.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Interval of the checks for an open dialog meanwhile.
-const GLANCE: Duration = Duration::from_millis(20);
+const DIALOG_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Returns whether the page answers. If not, further input is dropped, because it would take effect long after the person has
 /// seen the page hang.
@@ -69,7 +69,7 @@ pub fn act(browser: &Rc<Browser>, acts: Vec<ViewerAction>) -> Result<bool, HostE
 }
 
 fn answers_soon(browser: &Browser) -> bool {
-    browser.live.held_input.waiting.borrow().len() < MOST_WAITING
+    browser.live.held_input.waiting.borrow().len() < MAX_WAITING
         && (asked::is_open(browser) || browser.pages.active().view.is_web_process_responsive())
 }
 
@@ -95,12 +95,12 @@ pub async fn finish(browser: &Rc<Browser>) -> Result<bool, HostError> {
 }
 
 async fn wait_until_handled(browser: &Rc<Browser>, patience: Duration) -> Result<(), HostError> {
-    let (tell, mut handled) = oneshot::channel();
-    browser.live.held_input.waiting.borrow_mut().push_back(NextInput::Tell(tell));
+    let (acknowledge, mut handled) = oneshot::channel();
+    browser.live.held_input.waiting.borrow_mut().push_back(NextInput::Acknowledge(acknowledge));
     continue_input(browser)?;
     let began = Instant::now();
     while !asked::is_open(browser) && began.elapsed() < patience {
-        if let Either::Left(_) = select(&mut handled, glib::timeout_future(GLANCE)).await {
+        if let Either::Left(_) = select(&mut handled, glib::timeout_future(DIALOG_CHECK_INTERVAL)).await {
             break;
         }
     }
@@ -172,9 +172,9 @@ fn send(browser: &Rc<Browser>, next: NextInput) -> Result<(), HostError> {
             page.view.execute_editing_command_with_argument("InsertText", &text);
             0
         }
-        NextInput::Tell(tell) => {
+        NextInput::Acknowledge(acknowledge) => {
             // The receiver may have been dropped.
-            let _ = tell.send(());
+            let _ = acknowledge.send(());
             0
         }
     };

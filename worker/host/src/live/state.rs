@@ -133,7 +133,7 @@ pub(super) enum NextInput {
     Key(String),
     Text(String),
     /// Everything before it was sent.
-    Tell(oneshot::Sender<()>),
+    Acknowledge(oneshot::Sender<()>),
 }
 
 pub(super) struct SentInput {
@@ -170,7 +170,7 @@ impl NextInput {
         match self {
             Self::Touch { .. } => Some(Kind::Touch),
             Self::Key(_) => Some(Kind::Key),
-            Self::Text(_) | Self::Tell(_) => None,
+            Self::Text(_) | Self::Acknowledge(_) => None,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::browser::{Browser, Page};
 use crate::script;
 
 /// A redirect by script begins within this time.
-const DEPART_WITHIN: Duration = Duration::from_millis(50);
+const SCRIPT_REDIRECT_WITHIN: Duration = Duration::from_millis(50);
 
 /// Only a page whose main thread is busy waits as long.
 const DECIDE_WITHIN: Duration = Duration::from_millis(500);
@@ -20,7 +20,7 @@ pub async fn wait_for_decision(page: &Rc<Page>) {
         turn(page).await;
         let _ = script::evaluate(page, "").await;
     });
-    select(turns, glib::timeout_future(DEPART_WITHIN)).await;
+    select(turns, glib::timeout_future(SCRIPT_REDIRECT_WITHIN)).await;
 }
 
 /// A load through the history needs another round trip between the two processes, which the second turn waits for.

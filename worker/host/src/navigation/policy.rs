@@ -57,7 +57,7 @@ fn weigh_request(
         return Some(HELD);
     }
     let is_revisit = action.navigation_type() == NavigationType::BackForward;
-    if !is_on_the_way(&page.navigation, &uri, action.is_redirect(), is_revisit) {
+    if !continues_pending_load(&page.navigation, &uri, action.is_redirect(), is_revisit) {
         return Some(LEFT);
     }
     let scheme = uri.split(':').next().unwrap_or_default().to_ascii_lowercase();
@@ -78,7 +78,7 @@ fn cancel_load(page: &Rc<Page>) {
 }
 
 /// Or this load belongs to the pending load of a command.
-fn is_on_the_way(navigation: &Navigation, uri: &str, is_redirect: bool, is_revisit: bool) -> bool {
+fn continues_pending_load(navigation: &Navigation, uri: &str, is_redirect: bool, is_revisit: bool) -> bool {
     let mut pending_load = navigation.pending_load.borrow_mut();
     let Some(pending_load) = &mut *pending_load else { return true };
     let is_own = same(&pending_load.uri, uri);

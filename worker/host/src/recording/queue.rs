@@ -9,20 +9,20 @@ pub struct Queue {
     events: VecDeque<(PageEvent, usize)>,
     bytes: usize,
     dropped: u64,
-    most: usize,
-    most_bytes: usize,
+    max: usize,
+    max_bytes: usize,
 }
 
 impl Queue {
-    pub fn new(most: usize, most_bytes: usize) -> Self {
-        Self { events: VecDeque::new(), bytes: 0, dropped: 0, most, most_bytes }
+    pub fn new(max: usize, max_bytes: usize) -> Self {
+        Self { events: VecDeque::new(), bytes: 0, dropped: 0, max, max_bytes }
     }
 
     /// Drops the oldest ones beyond the limits.
     pub fn push(&mut self, event: PageEvent, bytes: usize) {
         self.bytes += bytes;
         self.events.push_back((event, bytes));
-        while self.events.len() > self.most || self.bytes > self.most_bytes {
+        while self.events.len() > self.max || self.bytes > self.max_bytes {
             let Some((_, bytes)) = self.events.pop_front() else { break };
             self.bytes -= bytes;
             self.drop_more(1);

@@ -15,7 +15,7 @@ use crate::browser::Page;
 use crate::text::cut;
 
 /// Of a method, a media type, the name of a header or an error.
-const MOST_CHARS: usize = 200;
+const MAX_CHARS: usize = 200;
 
 /// Methods of requests without a body.
 const WITHOUT_BODY: [&str; 3] = ["GET", "HEAD", "OPTIONS"];
@@ -34,7 +34,7 @@ struct RunningRequest {
 
 impl RunningRequest {
     fn entry(&self, response: Option<&URIResponse>, error: Option<String>) -> RequestEntry {
-        let mime_type = response.and_then(URIResponseExt::mime_type).map(|kind| short(kind.into(), MOST_CHARS));
+        let mime_type = response.and_then(URIResponseExt::mime_type).map(|kind| short(kind.into(), MAX_CHARS));
         let mime_type = mime_type.filter(|kind| !kind.is_empty());
         let is_known = |status: &u16| (100..=599).contains(status);
         let status = response.and_then(|response| u16::try_from(response.status_code()).ok()).filter(is_known);
@@ -53,7 +53,7 @@ impl RunningRequest {
             response_bytes: length,
             duration_ms: u64::try_from(elapsed).unwrap_or(u64::MAX),
             frame_uri: self.frame_uri.clone(),
-            error: error.map(|error| short(error, MOST_CHARS)),
+            error: error.map(|error| short(error, MAX_CHARS)),
         }
     }
 
@@ -130,7 +130,7 @@ pub fn follow(page: &Rc<Page>, resource: &WebResource, request: &URIRequest) {
 }
 
 fn method(request: &URIRequest) -> String {
-    request.http_method().map_or_else(|| "GET".to_owned(), |method| short(method.into(), MOST_CHARS))
+    request.http_method().map_or_else(|| "GET".to_owned(), |method| short(method.into(), MAX_CHARS))
 }
 
 /// Headers within the limits. The worker masks secrets before it stores them.
@@ -158,7 +158,7 @@ impl Headers {
     }
 
     fn add(&mut self, name: &str, value: &str) {
-        let (name, value) = (short(name.to_owned(), MOST_CHARS), short(value.to_owned(), RECORDED_HEADER_CHARS));
+        let (name, value) = (short(name.to_owned(), MAX_CHARS), short(value.to_owned(), RECORDED_HEADER_CHARS));
         self.bytes += name.len() + value.len();
         if self.all.len() < RECORDED_HEADERS && self.bytes <= RECORDED_HEADERS_BYTES {
             self.all.push((name, value));
@@ -176,8 +176,8 @@ fn length(method: &str, announced: Option<&str>) -> Option<u64> {
     announced.and_then(|length| length.parse().ok()).or_else(|| WITHOUT_BODY.contains(&method).then_some(0))
 }
 
-fn short(text: String, most: usize) -> String {
-    cut(text, most).0
+fn short(text: String, max: usize) -> String {
+    cut(text, max).0
 }
 
 /// WebKit does not name the frame. A referrer of the page's own origin is the page, unless it has another path.

@@ -6,7 +6,7 @@ use axum::extract::{Request, State};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kitfleet_domain::blocking::run_blocking;
-use kitfleet_types::files::{MOST_FILES, UploadedFile};
+use kitfleet_types::files::{MAX_FILES, UploadedFile};
 use kitfleet_types::ids::{SessionId, UploadId};
 use kitfleet_types::limits::Limits;
 use kitfleet_types::operations::{
@@ -342,7 +342,7 @@ impl Visitor<'_> for ContentVisitor {
 
 fn files_schema() -> RefOr<Schema> {
     let files = ArrayBuilder::new().items(named("UploadFile", FileBody::schema()));
-    let files = files.min_items(Some(1)).max_items(Some(MOST_FILES));
+    let files = files.min_items(Some(1)).max_items(Some(MAX_FILES));
     RefOr::T(Schema::Array(files.description(Some("Files, of at most 16 MiB in all")).build()))
 }
 

@@ -132,19 +132,19 @@ fn fingerprint_identifies_the_server() {
 #[test]
 fn profile_restricts_suites_groups_and_versions() {
     let authority = Authority::new();
-    let spoken = |of_12: Option<&str>, of_13: Option<&str>, groups: Option<&str>, without_13| {
-        let spoken = TlsLimits {
+    let tls_limits = |of_12: Option<&str>, of_13: Option<&str>, groups: Option<&str>, without_13| {
+        let tls_limits = TlsLimits {
             without_12: false,
             without_13,
             suites_12: of_12.map(Into::into),
             suites_13: of_13.map(Into::into),
             groups: groups.map(Into::into),
         };
-        settings(authority.trust(), None, &spoken).map(|settings| {
+        settings(authority.trust(), None, &tls_limits).map(|settings| {
             (settings.crypto_provider().cipher_suites.len(), settings.crypto_provider().kx_groups.len())
         })
     };
-    assert_eq!(spoken(None, None, None, false), Ok((9, 3)));
+    assert_eq!(tls_limits(None, None, None, false), Ok((9, 3)));
     for name in [
         "TLS-ECDHE-RSA-WITH-AES-256-GCM-SHA384",
         "ECDHE-RSA-AES256-GCM-SHA384",
@@ -152,18 +152,24 @@ fn profile_restricts_suites_groups_and_versions() {
         "ECDHE-RSA-CHACHA20-POLY1305",
         "ecdhe-ecdsa-aes128-gcm-sha256:RC4-SHA",
     ] {
-        assert_eq!(spoken(Some(name), None, None, false), Ok((4, 3)), "{name}");
+        assert_eq!(tls_limits(Some(name), None, None, false), Ok((4, 3)), "{name}");
     }
-    assert_eq!(spoken(Some("DEFAULT:@SECLEVEL=0"), None, None, false), Ok((9, 3)));
-    assert_eq!(spoken(None, Some("TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"), None, false), Ok((8, 3)));
-    assert_eq!(spoken(None, None, Some("X25519:P-256:brainpool"), false), Ok((9, 2)));
-    assert_eq!(spoken(None, None, None, true), Ok((9, 3)));
-    assert_eq!(spoken(Some("RC4-SHA"), None, None, false).map_err(|error| error.directive), Err("tls-cipher".into()));
+    assert_eq!(tls_limits(Some("DEFAULT:@SECLEVEL=0"), None, None, false), Ok((9, 3)));
+    assert_eq!(tls_limits(None, Some("TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"), None, false), Ok((8, 3)));
+    assert_eq!(tls_limits(None, None, Some("X25519:P-256:brainpool"), false), Ok((9, 2)));
+    assert_eq!(tls_limits(None, None, None, true), Ok((9, 3)));
     assert_eq!(
-        spoken(None, Some("RC4-SHA"), None, false).map_err(|error| error.directive),
+        tls_limits(Some("RC4-SHA"), None, None, false).map_err(|error| error.directive),
+        Err("tls-cipher".into())
+    );
+    assert_eq!(
+        tls_limits(None, Some("RC4-SHA"), None, false).map_err(|error| error.directive),
         Err("tls-ciphersuites".into())
     );
-    assert_eq!(spoken(None, None, Some("secp112r1"), false).map_err(|error| error.directive), Err("tls-groups".into()));
+    assert_eq!(
+        tls_limits(None, None, Some("secp112r1"), false).map_err(|error| error.directive),
+        Err("tls-groups".into())
+    );
     let nothing = TlsLimits { without_12: true, without_13: true, ..TlsLimits::default() };
     assert!(settings(authority.trust(), None, &nothing).is_err());
 }

@@ -112,7 +112,7 @@ impl Server {
             block("key", &key),
         );
         let mut server = Self { program, folder, site: None, far: Far::new(), authority, profile };
-        server.hears("Initialization Sequence Completed").await;
+        server.wait_for_log("Initialization Sequence Completed").await;
         run(&format!("ip link set tun9 netns {}", server.far.path()));
         server.far.there(|| {
             run(&format!("ip addr add {FAR}/24 dev tun9; ip addr add {FAR_6}/64 dev tun9 nodad; ip link set tun9 up"));
@@ -125,7 +125,7 @@ impl Server {
         fs::read_to_string(self.folder.path().join("log")).expect("a log")
     }
 
-    pub async fn hears(&self, words: &str) {
+    pub async fn wait_for_log(&self, words: &str) {
         let deadline = Instant::now() + Duration::from_secs(10);
         while !self.log().contains(words) {
             assert!(Instant::now() < deadline, "{words}: {}", self.log());

@@ -90,9 +90,9 @@ impl Server {
     pub async fn stopped(&self) {
         let process = Process::new(self.pid().as_raw()).expect("the server");
         let deadline = Instant::now() + Duration::from_secs(10);
-        let goes_on =
+        let is_running =
             |task: Result<Task, ProcError>| task.and_then(|task| task.stat()).is_ok_and(|stat| stat.state != 'T');
-        while process.tasks().expect("its threads").any(goes_on) {
+        while process.tasks().expect("its threads").any(is_running) {
             assert!(Instant::now() < deadline, "it stops");
             sleep(Duration::from_millis(5)).await;
         }

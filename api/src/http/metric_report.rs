@@ -28,10 +28,10 @@ const REPORTED: [(&str, Option<&str>); 14] = [
 pub async fn report(db: &PgPool, metrics: &PrometheusHandle) {
     let (process, failing) = (Uuid::now_v7(), LogThrottle::new());
     loop {
-        let figures = parse_scrape(&metrics.render());
-        let reported = async { samples::report(&mut *db.acquire().await?, process, &figures).await };
+        let values = parse_scrape(&metrics.render());
+        let reported = async { samples::report(&mut *db.acquire().await?, process, &values).await };
         if let Err(error) = reported.await {
-            failing.say(|held_back| tracing::warn!(%error, held_back, "cannot report this process's figures"));
+            failing.log(|held_back| tracing::warn!(%error, held_back, "cannot report this process's figures"));
         }
         sleep(REPORTS_EVERY).await;
     }
@@ -39,18 +39,18 @@ pub async fn report(db: &PgPool, metrics: &PrometheusHandle) {
 
 /// Reads the text that a scraper gets.
 fn parse_scrape(scrape: &str) -> Figures {
-    let mut figures = Figures::default();
+    let mut values = Figures::default();
     for line in scrape.lines().filter(|line| !line.starts_with('#')) {
         let Some((series, value)) = line.rsplit_once(' ') else { continue };
         let (name, labels) = series.split_once('{').unwrap_or((series, ""));
         let Some((_, kept)) = REPORTED.iter().find(|(reported, _)| *reported == name) else { continue };
         let Some(value) = value.parse().ok().filter(|value: &f64| value.is_finite()) else { continue };
         match kept.map(|label| (label, label_value(labels, label))) {
-            Some((label, Some(of_label))) => figures.add_labelled(name, label, of_label, value),
-            Some((_, None)) | None => figures.add(name, value),
+            Some((label, Some(of_label))) => values.add_labelled(name, label, of_label, value),
+            Some((_, None)) | None => values.add(name, value),
         }
     }
-    figures
+    values
 }
 
 /// Values of labels come from closed sets, without quotation marks and commas.
@@ -71,11 +71,11 @@ mod tests {
                       service_http_request_total{method=\"POST\",route=\"/v1/sessions\",status_class=\"5xx\"} 1\n\
                       service_session_creates_waiting 2\n\
                       service_build_info{version=\"1\"} 1\n";
-        let figures = parse_scrape(scrape);
-        assert_eq!(figures.get("service_http_request_total{status_class=\"2xx\"}"), Some(7.0));
-        assert_eq!(figures.get("service_http_request_total{status_class=\"5xx\"}"), Some(1.0));
-        assert_eq!(figures.get("service_session_creates_waiting"), Some(2.0));
-        assert_eq!(figures.len(), 3);
+        let values = parse_scrape(scrape);
+        assert_eq!(values.get("service_http_request_total{status_class=\"2xx\"}"), Some(7.0));
+        assert_eq!(values.get("service_http_request_total{status_class=\"5xx\"}"), Some(1.0));
+        assert_eq!(values.get("service_session_creates_waiting"), Some(2.0));
+        assert_eq!(values.len(), 3);
     }
 
     #[test]

@@ -13,10 +13,10 @@ use crate::config::WarmPool;
 pub const BROWSERS_HOT: Gauge =
     Gauge::new("service_browsers_hot", "Started browsers without a session.", []).starting_at_zero();
 
-pub struct WarmShelf {
+pub struct WarmBrowsers {
     pool: WarmPool,
-    most_sessions: usize,
-    stock: Mutex<ShelfState>,
+    max_sessions: usize,
+    state: Mutex<WarmState>,
     /// The required number of warm browsers may have changed.
     changed: Notify,
     /// Notified when a warm browser is added.
@@ -24,56 +24,56 @@ pub struct WarmShelf {
 }
 
 #[derive(Default)]
-struct ShelfState {
+struct WarmState {
     hot: VecDeque<Host>,
     demand: DemandHistory,
     /// Each counted from before its browser opens until the browser is gone.
     sessions: usize,
     /// Browsers that are being prepared for a session.
-    dressing: usize,
+    preparing: usize,
     closed: bool,
 }
 
 pub struct CountedBrowser {
-    shelf: Arc<WarmShelf>,
-    count: fn(&mut ShelfState) -> &mut usize,
+    warm_browsers: Arc<WarmBrowsers>,
+    count: fn(&mut WarmState) -> &mut usize,
 }
 
-impl WarmShelf {
-    pub fn new(pool: WarmPool, most_sessions: u32) -> Self {
-        let most_sessions = usize::try_from(most_sessions).unwrap_or(usize::MAX);
-        let (stock, changed, arrived) = (Mutex::default(), Notify::new(), Notify::new());
-        Self { pool, most_sessions, stock, changed, arrived }
+impl WarmBrowsers {
+    pub fn new(pool: WarmPool, max_sessions: u32) -> Self {
+        let max_sessions = usize::try_from(max_sessions).unwrap_or(usize::MAX);
+        let (state, changed, arrived) = (Mutex::default(), Notify::new(), Notify::new());
+        Self { pool, max_sessions, state, changed, arrived }
     }
 
     pub fn place(self: &Arc<Self>) -> CountedBrowser {
-        self.count(|stock| &mut stock.sessions)
+        self.count(|state| &mut state.sessions)
     }
 
     /// No warm browser is started meanwhile, because the preparation needs the processors.
     pub fn begin_preparation(self: &Arc<Self>) -> CountedBrowser {
-        self.count(|stock| &mut stock.dressing)
+        self.count(|state| &mut state.preparing)
     }
 
-    fn count(self: &Arc<Self>, count: fn(&mut ShelfState) -> &mut usize) -> CountedBrowser {
-        self.with(|stock| *count(stock) += 1);
-        CountedBrowser { shelf: Arc::clone(self), count }
+    fn count(self: &Arc<Self>, count: fn(&mut WarmState) -> &mut usize) -> CountedBrowser {
+        self.with(|state| *count(state) += 1);
+        CountedBrowser { warm_browsers: Arc::clone(self), count }
     }
 
     pub fn note(&self, now: Instant) {
-        self.with(|stock| stock.demand.note(now));
+        self.with(|state| state.demand.note(now));
     }
 
     /// Replaced when the session has opened.
     pub fn take(&self) -> Option<Host> {
-        self.with(|stock| {
-            stock.hot.retain(Host::is_alive);
-            stock.hot.pop_front()
+        self.with(|state| {
+            state.hot.retain(Host::is_alive);
+            state.hot.pop_front()
         })
     }
 
     pub fn hot(&self) -> usize {
-        self.with(|stock| stock.hot.len())
+        self.with(|state| state.hot.len())
     }
 
     pub async fn take_next(&self) -> Host {
@@ -86,17 +86,17 @@ impl WarmShelf {
     }
 
     pub fn put(&self, host: Host) {
-        self.with(|stock| stock.hot.push_back(host));
+        self.with(|state| state.hot.push_back(host));
         self.arrived.notify_one();
     }
 
     pub fn close(&self) {
-        self.with(|stock| stock.closed = true);
+        self.with(|state| state.closed = true);
         self.changed.notify_one();
     }
 
     pub fn reopen(&self) {
-        self.with(|stock| stock.closed = false);
+        self.with(|state| state.closed = false);
         self.changed.notify_one();
     }
 
@@ -106,29 +106,29 @@ impl WarmShelf {
 
     /// Returns the number of missing ones.
     pub fn settle(&self, now: Instant) -> usize {
-        if self.with(|stock| stock.dressing > 0) {
+        if self.with(|state| state.preparing > 0) {
             return 0;
         }
         // A fixed number does not depend on the machine's memory.
         let memory = (self.pool == WarmPool::Auto).then(Memory::now).flatten();
-        let (missing, gone) = self.with(|stock| {
-            stock.hot.retain(Host::is_alive);
-            let sessions_left = self.most_sessions.saturating_sub(stock.sessions);
-            let situation = WorkerLoad { hot: stock.hot.len(), sessions_left, memory };
-            let most = stock.demand.largest_burst(now);
-            let goal = if stock.closed { 0 } else { situation.target_size(self.pool, most) };
-            let gone = stock.hot.split_off(goal.min(stock.hot.len()));
-            (goal - stock.hot.len(), gone)
+        let (missing, gone) = self.with(|state| {
+            state.hot.retain(Host::is_alive);
+            let sessions_left = self.max_sessions.saturating_sub(state.sessions);
+            let situation = WorkerLoad { hot: state.hot.len(), sessions_left, memory };
+            let max = state.demand.largest_burst(now);
+            let goal = if state.closed { 0 } else { situation.target_size(self.pool, max) };
+            let gone = state.hot.split_off(goal.min(state.hot.len()));
+            (goal - state.hot.len(), gone)
         });
         // Dropping kills each of them in the background.
         drop(gone);
         missing
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut ShelfState) -> T) -> T {
-        let mut stock = self.stock.lock().unwrap_or_else(PoisonError::into_inner);
-        let done = change(&mut stock);
-        let hot = u32::try_from(stock.hot.len()).unwrap_or(u32::MAX);
+    fn with<T>(&self, change: impl FnOnce(&mut WarmState) -> T) -> T {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = change(&mut state);
+        let hot = u32::try_from(state.hot.len()).unwrap_or(u32::MAX);
         BROWSERS_HOT.series().set(hot);
         done
     }
@@ -137,7 +137,7 @@ impl WarmShelf {
 impl Drop for CountedBrowser {
     fn drop(&mut self) {
         let count = self.count;
-        self.shelf.with(|stock| *count(stock) -= 1);
-        self.shelf.changed.notify_one();
+        self.warm_browsers.with(|state| *count(state) -= 1);
+        self.warm_browsers.changed.notify_one();
     }
 }

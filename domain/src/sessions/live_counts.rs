@@ -7,7 +7,7 @@ use super::SessionStatus;
 pub const LIVE: [SessionStatus; 3] = [SessionStatus::Creating, SessionStatus::Ready, SessionStatus::Busy];
 
 /// Returns the number of live sessions by status. The query reads only live sessions.
-pub async fn live(conn: &mut PgConnection) -> sqlx::Result<[(SessionStatus, i64); 3]> {
+pub async fn live_by_status(conn: &mut PgConnection) -> sqlx::Result<[(SessionStatus, i64); 3]> {
     let counted = sqlx::query!(
         r#"select status as "status: SessionStatus", count(*) as "sessions!" from sessions where live group by status"#
     )

@@ -18,7 +18,7 @@ pub struct GrammarError {
     /// The reply may repeat the text at this position. Not if it could be a text to type, such as a password, because
     /// replies are stored longer.
     shown: bool,
-    trouble: GrammarErrorKind,
+    kind: GrammarErrorKind,
     /// The reply shows its examples.
     verb: Option<&'static Verb>,
 }
@@ -27,47 +27,47 @@ pub struct GrammarError {
 pub enum GrammarErrorKind {
     Unknown,
     /// Continues a sentence that begins with the text.
-    Says(Cow<'static, str>),
+    Reason(Cow<'static, str>),
     /// The command is understood.
     Refused(Cow<'static, str>),
 }
 
 impl GrammarErrorKind {
-    pub fn says(words: impl Into<Cow<'static, str>>) -> Self {
-        Self::Says(words.into())
+    pub fn reason(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::Reason(text.into())
     }
 }
 
 /// Characters of the message that a reply repeats.
-const MOST_REPEATED: usize = 40;
+const MAX_REPEATED: usize = 40;
 
 impl GrammarError {
-    pub fn at(span: Range<usize>, trouble: GrammarErrorKind) -> Self {
-        Self { span: Some(span), is_missing: false, shown: true, trouble, verb: None }
+    pub fn at(span: Range<usize>, kind: GrammarErrorKind) -> Self {
+        Self { span: Some(span), is_missing: false, shown: true, kind, verb: None }
     }
 
-    pub fn missing(trouble: GrammarErrorKind) -> Self {
-        Self { span: None, is_missing: true, shown: true, trouble, verb: None }
+    pub fn missing(kind: GrammarErrorKind) -> Self {
+        Self { span: None, is_missing: true, shown: true, kind, verb: None }
     }
 
     /// The reply must not repeat the token.
-    pub fn hidden(span: Range<usize>, trouble: GrammarErrorKind) -> Self {
-        Self { shown: false, ..Self::at(span, trouble) }
+    pub fn hidden(span: Range<usize>, kind: GrammarErrorKind) -> Self {
+        Self { shown: false, ..Self::at(span, kind) }
     }
 
     /// The parser's error may be recoverable or not.
     pub fn of(error: ErrMode<Self>) -> Self {
         match error {
-            ErrMode::Backtrack(complaint) | ErrMode::Cut(complaint) => complaint,
+            ErrMode::Backtrack(error) | ErrMode::Cut(error) => error,
             // Parsers of complete input never return `Incomplete`.
             ErrMode::Incomplete(_) => Self::missing(GrammarErrorKind::Unknown),
         }
     }
 
     /// Adds the verb whose examples help, and its position if the error has none.
-    pub fn in_step(mut self, verb: &'static Verb, said: &Token<'_>) -> Self {
+    pub fn in_step(mut self, verb: &'static Verb, verb_token: &Token<'_>) -> Self {
         self.verb = Some(verb);
-        self.span.get_or_insert_with(|| said.span.clone());
+        self.span.get_or_insert_with(|| verb_token.span.clone());
         self
     }
 
@@ -85,19 +85,19 @@ impl GrammarError {
         } else {
             format!("the text at {place}")
         };
-        let trouble = match self.trouble {
+        let kind = match self.kind {
             GrammarErrorKind::Refused(reason) => {
                 return ParsedMessage::Refuse { reply: format!("{reason} Nothing was done: {subject}.") };
             }
             GrammarErrorKind::Unknown if self.is_missing => format!("something is missing after {subject}"),
             GrammarErrorKind::Unknown => format!("I do not understand {subject}"),
-            GrammarErrorKind::Says(words) => format!("{subject} {words}"),
+            GrammarErrorKind::Reason(text) => format!("{subject} {text}"),
         };
         let examples: Vec<_> = match self.verb {
             Some(verb) => verb.examples.iter().map(|(said, _)| *said).collect(),
             None => VERBS.iter().filter_map(|verb| verb.examples.first()).map(|(said, _)| *said).collect(),
         };
-        ParsedMessage::Clarify { reply: format!("Nothing was done: {trouble}. For example:\n{}", examples.join("\n")) }
+        ParsedMessage::Clarify { reply: format!("Nothing was done: {kind}. For example:\n{}", examples.join("\n")) }
     }
 }
 
@@ -116,7 +116,7 @@ fn place(message: &str, at: usize) -> String {
 }
 
 fn excerpt(text: &str) -> String {
-    match text.char_indices().nth(MOST_REPEATED) {
+    match text.char_indices().nth(MAX_REPEATED) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
@@ -137,7 +137,7 @@ impl<'m> ParserError<Tokens<'m>> for GrammarError {
 
     /// Keeps the error of the alternative that parsed further.
     fn or(self, other: Self) -> Self {
-        let start = |complaint: &Self| complaint.span.as_ref().map(|span| (span.start, complaint.is_missing));
+        let start = |error: &Self| error.span.as_ref().map(|span| (span.start, error.is_missing));
         if start(&self) > start(&other) { self } else { other }
     }
 

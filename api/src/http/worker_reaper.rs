@@ -20,14 +20,14 @@ const STALL: Duration = Duration::from_secs(5);
 /// In one transaction.
 const BATCH: i64 = 100;
 /// Rounds between searches for jobs of workers that stopped in an orderly way, which are not urgent.
-const TIDY_EVERY: u32 = 15;
+const CLEANUP_EVERY: u32 = 15;
 
 pub async fn run(db: PgPool, stop: CancellationToken) {
     let mut watch = Watch::begin();
     let mut rounds = 0_u32;
     while stop.run_until_cancelled(tokio::time::sleep(PERIOD)).await.is_some() {
         // Not under `run_until_cancelled`: a transaction must not be interrupted.
-        if let Err(error) = round(&db, &watch, rounds.is_multiple_of(TIDY_EVERY)).await {
+        if let Err(error) = round(&db, &watch, rounds.is_multiple_of(CLEANUP_EVERY)).await {
             tracing::warn!(%error, "cannot look for dead workers");
             watch = Watch::begin();
         }
