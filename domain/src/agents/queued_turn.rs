@@ -31,7 +31,7 @@ impl QueuedTurn {
     /// Bytes of JSON for the results of the turn's steps: the rest of the account's quota, but at max `max`. With a
     /// receipt, each result is stored twice, so half of the rest.
     #[must_use]
-    pub fn room(&self, max: usize, limits: &Limits) -> usize {
+    pub fn bytes_left(&self, max: usize, limits: &Limits) -> usize {
         let left = limits.agent_bytes_per_account.saturating_sub(u64::try_from(self.stored_bytes).unwrap_or_default());
         let left = if self.receipt.is_some() { left / 2 } else { left };
         usize::try_from(left).map_or(max, |left| left.min(max))
