@@ -12,8 +12,8 @@ use kitfleet_types::ids::RequeueId;
 use sqlx::PgConnection;
 
 /// Counting uses at most one part of so many of the database's time.
-const SHARE: u32 = 20;
-const MAX_AGE: Duration = Duration::from_secs(2);
+const SHARE: u32 = 200;
+const MAX_AGE: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Default)]
 pub struct RequeueOutcomes(Mutex<HashMap<RequeueId, CountedOutcome>>);

@@ -37,9 +37,9 @@ impl BatchLimits {
     pub const JOB: Self = Self { deliveries: 4, of_endpoint: Some(16) };
 }
 
-/// Pause of the scheduled job after each batch, which limits all requeues together to 100 deliveries a second. Attempts of more deliveries
+/// Pause of the scheduled job after each batch, which limits all requeues together to 40 deliveries a second. Attempts of more deliveries
 /// would slow those of other deliveries down on a machine with two processors.
-pub const PAUSE: Duration = Duration::from_millis(40);
+pub const PAUSE: Duration = Duration::from_millis(100);
 
 /// Result of one batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
