@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::support::events::{self, Promises};
 use crate::support::records::uuid_of;
-use crate::support::sink::Sink;
+use crate::support::sink::{Received, Sink};
 use crate::support::{Answer, App, Client, assert_timestamp, at_once, eventually, members, stable, unknown_id};
 
 const EVENTS: [&str; 8] = [
@@ -290,7 +290,7 @@ async fn events_are_signed_and_have_exact_payloads() {
 
     let sent = test_event(&client, &id).await;
     assert_eq!(members(&sent), ["delivery_id", "event_id", "event_type"].into());
-    let all: Vec<_> = sink.receives("/ok", 4).await.iter().map(|received| received.json()).collect();
+    let all: Vec<_> = sink.receives("/ok", 4).await.iter().map(Received::json).collect();
     let payloads: Vec<_> = all.iter().map(stable).collect();
     insta::assert_json_snapshot!("events", payloads, { "[].data.duration_ms" => "[duration]" });
     let ping = &all[3];
