@@ -75,7 +75,7 @@ struct Handle {
     page_reads: mpsc::Sender<PageRead>,
     close: CancellationToken,
     /// Set once the browser is open.
-    live_handle: Option<LiveHandle>,
+    live: Option<LiveHandle>,
 }
 
 #[derive(Clone)]
@@ -140,7 +140,7 @@ impl Sessions {
 
     /// `None` when the browser is not open, or not on this worker.
     pub(crate) fn live_handle(&self, session: SessionId) -> Option<LiveHandle> {
-        self.get(session)?.live_handle
+        self.get(session)?.live
     }
 
     /// Sessions whose end this worker was not notified of.
@@ -221,7 +221,7 @@ fn open(
         if live.contains_key(&session) {
             return;
         }
-        live.insert(session, Handle { orders, page_reads, close: close.clone(), live_handle: None });
+        live.insert(session, Handle { orders, page_reads, close: close.clone(), live: None });
         note_count(live.len());
     }
     let mut actor = Actor {
@@ -376,7 +376,7 @@ impl Actor {
         let live_handle =
             LiveHandle { view, files, claim, faults, recording: self.recorder.as_ref().map(SessionRecorder::log) };
         if let Some(handle) = self.context.sessions.lock().get_mut(&self.session) {
-            handle.live_handle = Some(live_handle);
+            handle.live = Some(live_handle);
         }
     }
 

@@ -22,13 +22,13 @@ fn control(driver: &str, may_act: bool, offers: Option<&str>) -> Value {
 }
 
 async fn until_control(viewer: &mut Viewer, wanted: &Value) {
-    let last = |viewer: &Viewer| viewer.messages.iter().rev().find(|said| said["type"] == "control").cloned();
+    let last = |viewer: &Viewer| viewer.messages.iter().rev().find(|message| message["type"] == "control").cloned();
     viewer.until(&wanted.to_string(), |viewer| (last(viewer).as_ref() == Some(wanted)).then_some(())).await;
 }
 
-async fn refusal(viewer: &mut Viewer, messages: Value) -> Value {
+async fn refusal(viewer: &mut Viewer, message: Value) -> Value {
     let from = viewer.messages.len();
-    viewer.send(said).await;
+    viewer.send(message).await;
     viewer.wait_for_message("refused", from).await["reason"].clone()
 }
 
