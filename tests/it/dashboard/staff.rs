@@ -20,7 +20,7 @@ use crate::webhooks::{create, id_of};
 
 const DEAD_LETTERS: i32 = 30;
 /// Of a script. Some wait until a worker is declared lost.
-const LIMIT: Duration = Duration::from_secs(150);
+const LIMIT: Duration = Duration::from_mins(5);
 
 /// Its pictures are kept in `pictures/staff`.
 async fn run_board(app: &App, script: &str, variables: &[(&str, &str)]) {
