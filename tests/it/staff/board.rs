@@ -114,7 +114,7 @@ async fn requeue_is_paused_resumed_and_reports_its_outcome() {
     let (account, client) = app.customer(Tier::Enterprise).await;
     let staff = app.staff().await;
     let endpoint = id_of(&create(&client, &sink.url("/ok"), &["session.failed"]).await);
-    app.dead_letters(&endpoint, 450, 1).await;
+    app.dead_letters(&endpoint, 120, 1).await;
     let begun = staff.post(REQUEUE, json!({"endpoint_id": endpoint, "reason": "r"})).await.expect(202).body;
     let id = begun["id"].as_str().expect("an id").to_owned();
     let path = format!("/v1/admin/webhook-deliveries/requeues/{id}");
@@ -143,10 +143,10 @@ async fn requeue_is_paused_resumed_and_reports_its_outcome() {
     staff.post(&format!("{path}/resume"), because.clone()).await.expect(200);
     let done = eventually(Duration::from_mins(1), "all are delivered", async || {
         let now = staff.get(&path).await.expect(200).body;
-        (now["done_at"].is_string() && now["outcome"]["delivered"] == 450).then_some(now)
+        (now["done_at"].is_string() && now["outcome"]["delivered"] == 120).then_some(now)
     })
     .await;
-    assert_eq!((&done["requeued"], &done["outcome"]["failed"]), (&json!(450), &json!(0)), "{done}");
+    assert_eq!((&done["requeued"], &done["outcome"]["failed"]), (&json!(120), &json!(0)), "{done}");
     staff.post(&format!("{path}/pause"), because).await.problem(409, "conflict");
     let listed = staff.get("/v1/admin/webhook-deliveries/requeues").await.expect(200).body;
     assert_eq!((&list_of(&listed)[0]["id"], &list_of(&listed)[0]["outcome"]), (&json!(id), &Value::Null));
