@@ -7,7 +7,7 @@
 pub mod events;
 pub mod har;
 pub mod reader;
-pub mod recorder;
+mod recorder;
 mod redact;
 pub mod segment;
 mod source;
@@ -31,7 +31,9 @@ use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 pub use self::reader::{ReadError, Reader};
-pub use self::recorder::{Recorder, RecorderTask, RecorderTotals};
+pub use self::recorder::Recorder;
+pub use self::recorder::state::RecorderTotals;
+pub use self::recorder::task::RecorderTask;
 use self::segment::{SegmentKey, SegmentPlace};
 
 /// An unavailable bucket would delay the other removals and hold connections.

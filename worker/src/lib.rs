@@ -67,15 +67,15 @@ pub use crate::draining::Shutdown;
 use crate::emails::Mailer;
 use crate::incarnations::Living;
 use crate::live::Live;
-use crate::sessions::Sessions;
+use crate::sessions::registry::Sessions;
 
 pub const METRICS: &[&dyn MetricDeclaration] = &[
     &SANDBOXED,
     &DISK_FREE,
     &DISK_FLOOR,
-    &sessions::WORKER_SESSIONS,
-    &sessions::BROWSER_DEATHS,
-    &sessions::OPERATION_TIME,
+    &sessions::registry::WORKER_SESSIONS,
+    &sessions::actor::BROWSER_DEATHS,
+    &sessions::actor::OPERATION_TIME,
     &recorder::RECORDED_BYTES,
     &recorder::RECORDED_PICTURES,
     &recorder::RECORDING_LOSSES,
@@ -166,7 +166,7 @@ pub async fn run(config: WorkerConfig, db: PgPool, wakeups: Wakeups, shutdown: S
     incarnations::remove_dead(&config.data_dir, &mut *db.acquire().await?).await?;
     let browsers = Pool::start(&config).await?;
     SANDBOXED.series().set(u8::from(browsers.is_confined()));
-    sessions::note_count(0);
+    sessions::registry::note_count(0);
     let ended = run_with(config, db, wakeups, browsers.clone(), shutdown).await;
     browsers.shut_down().await;
     ended

@@ -7,7 +7,7 @@ use kitfleet_types::operations::{Login, LoginResult, Search, SearchResult};
 use tokio::time::{sleep, timeout};
 
 use super::OperationEnd;
-use super::input::{ExistingText, keys_of};
+use super::input::typing::{ExistingText, keys_of};
 use super::page::{POLL, PageQuery, Use};
 use super::webkit::{Webkit, milliseconds};
 

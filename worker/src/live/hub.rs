@@ -9,7 +9,7 @@ use super::pictures::Pictures;
 use super::viewer_input::ViewerInput;
 use super::viewers::Viewers;
 use crate::browser::View;
-use crate::sessions::LiveHandle;
+use crate::sessions::registry::LiveHandle;
 
 /// Inputs that wait for the browser.
 const PENDING_INPUTS: usize = 32;

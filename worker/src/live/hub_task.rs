@@ -13,7 +13,7 @@ use super::hub::{Hub, Parts};
 use super::input_session::InputSession;
 use super::viewers::Control;
 use crate::Context;
-use crate::sessions::LiveHandle;
+use crate::sessions::registry::LiveHandle;
 
 /// Of the viewers and of the driver.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);

@@ -22,7 +22,8 @@ use super::viewer_input::{InputRight, ViewerInput};
 use super::viewers::ViewerId;
 use crate::Context;
 use crate::browser::InputOutcome;
-use crate::sessions::{self, LiveHandle};
+use crate::sessions::outcomes::release_input;
+use crate::sessions::registry::LiveHandle;
 
 /// The claim is released this long after the last input.
 const RELEASE_AFTER: Duration = Duration::from_secs(1);
@@ -237,7 +238,7 @@ impl<'a> InputSession<'a> {
         self.note_return();
         let mut held = self.live_handle.claim.lock().await;
         if let Some(intent) = held.take() {
-            sessions::release_input(self.context, intent).await;
+            release_input(self.context, intent).await;
         }
     }
 

@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-use crate::{ConsoleLine, Dialog, DownloadEntry, ShownDialog};
+use crate::dialogs::{Dialog, ShownDialog};
+use crate::files::DownloadEntry;
 
 /// Maximum number of characters of a recorded address.
 pub const RECORDED_URI_CHARS: usize = 2_048;
@@ -58,6 +59,42 @@ pub enum PageEventBody {
     DownloadStarted(DownloadEntry),
     /// Complete or failed.
     DownloadEnded(DownloadEntry),
+}
+
+/// A call of `console`, an uncaught error, or a failed request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConsoleLine {
+    pub level: ConsoleLevel,
+    pub source: ConsoleSource,
+    /// Truncated. The first argument of a call of `console`.
+    pub text: String,
+    /// Truncated. Empty when there is none.
+    pub address: String,
+    /// Starts at 1. 0 when there is none.
+    pub line: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConsoleLevel {
+    Info,
+    Log,
+    Warning,
+    /// Also an uncaught error.
+    Error,
+    Debug,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConsoleSource {
+    /// Uncaught errors.
+    Script,
+    /// Failed requests.
+    Network,
+    Console,
+    Security,
+    Other,
 }
 
 /// A request that has ended.
