@@ -28,7 +28,7 @@ pub struct QueuedTurn {
 }
 
 impl QueuedTurn {
-    /// Bytes of JSON for the results of the turn's steps: the rest of the account's quota, but at max `max`. With a
+    /// Bytes of JSON for the results of the turn's steps: the rest of the account's quota, but at most `max`. With a
     /// receipt, each result is stored twice, so half of the rest.
     #[must_use]
     pub fn bytes_left(&self, max: usize, limits: &Limits) -> usize {

@@ -542,7 +542,7 @@ async fn transcript_with_much_typed_text_delays_no_request() {
             assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
         }
     });
-    assert!(begun.elapsed() < Duration::from_mins(1), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     for page in read {
         let text = page.expect(200).body.to_string();
         assert!(text.contains("https://example.com/?q=•••b"), "{}", &text[..2_000]);

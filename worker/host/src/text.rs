@@ -1,6 +1,6 @@
 //! Texts of pages.
 
-/// At max `max` characters. Returns whether the text was truncated.
+/// At most `max` characters. Returns whether the text was truncated.
 pub fn cut(mut text: String, max: usize) -> (String, bool) {
     match text.char_indices().nth(max) {
         Some((end, _)) => {
