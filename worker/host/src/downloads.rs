@@ -7,13 +7,13 @@ pub mod state;
 
 use std::fs;
 use std::rc::Rc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use kitfleet_host_protocol::{DownloadEntry, DownloadError, DownloadStatus, PageEventBody};
 use webkit2gtk::{Download, DownloadExt, URIRequestExt, URIResponseExt, WebContextExt};
 
 use self::state::FOLDER;
 use crate::browser::Browser;
+use crate::clock::now_us;
 use crate::pages;
 use crate::text::cut;
 
@@ -37,8 +37,7 @@ pub fn listen(browser: &Rc<Browser>) {
 fn begin(browser: &Rc<Browser>, download: &Download) {
     let downloads = &browser.downloads;
     let uri = download.request().and_then(|request| request.uri()).map(String::from).unwrap_or_default();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let entry = downloads.add(browser.short_uri(uri.clone()), u64::try_from(now.as_micros()).unwrap_or_default());
+    let entry = downloads.add(browser.short_uri(uri.clone()), now_us());
     if let Some(page) = download.web_view().and_then(|view| browser.pages.of_view(&view)) {
         page.navigation.note_download(&uri, entry.id);
         pages::close_without_document(&page);

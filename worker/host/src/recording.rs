@@ -8,7 +8,6 @@ mod queue;
 pub mod requests;
 
 use std::cell::{Cell, RefCell};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use glib::Variant;
 use kitfleet_host_protocol::{Message, PageEvent, PageEventBody, PageEvents};
@@ -16,6 +15,7 @@ use webkit2gtk::{UserContentInjectedFrames, UserScript, UserScriptInjectionTime}
 
 use self::queue::Queue;
 use crate::channel::Output;
+use crate::clock::now_us;
 use crate::console;
 use crate::live::painting::SmallPicture;
 use crate::script::state::WORLD;
@@ -169,9 +169,7 @@ impl Recording {
     }
 
     fn add(&self, queue: &RefCell<Queue>, body: PageEventBody, bytes: usize) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let at_us = u64::try_from(now.as_micros()).unwrap_or_default();
-        queue.borrow_mut().push(PageEvent { at_us, body }, bytes);
+        queue.borrow_mut().push(PageEvent { at_us: now_us(), body }, bytes);
         if !self.is_announced.replace(true) {
             self.output.send(&Message::EventsWaiting);
         }

@@ -1,5 +1,4 @@
 use std::cell::RefCell;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,6 +8,7 @@ use jpeg_encoder::{ColorType, Encoder, EncodingError, SamplingFactor};
 use kitfleet_host_protocol::HostError;
 use webkit2gtk::WebView;
 
+use crate::clock::now_us;
 use crate::failure;
 
 /// For parts that change.
@@ -123,14 +123,13 @@ impl Surface {
         }
         let positive = |number: i32| usize::try_from(number).map_err(failure::engine);
         let (stride, scale) = (positive(surface.stride())?, positive(scale)?);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(PaintedFrame {
             pixels: surface.take_data().map_err(failure::engine)?,
             stride,
             width: usize::from(width) * scale,
             height: usize::from(height) * scale,
             scale,
-            taken_us: u64::try_from(now.as_micros()).unwrap_or_default(),
+            taken_us: now_us(),
         })
     }
 

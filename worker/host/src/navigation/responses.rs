@@ -1,21 +1,19 @@
 //! Notes the responses that a page receives.
 
 use std::rc::Rc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use glib::prelude::*;
 use webkit2gtk::{URIResponse, URIResponseExt, WebResource, WebResourceExt};
 
 use crate::browser::Page;
+use crate::clock::now_us;
 
 /// Responses that are not HTTP, such as those of `blob:`, are not recorded.
 fn note(page: &Page, response: &URIResponse) {
     let Ok(status @ 100..=599) = u16::try_from(response.status_code()) else { return };
     let is_http = |uri: &glib::GString| uri.starts_with("http:") || uri.starts_with("https:");
     let Some(uri) = response.uri().filter(is_http) else { return };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let received_us = u64::try_from(now.as_micros()).unwrap_or_default();
-    page.browser.responses.add(page.browser.short_uri(uri.into()), status, received_us);
+    page.browser.responses.add(page.browser.short_uri(uri.into()), status, now_us());
 }
 
 /// Redirects, and the last response.
