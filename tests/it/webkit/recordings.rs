@@ -1,6 +1,7 @@
 //! Recordings of real pages (contract: recordings).
 
 use std::fs;
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -318,6 +319,83 @@ async fn page_is_not_recorded_during_human_control() {
     // Afterwards, the page is recorded again.
     scene.act(json!({"kind": "press", "key": "Escape"})).await.expect(200);
     assert!(scene.frame().await.shows((300, 300), BLACK));
+    scene.app.stop().await;
+}
+
+/// Means of squares of 8 pixels, in which the artifacts of a JPEG hardly show.
+fn squares(width: usize, pixels: &[u8]) -> Vec<[usize; 3]> {
+    let height = pixels.len() / 3 / width;
+    let pixel = |x: usize, y: usize| &pixels[(y * width + x) * 3..][..3];
+    let mean = |left: usize, top: usize| {
+        let mut sums = [0; 3];
+        for at in 0..64 {
+            let values = pixel(left + at % 8, top + at / 8);
+            for (sum, value) in sums.iter_mut().zip(values) {
+                *sum += usize::from(*value);
+            }
+        }
+        sums.map(|sum| sum / 64)
+    };
+    let columns = (0..width - 7).step_by(8);
+    (0..height - 7).step_by(8).flat_map(|top| columns.clone().map(move |left| mean(left, top))).collect()
+}
+
+/// Contract: recordings 8. Small changes, changes of the scroll position, of layers, of frames and of pages, also while somebody
+/// watches.
+#[tokio::test]
+async fn each_picture_shows_the_page_after_its_operation() {
+    let scene = Scene::recorded().await;
+    let page = "<style>body { margin: 0; height: 5000px; background: repeating-linear-gradient(#fff 0 90px, #cde 90px 200px) }
+        #b { position: fixed; right: 0; bottom: 0; width: 60px; height: 40px; padding: 0; border: 0; background: #888 }
+        div, iframe { position: absolute; width: 24px; height: 24px; border: 0; background: #000 } #layer { will-change: transform }</style>
+        <div id=corner style='left: 0; top: 0'></div><div id=edge style='left: 200px; top: 116px'></div>
+        <div id=layer style='left: 100px; top: 300px'></div><iframe style='left: 100px; top: 500px' srcdoc='<body>'></iframe>
+        <p id=text style='position: absolute; top: 400px; font-size: 40px'>MMM</p><button id=b></button><script>
+        const steps = [() => { corner.style.background = '#f00' }, () => { edge.style.background = '#0a0' }, () => scrollTo(0, 40),
+          () => scrollTo(0, 47), () => { layer.style.transform = 'translate(60px, 90px)' }, () => { text.textContent = 'MIM' },
+          () => { document.querySelector('iframe').contentDocument.body.style.background = '#00f' }, () => scrollTo(0, 3000),
+          () => scrollTo(0, 0), () => { edge.remove() }, () => { document.body.style.backgroundColor = '#fee' }];
+        b.onclick = () => steps.shift()?.()</script>";
+    let check = async |what: &str| {
+        let frame = scene.frame().await;
+        let png = scene.capture(json!({"kind": "screenshot", "scale": "css"})).await;
+        let mut reader = png::Decoder::new(Cursor::new(png)).read_info().expect("a PNG");
+        let mut pixels = vec![0; reader.output_buffer_size().expect("a size")];
+        let info = reader.next_frame(&mut pixels).expect("a picture");
+        assert_eq!((info.color_type, info.width as usize), (png::ColorType::Rgb, frame.width), "{what}");
+        let (seen, shown) = (squares(frame.width, &frame.pixels), squares(frame.width, &pixels));
+        assert_eq!(seen.len(), shown.len(), "{what}");
+        for (number, (seen, shown)) in seen.iter().zip(&shown).enumerate() {
+            let differs = seen.iter().zip(shown).any(|(seen, shown)| seen.abs_diff(*shown) > 12);
+            assert!(!differs, "{what}: square {number} has {seen:?} instead of {shown:?}");
+        }
+    };
+    let tap = async || scene.act(json!({"kind": "tap", "selector": "#b"})).await.expect(200);
+    scene.show(page).await;
+    check("the page").await;
+    for step in 1..=5 {
+        tap().await;
+        check(&format!("step {step}")).await;
+    }
+    let mut viewer = Viewer::watch(&scene.app, &scene.client, &scene.session).await;
+    viewer.until("a picture", |viewer| viewer.last).await;
+    for step in 6..=7 {
+        tap().await;
+        check(&format!("step {step}, watched")).await;
+    }
+    tap().await;
+    // The viewer receives this change, and no check follows.
+    tap().await;
+    viewer.read_for(Duration::from_millis(500)).await;
+    drop(viewer);
+    for step in 10..=11 {
+        tap().await;
+        check(&format!("step {step}, after a viewer")).await;
+    }
+    scene.show("<body style='background: #eef'><button id=b onclick=\"window.open('/list')\">open</button>").await;
+    check("another page").await;
+    tap().await;
+    check("a new window").await;
     scene.app.stop().await;
 }
 

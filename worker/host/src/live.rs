@@ -91,6 +91,7 @@ fn begin(browser: &Rc<Browser>) {
     }
     live.page_is_new.set(true);
     live.asked_is_new.set(true);
+    browser.recording.pictures.require_whole();
     if let Some(surface) = browser.surface() {
         surface.thaw_updates();
     }

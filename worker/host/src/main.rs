@@ -139,9 +139,7 @@ async fn execute(browser: &Rc<Browser>, request: Request) -> Result<Box<RawValue
         HostCommand::ReleaseSubmission => json(&submissions::release(browser).await?),
         HostCommand::SetHeaders { headers } => json(&browser.extension.set_headers(headers)?),
         HostCommand::PaintPicture => json(&recording::pictures::paint(browser)?),
-        HostCommand::RecordPicture { quality, covers } => {
-            json(&recording::pictures::record(browser, quality, covers).await?)
-        }
+        HostCommand::RecordPicture { covers } => json(&recording::pictures::record(browser, covers).await?),
         HostCommand::DiscardPicture => json(&browser.recording.pictures.discard()),
         HostCommand::TakeEvents => json(&browser.recording.take()),
         HostCommand::Evaluate { script } => script::evaluate_raw(page, &script).await?,

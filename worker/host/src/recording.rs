@@ -3,6 +3,7 @@
 //! Nothing is collected unless the session is recorded, and no console lines and requests while a person sends input. Pages can
 //! cause events without limit, so that each queue has limits of number and size.
 
+mod bands;
 pub mod pictures;
 mod queue;
 pub mod requests;
@@ -13,11 +14,11 @@ use glib::Variant;
 use kitfleet_host_protocol::{Message, PageEvent, PageEventBody, PageEvents};
 use webkit2gtk::{UserContentInjectedFrames, UserScript, UserScriptInjectionTime};
 
+use self::bands::BandedPicture;
 use self::queue::Queue;
 use crate::channel::Output;
 use crate::clock::now_us;
 use crate::console;
-use crate::live::painting::SmallPicture;
 use crate::script::state::WORLD;
 
 /// Marks the fields that pictures do not show, in every frame: a field that was a password field, a field that received a part
@@ -195,15 +196,26 @@ impl Recording {
 
 #[derive(Default)]
 pub struct Pictures {
-    painted: RefCell<Option<(SmallPicture, u64)>>,
-    /// Hash of the last recorded picture.
-    recorded: Cell<Option<u64>>,
+    picture: RefCell<BandedPicture>,
+    /// Of the picture.
+    page: Cell<u32>,
+    /// The picture is not recorded yet, and may be.
+    is_painted: Cell<bool>,
+    /// The picture looks as the last recorded one.
+    is_recorded: Cell<bool>,
+    /// It is not known which parts of the page have changed.
+    is_stale: Cell<bool>,
 }
 
 impl Pictures {
     pub fn discard(&self) {
-        self.painted.take();
+        self.is_painted.set(false);
         // The worker may not have received the last picture.
-        self.recorded.set(None);
+        self.is_recorded.set(false);
+    }
+
+    /// Viewers take the changed areas until they leave.
+    pub fn require_whole(&self) {
+        self.is_stale.set(true);
     }
 }

@@ -28,8 +28,6 @@ use super::host::HostHandle;
 use super::page;
 use super::webkit::Webkit;
 
-const QUALITY: u8 = 70;
-
 /// For each step of a picture, and for a snapshot. A page that is busy for longer gets none.
 const ANSWER_WITHIN: Duration = Duration::from_millis(500);
 
@@ -141,7 +139,7 @@ impl Webkit {
                 }
                 Covers::Unclear => return Some(Look { picture: None, text }),
             };
-            let command = HostCommand::RecordPicture { quality: QUALITY, covers };
+            let command = HostCommand::RecordPicture { covers };
             let recording = self.host.call::<Option<protocol::RecordedPicture>>(command);
             let recorded = timeout(ANSWER_WITHIN, recording).await.ok()?.ok()?;
             discard.disarm();

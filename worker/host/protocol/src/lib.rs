@@ -110,8 +110,6 @@ pub enum HostCommand {
     /// Encodes the page of the last [`HostCommand::PaintPicture`] as JPEG. Replies with a [`RecordedPicture`], or with `null` when
     /// there is none.
     RecordPicture {
-        /// 1 to 100.
-        quality: u8,
         /// Parts that the picture does not show: left, top, right and bottom, in CSS pixels of the viewport.
         covers: Vec<[f64; 4]>,
     },

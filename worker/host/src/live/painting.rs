@@ -16,7 +16,8 @@ const QUALITY: u8 = 65;
 /// For parts that have settled.
 const SHARP_QUALITY: u8 = 80;
 
-const PIXEL: usize = 4;
+/// In bytes.
+pub const PIXEL: usize = 4;
 
 /// In CSS pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +86,7 @@ impl Rect {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the number is whole and in range")]
-fn whole(length: f64) -> u16 {
+pub fn whole(length: f64) -> u16 {
     length.clamp(0.0, f64::from(u16::MAX)) as u16
 }
 
@@ -163,94 +164,8 @@ impl PaintedFrame {
     }
 }
 
-/// Rows of CSS pixels that [`SmallPicture`] paints at once. All rows together would take 12 MB.
-const STRIP: usize = 64;
-
-/// A grey as bright as black and white in the mean.
-const COVER: [u8; PIXEL] = [0x80; PIXEL];
-
-/// Space around a cover, in pixels.
-const MARGIN: f64 = 2.0;
-
-/// The visible page, with one pixel for each CSS pixel.
-pub struct SmallPicture {
-    pixels: Vec<u8>,
-    width: usize,
-    height: usize,
-}
-
-impl SmallPicture {
-    /// `draw` draws the view.
-    pub fn paint(view: &WebView, draw: impl Fn(&Context)) -> Result<Self, HostError> {
-        let positive = |number: i32| usize::try_from(number).map_err(failure::engine);
-        let (scale, factor) = (view.scale_factor(), positive(view.scale_factor())?);
-        let (width, height) = (positive(view.allocated_width())?, positive(view.allocated_height())?);
-        let rows = i32::try_from(STRIP).map_err(failure::engine)?;
-        let mut strip = ImageSurface::create(Format::Rgb24, view.allocated_width() * scale, rows * scale)
-            .map_err(failure::engine)?;
-        strip.set_device_scale(f64::from(scale), f64::from(scale));
-        let stride = positive(strip.stride())?;
-        let mut pixels = Vec::with_capacity(width * height * PIXEL);
-        for top in (0..view.allocated_height()).step_by(STRIP) {
-            let shown = rows.min(view.allocated_height() - top);
-            {
-                let context = Context::new(&strip).map_err(failure::engine)?;
-                context.rectangle(0.0, 0.0, f64::from(view.allocated_width()), f64::from(shown));
-                context.clip();
-                context.translate(0.0, -f64::from(top));
-                draw(&context);
-            }
-            strip.flush();
-            let data = strip.data().map_err(failure::engine)?;
-            let (small, ..) = shrink(&data, stride, (width * factor, positive(shown)? * factor), factor);
-            pixels.extend_from_slice(&small);
-        }
-        Ok(Self { pixels, width, height })
-    }
-
-    /// Of the colours.
-    pub fn hash(&self) -> u64 {
-        let mut hash = u64::try_from(self.width).unwrap_or_default();
-        for pixel in self.pixels.as_chunks::<PIXEL>().0 {
-            let [blue, green, red, _] = pixel.map(u64::from);
-            hash = (hash.rotate_left(5) ^ (blue | green << 8 | red << 16)).wrapping_mul(0x517c_c1b7_2722_0a95);
-        }
-        hash
-    }
-
-    pub fn size(&self) -> (u32, u32) {
-        let side = |length: usize| u32::try_from(length).unwrap_or_default();
-        (side(self.width), side(self.height))
-    }
-
-    /// Left, top, right and bottom. A side that is not a number covers everything.
-    pub fn cover(&mut self, [left, top, right, bottom]: [f64; 4]) {
-        let (mut columns, mut rows) = (0..self.width, 0..self.height);
-        if [left, top, right, bottom].iter().all(|side| side.is_finite()) {
-            let before = |side: f64, most: usize| usize::from(whole((side - MARGIN).floor())).min(most);
-            let after = |side: f64, most: usize| usize::from(whole((side + MARGIN).ceil())).min(most);
-            columns = before(left, self.width)..after(right, self.width);
-            rows = before(top, self.height)..after(bottom, self.height);
-        }
-        if columns.is_empty() {
-            return;
-        }
-        for row in rows {
-            let start = row * self.width;
-            let bytes = (start + columns.start) * PIXEL..(start + columns.end) * PIXEL;
-            if let Some(covered) = self.pixels.get_mut(bytes) {
-                covered.as_chunks_mut::<PIXEL>().0.fill(COVER);
-            }
-        }
-    }
-
-    pub fn encode(&self, quality: u8) -> Result<Vec<u8>, EncodingError> {
-        encode(&self.pixels, (self.width, self.height), quality)
-    }
-}
-
 /// Cairo's own filter takes twenty times as long.
-fn shrink(pixels: &[u8], stride: usize, size: (usize, usize), by: usize) -> (Vec<u8>, usize, usize) {
+pub fn shrink(pixels: &[u8], stride: usize, size: (usize, usize), by: usize) -> (Vec<u8>, usize, usize) {
     match by {
         1 => {
             let rows = pixels.chunks(stride).take(size.1);
@@ -306,52 +221,4 @@ fn encode(pixels: &[u8], (width, height): (usize, usize), quality: u8) -> Result
     encoder.set_sampling_factor(if fine { SamplingFactor::F_1_1 } else { SamplingFactor::F_2_2 });
     encoder.encode(pixels, side(width), side(height), ColorType::Bgra)?;
     Ok(jpeg)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn blank(width: usize, height: usize) -> SmallPicture {
-        SmallPicture { pixels: vec![0; width * height * PIXEL], width, height }
-    }
-
-    fn covered(picture: &SmallPicture) -> Vec<usize> {
-        let pixels = picture.pixels.as_chunks::<PIXEL>().0.iter().enumerate();
-        pixels.filter(|(_, pixel)| **pixel == COVER).map(|(number, _)| number).collect()
-    }
-
-    #[test]
-    fn cover_has_a_margin_and_ends_at_the_edges() {
-        let mut picture = blank(10, 10);
-        picture.cover([4.5, 4.0, 5.0, 4.5]);
-        let columns = 2..7;
-        let expected: Vec<usize> =
-            (2..7).flat_map(|row| columns.clone().map(move |column| row * 10 + column)).collect();
-        assert_eq!(covered(&picture), expected);
-
-        let mut picture = blank(10, 10);
-        for outside in [[-50.0, 0.0, -10.0, 10.0], [20.0, 0.0, 30.0, 10.0], [0.0, 1e9, 10.0, 1e10]] {
-            picture.cover(outside);
-        }
-        assert_eq!(covered(&picture), [0_usize; 0]);
-        picture.cover([-1e9, -1e9, 1e9, 1e9]);
-        assert_eq!(covered(&picture).len(), 100);
-    }
-
-    #[test]
-    fn cover_without_a_place_covers_everything() {
-        let mut picture = blank(10, 10);
-        picture.cover([f64::NAN, 0.0, 1.0, 1.0]);
-        assert_eq!(covered(&picture).len(), 100);
-    }
-
-    #[test]
-    fn hash_depends_on_colours_only() {
-        let (one, mut other) = (blank(4, 4), blank(4, 4));
-        other.pixels[3] = 0xff;
-        assert_eq!(one.hash(), other.hash());
-        other.pixels[0] = 1;
-        assert_ne!(one.hash(), other.hash());
-    }
 }

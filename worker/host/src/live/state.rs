@@ -62,6 +62,10 @@ impl Live {
         }
     }
 
+    pub fn is_watched(&self) -> bool {
+        self.watched.get()
+    }
+
     pub fn request_again(&self) {
         self.asked_is_new.set(true);
         self.wake();

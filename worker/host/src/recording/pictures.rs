@@ -4,50 +4,51 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use cairo::{Context, Region};
+use gtk::prelude::*;
 use kitfleet_host_protocol::{HostError, MOST_COVERS, PaintedPage, RecordedPicture};
 
 use crate::browser::Browser;
 use crate::failure;
-use crate::live::painting::SmallPicture;
 
 pub fn paint(browser: &Browser) -> Result<PaintedPage, HostError> {
     let pictures = &browser.recording.pictures;
-    pictures.painted.take();
+    pictures.is_painted.set(false);
     if !browser.recording.sees_pages() {
         return Ok(PaintedPage { changed: false });
     }
-    let picture = {
-        let page = browser.pages.active();
-        SmallPicture::paint(&page.view, |context| browser.live.draw(&page.view, context))?
-    };
-    let hash = picture.hash();
-    let changed = pictures.recorded.get() != Some(hash);
-    if changed {
-        pictures.painted.replace(Some((picture, hash)));
+    let page = browser.pages.active();
+    let is_other_page = pictures.page.replace(page.id) != page.id;
+    // A viewer needs the changed areas itself.
+    let is_watched = browser.live.is_watched();
+    let area = if is_watched { None } else { page.view.window().map(|window| window.update_area()) };
+    // Until the painting has succeeded.
+    let was_stale = pictures.is_stale.replace(true);
+    let area = area.filter(|_| !was_stale && !is_other_page).map(|area| area.unwrap_or_else(Region::create));
+    let draw = |context: &Context| browser.live.draw(&page.view, context);
+    if pictures.picture.borrow_mut().repaint(&page.view, area.as_ref(), draw)? {
+        pictures.is_recorded.set(false);
     }
+    pictures.is_stale.set(is_watched);
+    let changed = !pictures.is_recorded.get();
+    pictures.is_painted.set(changed);
     Ok(PaintedPage { changed })
 }
 
 /// Encodes on another thread. `None` when there is no painted page, such as after a person has begun to send input.
-pub async fn record(
-    browser: &Browser,
-    quality: u8,
-    covers: Vec<[f64; 4]>,
-) -> Result<Option<RecordedPicture>, HostError> {
+pub async fn record(browser: &Browser, covers: Vec<[f64; 4]>) -> Result<Option<RecordedPicture>, HostError> {
     let pictures = &browser.recording.pictures;
-    let Some((mut picture, hash)) = pictures.painted.take() else { return Ok(None) };
+    if !pictures.is_painted.take() {
+        return Ok(None);
+    }
     if covers.len() > MOST_COVERS {
         return Err(failure::engine("there are too many covers"));
     }
-    pictures.recorded.set(Some(hash));
-    let encoding = gio::spawn_blocking(move || {
-        for sides in covers {
-            picture.cover(sides);
-        }
-        let jpeg = picture.encode(quality.clamp(1, 100));
-        (picture.size(), jpeg)
-    });
-    let ((width, height), jpeg) = encoding.await.map_err(|_| failure::engine("the encoder panicked"))?;
+    pictures.is_recorded.set(true);
+    let picture = pictures.picture.borrow().clone();
+    let (width, height) = picture.size();
+    let encoding = gio::spawn_blocking(move || picture.encode(&covers));
+    let jpeg = encoding.await.map_err(|_| failure::engine("the encoder panicked"))?;
     let jpeg = STANDARD.encode(jpeg.map_err(failure::engine)?);
     // A person may have begun to send input meanwhile.
     Ok(browser.recording.sees_pages().then_some(RecordedPicture { width, height, jpeg }))
