@@ -31,9 +31,8 @@ use super::webkit::Webkit;
 /// For each step of a picture, and for a snapshot. A page that is busy for longer gets none.
 const ANSWER_WITHIN: Duration = Duration::from_millis(500);
 
-/// While a field moves that the picture must not show.
-const ATTEMPTS: u32 = 3;
-const MOVES_FOR: Duration = Duration::from_millis(150);
+/// Pauses before further attempts, while a field moves that the picture must not show, or the page was not painted yet.
+const MOVES_FOR: [Duration; 3] = [Duration::from_millis(150), Duration::from_millis(300), Duration::from_millis(600)];
 
 /// For the search of fields, in milliseconds.
 const SEARCH_MS: u32 = 40;
@@ -106,16 +105,10 @@ impl Webkit {
     }
 
     async fn take_picture(&self, with_text: bool) -> Option<Look> {
-        let (mut attempts, mut is_still) = (0, false);
+        let (mut pauses, mut is_still) = ([Duration::ZERO].into_iter().chain(MOVES_FOR), false);
         loop {
             if is_still {
-                if attempts > 0 {
-                    sleep(MOVES_FOR).await;
-                }
-                attempts += 1;
-                if attempts > ATTEMPTS {
-                    return None;
-                }
+                sleep(pauses.next()?).await;
                 match self.search_page(Some(Phase::Before), false).await?.hidden? {
                     Covers::Known(_) => {}
                     Covers::Moving => continue,
