@@ -6,9 +6,11 @@ mod downloads;
 pub mod file_links;
 pub mod live;
 mod live_links;
+mod operation_list;
 pub mod operations;
 mod problems;
 mod recordings;
+mod timeline;
 mod trace_links;
 mod wire;
 
@@ -75,6 +77,8 @@ pub fn routes() -> Routes {
         .merge(challenges::routes())
         .merge(live::routes())
         .merge(live_links::routes())
+        .merge(operation_list::routes())
+        .merge(timeline::routes())
         .merge(recordings::routes())
         .merge(trace_links::routes())
 }
