@@ -5,7 +5,7 @@ use kitfleet_types::tiers::Tier;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::authorization::{honoring, ignoring, protected};
+use crate::authorization::requirements::{honoring, ignoring, protected};
 use crate::oauth;
 use crate::support::records::uuid_of;
 use crate::support::routes::{Route, session_routes};

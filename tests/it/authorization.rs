@@ -1,8 +1,10 @@
 //! The authorization matrix (contract: authorization): each route with each kind of credential, on the free tier and a paid
 //! one.
 //!
-//! The expected verdicts come from this file's own reading of the contract, [`asks`] and [`expected`], not from the service's
-//! table.
+//! The expected verdicts come from the tests' own reading of the contract, [`requirements`] and [`expected`], not from the
+//! service's table.
+
+pub mod requirements;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,178 +20,14 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use self::requirements::{Needs, Requirement, TeamRole, Usable, asks, named_by, needs, sampled};
 use crate::oauth;
 use crate::support::crypto_processor::CryptoProcessor;
 use crate::support::routes::{Route, sample};
 use crate::support::{Answer, App, Client, at_once, eventually, members, unknown_id};
 
 const REVIEWED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/authorization.txt");
-
-enum Requirement {
-    NoCredential,
-    MetricsToken,
-    StaffCredential,
-    CustomerCredential(Needs),
-}
-
-#[derive(Default)]
-#[expect(clippy::struct_excessive_bools, reason = "the flags are independent")]
-struct Needs {
-    scope: &'static str,
-    /// Also the least role when the account header applies.
-    team: Option<(&'static str, TeamRole)>,
-    person: bool,
-    step_up: bool,
-    /// True when a device's key works on the free tier.
-    free_device: bool,
-    /// A key of a team member works although the route ignores the account header.
-    members_key: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum TeamRole {
-    Own,
-    Stranger,
-    Member,
-    Admin,
-}
-
 const TEAM_ROLES: [TeamRole; 4] = [TeamRole::Own, TeamRole::Stranger, TeamRole::Member, TeamRole::Admin];
-
-fn needs(scope: &'static str) -> Needs {
-    Needs { scope, ..Needs::default() }
-}
-
-fn web_session() -> Needs {
-    Needs { person: true, ..needs("account_owner") }
-}
-
-impl Needs {
-    fn for_team(self, team_role: TeamRole) -> Self {
-        Self { team: Some((self.scope, team_role)), ..self }
-    }
-
-    fn or_free_device(self) -> Self {
-        Self { free_device: true, ..self }
-    }
-
-    fn or_members_key(self) -> Self {
-        Self { members_key: true, ..self }
-    }
-
-    fn with_step_up(self) -> Self {
-        Self { step_up: true, ..self }
-    }
-}
-
-/// Contract: authorization 4 to 12.
-#[expect(clippy::match_same_arms, reason = "one arm for each area")]
-fn asks(method: &Method, path: &str) -> Requirement {
-    use TeamRole::{Admin, Member};
-    let segments: Vec<_> = path.split('/').skip(1).collect();
-    Requirement::CustomerCredential(match (method.as_str(), &segments[..]) {
-        // The state contains cookies and gives control of the session, so team members need the right to control it.
-        ("GET", ["v1", "sessions", _, "state" | "cookies" | "pages" | "live-links"])
-        | ("POST", ["v1", "sessions", _, "live-tickets"]) => {
-            Needs { team: Some(("write:sessions", Admin)), ..needs("read:sessions").or_free_device() }
-        }
-        // Downloads have content of pages, as the state does.
-        ("GET", ["v1", "sessions", _, "downloads", ..]) => {
-            Needs { team: Some(("write:sessions", Admin)), ..needs("read:sessions").or_free_device() }
-        }
-        // So do recordings.
-        (
-            "GET",
-            ["v1", "sessions", _, "timeline" | "frames" | "console" | "requests" | "har" | "trace" | "trace-links", ..],
-        ) => Needs { team: Some(("write:sessions", Admin)), ..needs("read:sessions").or_free_device() },
-        // The ticket in the request is the credential.
-        ("GET", ["v1", "sessions", _, "live"] | ["traces", _]) | ("POST", ["v1", "live-links", "follow"]) => {
-            return Requirement::NoCredential;
-        }
-        // The rules of `/v1/sessions*` do not cover these routes.
-        (_, ["v1", "live-links", ..]) => needs("write:sessions").for_team(Admin),
-        (_, ["v1", "trace-links", ..]) => needs("write:sessions").for_team(Admin).or_free_device(),
-        ("GET", ["v1", "sessions", ..]) => needs("read:sessions").for_team(Member).or_free_device(),
-        (_, ["v1", "sessions", ..]) => needs("write:sessions").for_team(Admin).or_free_device(),
-        // Messages reveal as much as the browser's contents, so members may not read them.
-        ("GET", ["v1", "agent-sessions", ..]) => needs("read:agents").for_team(Admin).or_free_device(),
-        (_, ["v1", "agent-sessions", ..]) => needs("write:agents").for_team(Admin).or_free_device(),
-        // Recipes always belong to the caller; the account header has no effect.
-        ("GET", ["v1", "recipes", ..]) => needs("read:agents"),
-        (_, ["v1", "recipes", ..]) => needs("write:agents"),
-        // The document contains cookies, as the state does.
-        ("GET", ["v1", "profiles", _, "export"]) => needs("write:profiles").for_team(Admin).or_free_device(),
-        ("GET", ["v1", "profiles", ..]) => needs("read:profiles").for_team(Member).or_free_device(),
-        (_, ["v1", "profiles", ..]) => needs("write:profiles").for_team(Admin).or_free_device(),
-        // The rules of `/v1/profiles*` do not cover these routes.
-        (_, ["v1", "profile-snapshots", ..]) => needs("write:profiles").for_team(Admin),
-        ("GET", ["v1", "api-keys", ..]) => needs("read").for_team(Member),
-        (_, ["v1", "api-keys", ..]) => needs("account_owner").for_team(Admin),
-        ("GET", ["v1", "account", "audit-log", ..]) => needs("read:audit").for_team(Member),
-        ("GET", ["v1", "account", "notifications", ..]) => needs("read").for_team(Member),
-        ("GET", ["v1", "webhooks" | "webhook-deliveries", ..]) => needs("read:webhooks").for_team(Member),
-        (_, ["v1", "webhooks" | "webhook-deliveries", ..]) => needs("account_owner").for_team(Admin),
-        ("GET", ["v1", "usage", ..]) => needs("read:usage").for_team(Member).or_free_device(),
-        ("GET", ["v1", "account", "email-preferences"]) => needs("account_owner").for_team(Member),
-        ("PUT", ["v1", "account", "email-preferences"]) => needs("account_owner").for_team(Admin),
-        ("GET", ["v1", "account", "me"]) => needs("read").or_free_device().or_members_key(),
-        ("PATCH", ["v1", "account", "me"]) => needs("account_owner"),
-        ("DELETE", ["v1", "account", "me"]) => web_session().with_step_up(),
-        // The token in the request is the credential.
-        ("POST", ["v1", "account", "email", "confirm"]) => return Requirement::NoCredential,
-        ("POST", ["v1", "account", "password" | "email"]) => web_session().with_step_up(),
-        (_, ["v1", "account", "identities", ..]) => needs("account_owner"),
-        // A step reveals as much as the transcript.
-        ("GET", ["v1", "account", "approvals"]) => needs("read:agents").for_team(Admin).or_free_device(),
-        (_, ["v1", "account", "me", ..]) => needs("account_owner"),
-        // The current web session is known only to a request that authenticates with one.
-        ("DELETE", ["v1", "account", "web-sessions"]) => web_session(),
-        (_, ["v1", "account", "web-sessions", ..]) => needs("account_owner"),
-        ("GET", ["v1", "account", "mfa"]) => needs("read"),
-        (_, ["v1", "account", "mfa", "enroll" | "verify"]) => web_session(),
-        (_, ["v1", "account", "mfa", ..]) => web_session().with_step_up(),
-        ("GET", ["v1", "team" | "teams", ..]) => needs("read"),
-        (_, ["v1", "team" | "teams", ..]) => needs("account_owner"),
-        // Payment providers sign their requests.
-        ("POST", ["v1", "billing", "card-webhook" | "crypto-webhook"]) => return Requirement::NoCredential,
-        (_, ["v1", "billing", ..]) => needs("account_owner"),
-        (_, ["v1", "oauth", "clients", ..]) => needs("account_owner"),
-        (_, ["v1", "auth", "mfa", "step-up"]) => web_session(),
-        (_, ["v1", "auth", "cli-authorize", "bind-device-code" | "{user_code}"]) => web_session(),
-        (_, ["v1", "auth", ..] | ["v1", "oauth", "token"]) => return Requirement::NoCredential,
-        (_, ["v1", "status", ..] | ["status", ..]) => return Requirement::NoCredential,
-        ("GET", ["metrics"]) => return Requirement::MetricsToken,
-        (_, ["v1", "admin" | "mac-nodes", ..]) => return Requirement::StaffCredential,
-        ("GET", ["v1", "archetypes"] | ["docs" | "errors" | "live", ..] | ["team", "accept"] | [_]) => {
-            return Requirement::NoCredential;
-        }
-        _ => panic!("add the contract's rule for {method} {path}"),
-    })
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Usable {
-    field: &'static str,
-    prefix: &'static str,
-    scope: &'static str,
-    /// Required when the account header applies.
-    role: TeamRole,
-}
-
-/// Contract: authorization 15. `None` for a field whose resource the request does not use.
-fn named_by(field: &str) -> Option<Usable> {
-    let role = TeamRole::Admin;
-    match field {
-        "profile_id" => Some(Usable { field: "profile_id", prefix: "prof", scope: "write:profiles", role }),
-        "proxy_id" => Some(Usable { field: "proxy_id", prefix: "prx", scope: "write:agents", role }),
-        // The request does not use what these fields name: the client of a human, an OAuth client, the origin of a profile's
-        // document, and resources in requests of staff and payment providers. A recipe's source requires an admin of that
-        // account (recipes 1).
-        "client_id" | "source_profile_id" | "source_account_id" | "agent_session_id" | "delivery_ids"
-        | "endpoint_id" | "account_id" | "order_id" | "payment_id" => None,
-        _ => panic!("add the contract's rule for the body field {field}"),
-    }
-}
 
 struct Row {
     route: &'static permissions::Route,
@@ -470,33 +308,6 @@ const KEYS: [&[&str]; 18] = [
     &["write:sessions", "write:profiles"],
     &["write:agents", "write:profiles"],
 ];
-
-/// For each route that requires a customer's credential.
-pub fn protected() -> Vec<Route> {
-    sampled(|asks| matches!(asks, Requirement::CustomerCredential(_)))
-}
-
-/// For each route that requires a staff credential.
-pub fn for_staff() -> Vec<Route> {
-    sampled(|asks| matches!(asks, Requirement::StaffCredential))
-}
-
-/// For each route that honors the account header.
-pub fn honoring() -> Vec<Route> {
-    sampled(|asks| matches!(asks, Requirement::CustomerCredential(Needs { team: Some(_), .. })))
-}
-
-/// For each route that ignores the account header.
-pub fn ignoring() -> Vec<Route> {
-    sampled(|asks| {
-        matches!(asks, Requirement::NoCredential | Requirement::CustomerCredential(Needs { team: None, .. }))
-    })
-}
-
-fn sampled(asked: impl Fn(&Requirement) -> bool) -> Vec<Route> {
-    let such = ROUTES.iter().filter(|route| asked(&asks(&route.method, &route.path)));
-    such.map(|route| sample(&route.method, &route.path)).collect()
-}
 
 /// Asserts each verdict, and returns them as a column of letters.
 async fn column(

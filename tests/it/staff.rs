@@ -13,7 +13,7 @@ use kitfleet_types::ids::AccountId;
 use kitfleet_types::tiers::Tier;
 use serde_json::{Value, json};
 
-use crate::authorization::{for_staff, protected};
+use crate::authorization::requirements::{for_staff, protected};
 use crate::metrics::{TOKEN, value};
 use crate::oauth;
 use crate::support::events;

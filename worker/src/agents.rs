@@ -6,6 +6,7 @@
 
 mod actions;
 mod dialogs;
+mod elements;
 mod models;
 mod step_outcomes;
 mod steps;

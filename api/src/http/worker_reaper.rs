@@ -10,7 +10,7 @@ use kitfleet_domain::agents::turn_lifecycle;
 use kitfleet_domain::sessions::recovery;
 use kitfleet_domain::workers;
 use kitfleet_jobs::inspect;
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -72,28 +72,8 @@ async fn round(db: &PgPool, watch: &Watch, tidy: bool) -> sqlx::Result<()> {
     for worker in &lost {
         tracing::warn!(%worker, "worker missed its heartbeats and is marked as lost");
     }
-    loop {
-        let mut tx = db.begin().await?;
-        let ended = recovery::recover(&mut tx, BATCH).await?;
-        tx.commit().await?;
-        if ended > 0 {
-            tracing::warn!(ended, "ended operations of lost workers");
-        }
-        if i64::try_from(ended).is_ok_and(|ended| ended < BATCH) {
-            break;
-        }
-    }
-    loop {
-        let mut tx = db.begin().await?;
-        let ended = turn_lifecycle::recover(&mut tx, BATCH).await?;
-        tx.commit().await?;
-        if ended > 0 {
-            tracing::warn!(ended, "ended agent turns of lost workers");
-        }
-        if i64::try_from(ended).is_ok_and(|ended| ended < BATCH) {
-            break;
-        }
-    }
+    recover_all(db, "operations", recovery::recover).await?;
+    recover_all(db, "agent turns", turn_lifecycle::recover).await?;
     if tidy || !lost.is_empty() {
         let killed = inspect::mark_dead(&mut *db.acquire().await?).await?;
         if killed > 0 {
@@ -101,4 +81,23 @@ async fn round(db: &PgPool, watch: &Watch, tidy: bool) -> sqlx::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Ends the `work` of dead workers in batches, each in its own transaction.
+async fn recover_all(
+    db: &PgPool,
+    work: &'static str,
+    recover: impl AsyncFn(&mut PgConnection, i64) -> sqlx::Result<usize>,
+) -> sqlx::Result<()> {
+    loop {
+        let mut tx = db.begin().await?;
+        let ended = recover(&mut tx, BATCH).await?;
+        tx.commit().await?;
+        if ended > 0 {
+            tracing::warn!(ended, "ended {work} of lost workers");
+        }
+        if i64::try_from(ended).is_ok_and(|ended| ended < BATCH) {
+            return Ok(());
+        }
+    }
 }

@@ -6,9 +6,11 @@ mod downloads;
 pub mod file_links;
 pub mod live;
 mod live_links;
+mod operation_list;
 pub mod operations;
 mod problems;
 mod recordings;
+mod timeline;
 mod trace_links;
 mod wire;
 
@@ -20,10 +22,9 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use kitfleet_domain::api_keys::Scope;
 use kitfleet_domain::cursors::CursorScope;
+use kitfleet_domain::sessions::creation::{self, CreateError, Created, NewSession, PlacementLimits};
 use kitfleet_domain::sessions::intents::{self, IntentEnding};
-use kitfleet_domain::sessions::{
-    self, BehavioralProfile, Cause, CreateError, Created, Filter, NewSession, PlacementLimits, SessionStatus,
-};
+use kitfleet_domain::sessions::{self, BehavioralProfile, Cause, Filter, SessionStatus};
 use kitfleet_domain::teams::Role;
 use kitfleet_domain::workers::Placement;
 use kitfleet_jobs::browser;
@@ -76,6 +77,8 @@ pub fn routes() -> Routes {
         .merge(challenges::routes())
         .merge(live::routes())
         .merge(live_links::routes())
+        .merge(operation_list::routes())
+        .merge(timeline::routes())
         .merge(recordings::routes())
         .merge(trace_links::routes())
 }
@@ -246,7 +249,7 @@ async fn take_slot(
     let limits = PlacementLimits { allowed: &app.config.limits.concurrent_sessions, placement };
     let intent = IntentId::generate();
     let (waiter, reply_to) = (app.replies.expect(intent), app.replies.address(&caller.request_id));
-    let created = sessions::create(conn, new, limits, &caller.actor, (intent, reply_to)).await?;
+    let created = creation::create(conn, new, limits, &caller.actor, (intent, reply_to)).await?;
     Ok((created, waiter))
 }
 

@@ -19,6 +19,8 @@ use super::step_outcomes::{LocatedElement, StepOutcome, changed, unclear};
 use super::{CLAIMS_WITHIN, RunningTurn};
 use crate::browser::OperationEnd;
 
+/// Alerts that the turn closes for one operation or one read.
+pub(super) const MAX_ALERTS: usize = 20;
 /// Dialogs, and downloads, that a turn lists.
 const MAX_LISTED: usize = 20;
 const SHOWN_CHARS: usize = 200;
