@@ -19,7 +19,6 @@ use kitfleet_types::ids::{AccountId, SessionId};
 use kitfleet_types::timestamp::Timestamp;
 use kitfleet_types::validation::{Invalid, both};
 use serde::Serialize;
-use serde_json::Value;
 use tokio::sync::mpsc;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
