@@ -354,7 +354,7 @@ async fn each_picture_shows_the_page_after_its_operation() {
         const steps = [() => { corner.style.background = '#f00' }, () => { edge.style.background = '#0a0' }, () => scrollTo(0, 40),
           () => scrollTo(0, 47), () => { layer.style.transform = 'translate(60px, 90px)' }, () => { text.textContent = 'MIM' },
           () => { document.querySelector('iframe').contentDocument.body.style.background = '#00f' }, () => scrollTo(0, 3000),
-          () => scrollTo(0, 0), () => { edge.remove() }, () => { document.body.style.backgroundColor = '#fee' }];
+          () => scrollTo(0, 0), () => { edge.remove() }, () => { document.body.style.background = '#fee' }];
         b.onclick = () => steps.shift()?.()</script>";
     let check = async |what: &str| {
         let frame = scene.frame().await;
@@ -392,7 +392,10 @@ async fn each_picture_shows_the_page_after_its_operation() {
         tap().await;
         check(&format!("step {step}, after a viewer")).await;
     }
-    scene.show("<body style='background: #eef'><button id=b onclick=\"window.open('/list')\">open</button>").await;
+    let window = scene.written("<body style='background: #345'>");
+    scene
+        .show(&format!("<body style='background: #eef'><button id=b onclick=\"window.open('{window}')\">open</button>"))
+        .await;
     check("another page").await;
     tap().await;
     check("a new window").await;
@@ -451,7 +454,7 @@ async fn page_with_a_moving_secret_field_has_no_picture() {
     let scene = Scene::recorded().await;
     scene
         .show(
-            "<style>@keyframes m { from { left: 0 } to { left: 200px } } input { position: absolute; animation: m .3s infinite alternate }</style>
+            "<style>@keyframes m { from { left: 0 } to { left: 200px } } input { position: absolute; animation: m .3s linear infinite alternate }</style>
              <input type=password>",
         )
         .await;

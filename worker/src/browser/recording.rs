@@ -28,11 +28,11 @@ use super::host::HostHandle;
 use super::page;
 use super::webkit::Webkit;
 
-/// For each step of a picture, and for a snapshot. A page that is busy for longer gets none.
-const ANSWER_WITHIN: Duration = Duration::from_millis(500);
+/// For each step of a picture, and for a snapshot. A page that is busy for longer gets none. The next operation ends the wait.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// Pauses before further attempts, while a field moves that the picture must not show, or the page was not painted yet.
-const MOVES_FOR: [Duration; 3] = [Duration::from_millis(150), Duration::from_millis(300), Duration::from_millis(600)];
+const MOVES_FOR: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(700)];
 
 /// For the search of fields, in milliseconds.
 const SEARCH_MS: u32 = 40;
@@ -106,13 +106,15 @@ impl Webkit {
 
     async fn take_picture(&self, with_text: bool) -> Option<Look> {
         let (mut pauses, mut is_still) = ([Duration::ZERO].into_iter().chain(MOVES_FOR), false);
+        // Of a search that other processes have delayed.
+        let mut has_retry = true;
         loop {
             if is_still {
                 sleep(pauses.next()?).await;
                 match self.search_page(Some(Phase::Before), false).await?.hidden? {
                     Covers::Known(_) => {}
-                    Covers::Moving => continue,
-                    Covers::Unclear => return None,
+                    Covers::Unclear if !std::mem::take(&mut has_retry) => return None,
+                    Covers::Moving | Covers::Unclear => continue,
                 }
             }
             let line = self.host.line();
@@ -126,11 +128,11 @@ impl Webkit {
             let Seen { hidden, text } = self.search_page(Some(phase), with_text).await?;
             let covers = match hidden? {
                 Covers::Known(covers) => covers,
-                Covers::Moving => {
+                Covers::Unclear if !std::mem::take(&mut has_retry) => return Some(Look { picture: None, text }),
+                Covers::Moving | Covers::Unclear => {
                     is_still = true;
                     continue;
                 }
-                Covers::Unclear => return Some(Look { picture: None, text }),
             };
             let command = HostCommand::RecordPicture { covers };
             let recording = self.host.call::<Option<protocol::RecordedPicture>>(command);
