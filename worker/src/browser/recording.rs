@@ -34,6 +34,9 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 /// Pauses before further attempts, while a field moves that the picture must not show, or the page was not painted yet.
 const MOVES_FOR: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(700)];
 
+/// A page that looks as before may not have painted yet what an operation has changed.
+const PAINTED_WITHIN: Duration = Duration::from_millis(200);
+
 /// For the search of fields, in milliseconds.
 const SEARCH_MS: u32 = 40;
 
@@ -108,6 +111,7 @@ impl Webkit {
         let (mut pauses, mut is_still) = ([Duration::ZERO].into_iter().chain(MOVES_FOR), false);
         // Of a search that other processes have delayed.
         let mut has_retry = true;
+        let mut may_be_late = true;
         loop {
             if is_still {
                 sleep(pauses.next()?).await;
@@ -122,6 +126,10 @@ impl Webkit {
             let painting = self.host.call::<PaintedPage>(HostCommand::PaintPicture);
             if !timeout(ANSWER_WITHIN, painting).await.ok()?.ok()?.changed {
                 discard.disarm();
+                if std::mem::take(&mut may_be_late) {
+                    sleep(PAINTED_WITHIN).await;
+                    continue;
+                }
                 return Some(Look { picture: None, text: self.read_text(with_text).await });
             }
             let phase = if is_still { Phase::After } else { Phase::Only };
