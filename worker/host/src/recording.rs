@@ -197,7 +197,7 @@ impl Recording {
 #[derive(Default)]
 pub struct Pictures {
     picture: RefCell<BandedPicture>,
-    /// Of the picture.
+    /// The page that the picture shows.
     page: Cell<u32>,
     /// The picture is not recorded yet, and may be.
     is_painted: Cell<bool>,

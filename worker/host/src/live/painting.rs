@@ -16,7 +16,7 @@ const QUALITY: u8 = 65;
 /// For parts that have settled.
 const SHARP_QUALITY: u8 = 80;
 
-/// In bytes.
+/// Number of bytes of one pixel.
 pub const PIXEL: usize = 4;
 
 /// In CSS pixels.

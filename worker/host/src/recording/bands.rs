@@ -13,7 +13,6 @@ use webkit2gtk::WebView;
 use crate::failure;
 use crate::live::painting::{PIXEL, shrink, whole};
 
-/// Of a JPEG.
 const QUALITY: u8 = 70;
 
 /// Rows of a band. Whole blocks of a JPEG, so that bands are encoded apart from each other.
@@ -28,7 +27,7 @@ const COVER: [u8; PIXEL] = [0x80; PIXEL];
 /// Space around a cover, in pixels.
 const MARGIN: f64 = 2.0;
 
-/// Markers of a JPEG.
+/// Markers of the segments of a JPEG that are read or written here.
 const FRAME: u8 = 0xc0;
 const RESTART: u8 = 0xd0;
 const END: u8 = 0xd9;
@@ -44,7 +43,7 @@ pub struct BandedPicture {
 
 struct Band {
     pixels: Vec<u8>,
-    /// Without covers.
+    /// The band without covers, once it was encoded.
     jpeg: OnceLock<Vec<u8>>,
 }
 
