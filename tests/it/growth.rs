@@ -103,7 +103,7 @@ async fn scans(app: &App) -> Vec<(String, i64)> {
 const WORKERS: usize = 8;
 /// Per second and worker. Scheduled jobs that run every minute are shared, so that each of many workers runs few of them. A
 /// window with a full minute has up to 0.3 more than one without.
-const IDLE: f64 = 2.2;
+const IDLE: f64 = 2.1;
 const WINDOW: Duration = Duration::from_secs(24);
 
 /// Each renews its lease every 2 s and polls as often, with one statement, for work whose wake-up was lost.
