@@ -138,9 +138,7 @@ impl Surface {
         if let Some(surface) = self.0.take().filter(|kept| (kept.width(), kept.height()) == (width, height)) {
             return Ok(surface);
         }
-        let surface = ImageSurface::create(Format::Rgb24, width, height).map_err(failure::engine)?;
-        surface.set_device_scale(f64::from(scale), f64::from(scale));
-        Ok(surface)
+        surface_of(width, height, scale)
     }
 
     pub fn clear(&self) {
@@ -162,6 +160,13 @@ impl PaintedFrame {
         kept_in.0.replace(Some(pixels.into_inner()));
         Ok(Encoded { taken_us, base64: STANDARD.encode(jpeg.map_err(failure::engine)?) })
     }
+}
+
+/// Opaque. The size is in pixels of the device.
+pub fn surface_of(width: i32, height: i32, scale: i32) -> Result<ImageSurface, HostError> {
+    let surface = ImageSurface::create(Format::Rgb24, width, height).map_err(failure::engine)?;
+    surface.set_device_scale(f64::from(scale), f64::from(scale));
+    Ok(surface)
 }
 
 /// Cairo's own filter takes twenty times as long.

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use cairo::{Context, Format, ImageSurface, RectangleInt, Region, RegionOverlap};
+use cairo::{Context, ImageSurface, RectangleInt, Region, RegionOverlap};
 use gtk::prelude::*;
 use jpeg_encoder::{ColorType, Encoder, EncodingError, SamplingFactor};
 use kitfleet_host_protocol::HostError;
 use webkit2gtk::WebView;
 
 use crate::failure;
-use crate::live::painting::{PIXEL, shrink, whole};
+use crate::live::painting::{PIXEL, shrink, surface_of, whole};
 
 const QUALITY: u8 = 70;
 
@@ -75,7 +75,7 @@ impl BandedPicture {
             }
             let surface = match &mut strip {
                 Some(surface) => surface,
-                None => strip.insert(surface_of(view.allocated_width(), signed(ROWS)?, scale)?),
+                None => strip.insert(surface_of(view.allocated_width() * scale, signed(ROWS)? * scale, scale)?),
             };
             {
                 let context = Context::new(&*surface).map_err(failure::engine)?;
@@ -166,12 +166,6 @@ impl BandedPicture {
         let rows = before(top, self.height)..after(bottom, self.height);
         if columns.is_empty() { (0..0, 0..0) } else { (columns, rows) }
     }
-}
-
-fn surface_of(width: i32, height: i32, scale: i32) -> Result<ImageSurface, HostError> {
-    let surface = ImageSurface::create(Format::Rgb24, width * scale, height * scale).map_err(failure::engine)?;
-    surface.set_device_scale(f64::from(scale), f64::from(scale));
-    Ok(surface)
 }
 
 /// The fourth byte of a pixel has no meaning.
