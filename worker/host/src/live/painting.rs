@@ -153,7 +153,7 @@ impl PaintedFrame {
         let smaller = if sharp { scale.div_ceil(2) } else { scale };
         let encoding = gio::spawn_blocking(move || {
             let (small, width, height) = shrink(&pixels, stride, (width, height), smaller);
-            let jpeg = encode(&small, (width, height), if sharp { SHARP_QUALITY } else { QUALITY });
+            let jpeg = encode(&small, (width, height), if sharp { SHARP_QUALITY } else { QUALITY }, 0);
             (pixels, jpeg)
         });
         let (pixels, jpeg) = encoding.await.map_err(|_| failure::engine("the encoder panicked"))?;
@@ -217,13 +217,20 @@ fn average<const N: usize, const BYTES: usize, const AREA: u16>(
     (small, small_width, small_height)
 }
 
-fn encode(pixels: &[u8], (width, height): (usize, usize), quality: u8) -> Result<Vec<u8>, EncodingError> {
+/// As JPEG. A restart interval of 0 means none.
+pub fn encode(
+    pixels: &[u8],
+    (width, height): (usize, usize),
+    quality: u8,
+    restart_interval: u16,
+) -> Result<Vec<u8>, EncodingError> {
     let side = |length: usize| u16::try_from(length).unwrap_or_default();
     let mut jpeg = Vec::with_capacity(pixels.len() / 8 + 1024);
     let mut encoder = Encoder::new(&mut jpeg, quality);
     // With subsampling, thin coloured lines such as those of letters lose their colour.
     let fine = quality >= SHARP_QUALITY;
     encoder.set_sampling_factor(if fine { SamplingFactor::F_1_1 } else { SamplingFactor::F_2_2 });
+    encoder.set_restart_interval(restart_interval);
     encoder.encode(pixels, side(width), side(height), ColorType::Bgra)?;
     Ok(jpeg)
 }

@@ -6,12 +6,12 @@ use std::sync::{Arc, OnceLock};
 
 use cairo::{Context, ImageSurface, RectangleInt, Region, RegionOverlap};
 use gtk::prelude::*;
-use jpeg_encoder::{ColorType, Encoder, EncodingError, SamplingFactor};
+use jpeg_encoder::EncodingError;
 use kitfleet_host_protocol::HostError;
 use webkit2gtk::WebView;
 
 use crate::failure;
-use crate::live::painting::{PIXEL, shrink, surface_of, whole};
+use crate::live::painting::{self, PIXEL, shrink, surface_of, whole};
 
 const QUALITY: u8 = 70;
 
@@ -181,12 +181,8 @@ fn side(length: usize) -> u16 {
 
 /// A band as a JPEG of its own, whose tables are those of each band.
 fn encode(pixels: &[u8], width: usize, rows: usize) -> Result<Vec<u8>, EncodingError> {
-    let mut jpeg = Vec::with_capacity(pixels.len() / 8 + 1024);
-    let mut encoder = Encoder::new(&mut jpeg, QUALITY);
-    encoder.set_sampling_factor(SamplingFactor::F_2_2);
-    encoder.set_restart_interval(side(width.div_ceil(BLOCK) * (ROWS / BLOCK)));
-    encoder.encode(pixels, side(width), side(rows), ColorType::Bgra)?;
-    Ok(jpeg)
+    let interval = side(width.div_ceil(BLOCK) * (ROWS / BLOCK));
+    painting::encode(pixels, (width, rows), QUALITY, interval)
 }
 
 /// Header and scan of a JPEG that has one scan.
