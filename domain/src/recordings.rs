@@ -244,11 +244,11 @@ pub async fn account_of(conn: &mut PgConnection, session: SessionId) -> sqlx::Re
     .await
 }
 
-/// True if no event will follow: the session has ended, and so has its recording. Also true for a session that is not recorded.
+/// True if no event will follow: the session has ended, and so has its recording, which may begin to be stored only after the session has
+/// ended. Also true for a session that is not recorded.
 pub async fn has_ended(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<bool> {
     let ended = sqlx::query_scalar!(
-        r#"select (not s.live and (r.session_id is null or r.ended_at is not null or r.removable_at is not null
-                                   or greatest(r.updated_at, s.updated_at) < now() - make_interval(secs => $2)))
+        r#"select (not s.live and (r.ended_at is not null or greatest(r.updated_at, s.updated_at) < now() - make_interval(secs => $2)))
                   or (s.record = 'off' and r.session_id is null) or coalesce(r.removable_at is not null, false) as "ended!"
            from sessions s left join recordings r on r.session_id = s.id where s.id = $1"#,
         session as _,
