@@ -7,8 +7,9 @@ import { signedIn } from './world.mjs';
 const ROWS = 1_000;
 const USABLE_WITHIN_MS = 300;
 const FRAMES_A_SECOND = 50;
-/** Of the rate of a page of plain text, on a machine that reaches less than the frames above. */
+/** Of the rate of a table without styles, on a machine that reaches less than the frames above. */
 const SHARE_OF_PLAIN = 0.6;
+const PLAIN_ROW = '<tr><td><a href="#">Nightly run</a></td><td>destroyed</td><td>iphone</td><td>1 minute ago</td><td><code>ses_01</code> <button>Copy</button></td></tr>';
 /** The machine does other work beside the test, so the best of some attempts counts. */
 const ATTEMPTS = 5;
 
@@ -70,10 +71,10 @@ await withBrowser(async (browser) => {
   console.log(`${await rows.count()} rows scroll at ${rates.map(Math.round).join(', ')} frames a second`);
   tab.assertQuiet('many sessions');
   await tab.page.goto('about:blank');
-  await tab.page.setContent(`<pre>${'A line of text\n'.repeat(3_000)}</pre>`);
+  await tab.page.setContent(`<table>${PLAIN_ROW.repeat(ROWS)}</table>`);
   const plain = [];
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) plain.push(await scrolled(tab));
-  console.log(`plain text scrolls at ${plain.map(Math.round).join(', ')} frames a second`);
+  console.log(`a plain table scrolls at ${plain.map(Math.round).join(', ')} frames a second`);
   assert.ok(Math.min(...times) <= USABLE_WITHIN_MS, 'the first page is too slow');
   assert.ok(Math.max(...rates) >= Math.min(FRAMES_A_SECOND, SHARE_OF_PLAIN * Math.max(...plain)), 'scrolling stutters');
 });
