@@ -24,7 +24,7 @@ export const env = {
 /** Runs `act` with a browser and closes it. */
 export async function withBrowser(act) {
   const args = ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'];
-  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args });
+  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium-headless-shell', args });
   try {
     await act(browser);
   } finally {

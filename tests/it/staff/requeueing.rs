@@ -44,7 +44,7 @@ async fn command_requeues_in_batches() {
     assert!(ids.len() == 650 && ids.is_sorted_by(|a, b| a.as_str() < b.as_str()), "{ids:?}");
     // Deliveries of new events do not count.
     let delivered = "select count(*) from webhook_deliveries where status = 'delivered' and created_at < now() - interval '30 minutes'";
-    eventually(Duration::from_mins(1), "all are delivered", async || {
+    eventually(Duration::from_mins(2), "all are delivered", async || {
         (app.count(delivered).await == 1_100).then_some(())
     })
     .await;

@@ -30,7 +30,7 @@ impl Scene {
     }
 
     async fn ended_download(&self) -> Value {
-        eventually(Duration::from_secs(10), "a download has ended", async || {
+        eventually(Duration::from_mins(1), "a download has ended", async || {
             self.downloads().await.pop().filter(|download| download["status"] != "in_progress")
         })
         .await

@@ -131,7 +131,7 @@ impl Attack {
 
     async fn done(&self) {
         let shown = json!({"kind": "selector", "selector": "#done:not(:empty)"});
-        let body = json!({"condition": shown, "timeout_ms": 30_000});
+        let body = json!({"condition": shown, "timeout_ms": 60_000});
         self.scene.operate("wait", body).await.expect(200);
     }
 
