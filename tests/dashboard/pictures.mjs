@@ -1,5 +1,6 @@
-// Pictures of all pages with data of an account that is in use, in both widths and themes, into DASHBOARD_PICTURES.
-// With DASHBOARD_DOCS the pictures of docs/dashboard.md are written into that folder.
+// Pictures of all pages with data of an account that is in use, in both widths and both themes, into DASHBOARD_PICTURES: what a width breaks
+// is seen in any theme, and the other way round. With DASHBOARD_DOCS each width is shown in each theme, and the pictures of docs/dashboard.md
+// are written into that folder.
 
 import { mkdir, stat, writeFile } from 'node:fs/promises';
 import { env, Guarded, SIZES, withBrowser } from './browser.mjs';
@@ -8,6 +9,10 @@ import { hook, person, serveSite } from './world.mjs';
 const MOST_BYTES = 60_000;
 /** Pages of which docs/dashboard.md has pictures, each in both widths and themes. */
 const IN_DOCS = ['overview', 'sessions', 'session', 'agent', 'recipe', 'profile', 'delivery', 'keys', 'team', 'usage', 'audit-log', 'security'];
+
+const [wide, phone] = SIZES;
+const LOOKS = [{ size: wide, theme: 'light' }, { size: phone, theme: 'dark' }];
+if (process.env.DASHBOARD_DOCS) LOOKS.push({ size: wide, theme: 'dark' }, { size: phone, theme: 'light' });
 
 const site = await serveSite();
 const [owner, mate] = [await person(), await person()];
@@ -94,19 +99,17 @@ async function keep(tab, name) {
 
 const pages = await furnish();
 await withBrowser(async (browser) => {
-  for (const size of SIZES) {
-    for (const theme of ['light', 'dark']) {
-      const tab = await Guarded.open(browser, { size, theme });
-      await tab.enter(owner);
-      for (const [name, path] of Object.entries(pages)) {
-        await tab.goto(path);
-        // Live screens, charts and pictures of recordings arrive after the data.
-        await tab.page.waitForTimeout(name === 'session' || name === 'agent' ? 2_500 : 400);
-        await tab.check(name, { size, theme });
-        if (process.env.DASHBOARD_DOCS && IN_DOCS.includes(name)) await keep(tab, `${name}-${size.name}-${theme}`);
-      }
-      await tab.close();
+  for (const { size, theme } of LOOKS) {
+    const tab = await Guarded.open(browser, { size, theme });
+    await tab.enter(owner);
+    for (const [name, path] of Object.entries(pages)) {
+      await tab.goto(path);
+      // Live screens, charts and pictures of recordings arrive after the data.
+      await tab.page.waitForTimeout(name === 'session' || name === 'agent' ? 2_500 : 400);
+      await tab.check(name, { size, theme });
+      if (process.env.DASHBOARD_DOCS && IN_DOCS.includes(name)) await keep(tab, `${name}-${size.name}-${theme}`);
     }
+    await tab.close();
   }
 });
 site.close();
