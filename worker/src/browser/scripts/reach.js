@@ -155,10 +155,17 @@ if (isStill && documentOf(element) !== document) isStill = null;
 if (isStill && element[PLACE] && isAway(element[PLACE])) isStill = false;
 // A point that the caller has chosen may be on an element that moves all the time.
 if (!input.at && isStill !== true) {
-  // A slow movement is not seen from one moment to the next.
+  // A slow movement is not seen from one moment to the next, and none is seen before the page is drawn again, which takes long on a
+  // machine with much to do.
+  const MOST_WAITED = 250;
   const from = performance.now();
-  do await frame();
-  while (isStill === false && performance.now() - from < 17);
+  let [isDrawn, waited] = [false, 0];
+  do {
+    const before = globalThis[REST];
+    await frame();
+    isDrawn ||= before.isDrawn;
+    waited = performance.now() - from;
+  } while ((!isDrawn || (isStill === false && waited < 17)) && waited < MOST_WAITED);
   if (!isPresented(element)) return { state: 'hidden' };
   const before = judged.at;
   judged = seek();
