@@ -1,6 +1,6 @@
-// Pictures of all pages with data of an account that is in use, in both widths and both themes, into DASHBOARD_PICTURES: what a width breaks
-// is seen in any theme, and the other way round. With DASHBOARD_DOCS each width is shown in each theme, and the pictures of docs/dashboard.md
-// are written into that folder.
+// Pictures of all pages with data of an account that is in use, in both widths and both themes, into DASHBOARD_PICTURES: a layout
+// does not depend on the theme, and colours do not depend on the width. With DASHBOARD_DOCS each width is shown in each theme, and the
+// pictures of docs/dashboard.md are written into that folder.
 
 import { mkdir, stat, writeFile } from 'node:fs/promises';
 import { env, Guarded, SIZES, withBrowser } from './browser.mjs';
