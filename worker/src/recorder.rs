@@ -47,7 +47,7 @@ pub(crate) const RECORDING_LOSSES: Counter<1> = Counter::new(
 const PICTURE_AFTER: Duration = Duration::from_millis(20);
 
 /// Between two texts of the page, which cost as much as the picture. An operation that failed does not wait for its text.
-const TEXT_EVERY: Duration = Duration::from_secs(4);
+const TEXT_EVERY: Duration = Duration::from_secs(6);
 
 /// Between two reads of events while the session is idle.
 const READ_EVERY: Duration = Duration::from_secs(2);

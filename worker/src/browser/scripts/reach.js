@@ -161,9 +161,9 @@ if (!input.at && isStill !== true) {
   const from = performance.now();
   let [isDrawn, waited] = [false, 0];
   do {
-    const before = globalThis[REST];
+    const last = globalThis[REST];
     await frame();
-    isDrawn ||= before.isDrawn;
+    isDrawn ||= last.isDrawn;
     waited = performance.now() - from;
   } while ((!isDrawn || (isStill === false && waited < 17)) && waited < MOST_WAITED);
   if (!isPresented(element)) return { state: 'hidden' };
