@@ -1,0 +1,1 @@
+import{Ct as e,M as t,Nt as n,Pt as r,_t as i,at as a,et as o,it as s,ot as c,rt as l,wt as u}from"./format-CSStZekB.js";import"./legacy-HfSQXDYu.js";import{a as d,i as f}from"./index-BQQJzss7.js";var p=c(`<p class="hint"> </p>`);function m(c,m){r(m,!1),t();var h=a(),g=e(h),_=e=>{var t=p(),n=u(t,!0);i(()=>l(n,f)),s(e,t)};o(g,e=>{d.mayChange||e(_)}),s(c,h),n()}export{m as t};

@@ -1,0 +1,1 @@
+import{K as e,Lt as t,Nt as n,Pt as r,St as i,_t as a,it as o,k as s,ot as c,p as l,q as u,rt as d,wt as f}from"./format-CSStZekB.js";var p=c(`<span><span class="svelte-hcghuu"> </span></span>`);function m(c,m){r(m,!0);let h=s(m,`tone`,3,`quiet`);var g=p(),_=i(g),v=f(_,!0);t(g),a(t=>{e(g,1,u([`status`,h()]),`svelte-hcghuu`),d(v,t)},[()=>l(m.name)]),o(c,g),n()}export{m as t};

@@ -1,1 +1,0 @@
-import{Nt as e,Pt as t,_t as n,it as r,o as i,ot as a,rt as o,t as s,wt as c,z as l}from"./format-DnTod3aU.js";import{t as u}from"./clock.svelte-C1LL-qtu.js";var d=a(`<time> </time>`);function f(a,f){t(f,!0);var p=d(),m=c(p,!0);n((e,t)=>{l(p,`datetime`,f.value),l(p,`title`,e),o(m,t)},[()=>`${i(f.value)} (${f.value})`,()=>s(f.value,u.now)]),r(a,p),e()}export{f as t};

@@ -1,0 +1,1 @@
+import{Dt as e,Et as t,Ot as n,pt as r}from"./format-CSStZekB.js";var i=new class{#e=n(t(Date.now()));get now(){return r(this.#e)}set now(t){e(this.#e,t,!0)}constructor(){setInterval(()=>{document.hidden||(this.now=Date.now())},5e3)}};export{i as t};

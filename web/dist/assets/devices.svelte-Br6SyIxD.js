@@ -1,0 +1,1 @@
+import{Dt as e,Ot as t,S as n,h as r,pt as i}from"./format-CSStZekB.js";var a=new class{#e=t({});#t=!1;nameOf(e){return this.#t||(this.#t=!0,this.#n()),i(this.#e)[e]??e}async#n(){try{let{data:t}=await n(r.GET(`/v1/archetypes`));e(this.#e,Object.fromEntries(t.map(({id:e,display_label:t})=>[e,t])))}catch{this.#t=!1}}};export{a as t};

@@ -1,0 +1,1 @@
+import{C as e}from"./format-CSStZekB.js";async function t(t,r){n(await e(t),r)}function n(e,t){let n=document.createElement(`a`);n.href=URL.createObjectURL(e),n.download=t,n.click(),setTimeout(()=>URL.revokeObjectURL(n.href),6e4)}export{t as n,n as t};

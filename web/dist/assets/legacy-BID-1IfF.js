@@ -1,1 +1,0 @@
-import{Ft as e}from"./format-DnTod3aU.js";e();

@@ -1,0 +1,1 @@
+import{S as e,h as t}from"../format-CSStZekB.js";var n=100;async function r(r){let{data:i,next_cursor:a}=await e(t.GET(`/v1/admin/sessions`,{params:{query:{...r,limit:n}}}));return{items:i,isComplete:a===null}}function i({items:e,isComplete:t},n){return`${e.length}${t?``:` or more`} ${e.length===1&&t?n:`${n}s`}`}export{r as n,i as t};
