@@ -31,11 +31,12 @@ use super::webkit::Webkit;
 /// For each step of a picture, and for a snapshot. A page that is busy for longer gets none. The next operation ends the wait.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-/// Pauses before further attempts, while a field moves that the picture must not show, or the page was not painted yet.
+/// Pauses before further attempts, while a field moves that the picture must not show, the page was not painted yet, or other
+/// processes delay the search.
 const MOVES_FOR: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(700)];
 
-/// A page that looks as before may not have painted yet what an operation has changed.
-const PAINTED_WITHIN: Duration = Duration::from_millis(200);
+/// A page that looks as before may not have painted yet what an operation has changed. Pauses before further looks.
+const PAINTED_WITHIN: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(800)];
 
 /// For the search of fields, in milliseconds.
 const SEARCH_MS: u32 = 40;
@@ -109,15 +110,14 @@ impl Webkit {
 
     async fn take_picture(&self, with_text: bool) -> Option<Look> {
         let (mut pauses, mut is_still) = ([Duration::ZERO].into_iter().chain(MOVES_FOR), false);
-        // Of a search that other processes have delayed.
-        let mut has_retry = true;
-        let mut may_be_late = true;
+        let mut late_paints = PAINTED_WITHIN.into_iter();
+        let mut unpictured = Look::default();
         loop {
             if is_still {
-                sleep(pauses.next()?).await;
+                let Some(pause) = pauses.next() else { return Some(unpictured) };
+                sleep(pause).await;
                 match self.search_page(Some(Phase::Before), false).await?.hidden? {
                     Covers::Known(_) => {}
-                    Covers::Unclear if !std::mem::take(&mut has_retry) => return None,
                     Covers::Moving | Covers::Unclear => continue,
                 }
             }
@@ -126,8 +126,8 @@ impl Webkit {
             let painting = self.host.call::<PaintedPage>(HostCommand::PaintPicture);
             if !timeout(ANSWER_WITHIN, painting).await.ok()?.ok()?.changed {
                 discard.disarm();
-                if std::mem::take(&mut may_be_late) {
-                    sleep(PAINTED_WITHIN).await;
+                if let Some(pause) = late_paints.next() {
+                    sleep(pause).await;
                     continue;
                 }
                 return Some(Look { picture: None, text: self.read_text(with_text).await });
@@ -136,9 +136,9 @@ impl Webkit {
             let Seen { hidden, text } = self.search_page(Some(phase), with_text).await?;
             let covers = match hidden? {
                 Covers::Known(covers) => covers,
-                Covers::Unclear if !std::mem::take(&mut has_retry) => return Some(Look { picture: None, text }),
                 Covers::Moving | Covers::Unclear => {
                     is_still = true;
+                    unpictured.text = text;
                     continue;
                 }
             };
