@@ -33,10 +33,10 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// Pauses before further attempts, while a field moves that the picture must not show, the page was not painted yet, or other
 /// processes delay the search.
-const MOVES_FOR: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(700)];
+const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(700)];
 
-/// A page that looks as before may not have painted yet what an operation has changed. Pauses before further looks.
-const PAINTED_WITHIN: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(800)];
+/// Pauses before further looks at a page that looks as before: the effect of an operation may be painted late.
+const LATE_PAINTS: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(800)];
 
 /// For the search of fields, in milliseconds.
 const SEARCH_MS: u32 = 40;
@@ -109,8 +109,8 @@ impl Webkit {
     }
 
     async fn take_picture(&self, with_text: bool) -> Option<Look> {
-        let (mut pauses, mut is_still) = ([Duration::ZERO].into_iter().chain(MOVES_FOR), false);
-        let mut late_paints = PAINTED_WITHIN.into_iter();
+        let (mut pauses, mut is_still) = ([Duration::ZERO].into_iter().chain(RETRY_AFTER), false);
+        let mut late_paints = LATE_PAINTS.into_iter();
         let mut unpictured = Look::default();
         loop {
             if is_still {
