@@ -165,25 +165,61 @@ async fn fixed_and_sticky_elements_appear_once_in_a_very_tall_picture() {
     scene.app.stop().await;
 }
 
-/// Contract: operations 23. The page may hide its header, attach elements or become longer.
-#[tokio::test]
-async fn page_that_changes_as_it_scrolls_has_each_row_in_a_very_tall_picture() {
+/// The script may hide the header, attach elements or make the page longer as it scrolls.
+async fn assert_each_row_is_in_the_picture(script: &str) {
     let mut scene = Scene::start().await;
     scene.session = scene.client.session_with(json!({"archetype": "iphone-se-3-ios-18"})).await;
-    for script in [
-        "let last = 0; onscroll = () => { header.style.transform = scrollY > last ? 'translateY(-60px)' : 'none'; last = scrollY }",
+    scene.show(&format!("{FRAMED}<script>{script}</script>")).await;
+    let whole = scene.capture(json!({"kind": "screenshot", "full_page": true})).await;
+    scene.assert_ready().await;
+    assert_eq!(runs(&decode(&whole).column), framed_rows());
+    scene.app.stop().await;
+}
+
+/// Contract: operations 23.
+#[tokio::test]
+async fn very_tall_picture_of_a_page_that_hides_its_header_has_each_row() {
+    assert_each_row_is_in_the_picture(
+        "let last = 0;
+         onscroll = () => { header.style.transform = scrollY > last ? 'translateY(-60px)' : 'none'; last = scrollY }",
+    )
+    .await;
+}
+
+/// Contract: operations 23.
+#[tokio::test]
+async fn very_tall_picture_of_a_page_that_becomes_longer_has_each_row() {
+    assert_each_row_is_in_the_picture(
         "onscroll = () => { if (document.querySelectorAll('.more').length < 5) footer.insertAdjacentHTML('beforebegin',
             \"<div class=more style='height: 500px'></div>\") }",
+    )
+    .await;
+}
+
+/// Contract: operations 23.
+#[tokio::test]
+async fn very_tall_picture_has_the_footer_of_a_shadow_root_once() {
+    assert_each_row_is_in_the_picture(
         "const host = document.createElement('div'); document.body.append(host); host.attachShadow({ mode: 'open' }).innerHTML =
             '<div style=\"position: fixed; bottom: 0; width: 100%; height: 60px; background: #0f0; z-index: 10\"></div>'; footer.remove()",
+    )
+    .await;
+}
+
+/// Contract: operations 23.
+#[tokio::test]
+async fn very_tall_picture_has_a_header_that_is_attached_late_once() {
+    assert_each_row_is_in_the_picture(
         "header.style.position = 'absolute'; onscroll = () => { header.style.position = scrollY > 0 ? 'fixed' : 'absolute' }",
-    ] {
-        scene.show(&format!("{FRAMED}<script>{script}</script>")).await;
-        let whole = scene.capture(json!({"kind": "screenshot", "full_page": true})).await;
-        scene.assert_ready().await;
-        assert_eq!(runs(&decode(&whole).column), framed_rows(), "{script}");
-    }
-    // A held element has its place between the rows, and a fixed background has no seams.
+    )
+    .await;
+}
+
+/// Contract: operations 23. A held element has its place between the rows, and a fixed background has no seams.
+#[tokio::test]
+async fn very_tall_picture_has_held_elements_at_their_place() {
+    let mut scene = Scene::start().await;
+    scene.session = scene.client.session_with(json!({"archetype": "iphone-se-3-ios-18"})).await;
     let rows = "<div style='height: 9000px'></div>";
     let held = "<div style='height: 100px; transform: translateX(0)'><div style='position: fixed; inset: 0; background: #f00'></div></div>";
     let inner = "<div style='height: 100px; overflow: auto'><div style='height: 50px'></div><div style='position: sticky; top: 0; height: 50px;

@@ -7,12 +7,15 @@
 const KEY = Symbol.for('kitfleet.stitching');
 const MOST_ELEMENTS = 50_000;
 const MOST_ATTACHED = 1_000;
+const MOST_ELEMENTS_OF_EACH_SCAN = 5_000;
+/** In milliseconds, for each part. */
 const FRAME_WITHIN = 100;
-const SLOW_SCAN = 50;
+/** In milliseconds, for all later frames of a busy machine. */
+const LATE_FRAMES_WITHIN = 3_000;
 
-/** `sheets`: the sheet of each document and shadow root. `elements`: what is done to each element, by kind. `scanTime`: duration
- * of the last scan in milliseconds. */
-const state = (globalThis[KEY] ??= { sheets: new Map(), elements: new Map(), scanTime: 0 });
+/** `sheets`: the sheet of each document and shadow root. `elements`: what is done to each element, by kind. `scanned`: number
+ * of elements of the last scan. `patience`: what is left of the time for late frames. */
+const state = (globalThis[KEY] ??= { sheets: new Map(), elements: new Map(), scanned: 0, patience: LATE_FRAMES_WITHIN });
 
 /** The parent in the flat tree. */
 const parentOf = (node) => node.assignedSlot ?? node.parentElement ?? node.getRootNode().host ?? null;
@@ -83,7 +86,7 @@ const scan = () => {
     }
   }
   const rest = [document.documentElement];
-  for (let count = 0; rest.length > 0 && count < MOST_ELEMENTS; count++) {
+  for (state.scanned = 0; rest.length > 0 && state.scanned < MOST_ELEMENTS; state.scanned++) {
     const element = rest.pop();
     const style = getComputedStyle(element);
     if (style.display === 'none') continue;
@@ -155,15 +158,13 @@ if (input.part === 'end') {
 apply(rules);
 scrollTo({ left: 0, top: input.top, behavior: 'instant' });
 // The page's listeners may attach or detach elements now.
+const start = performance.now();
 await new Promise((done) => {
   requestAnimationFrame(() => setTimeout(done));
-  setTimeout(done, FRAME_WITHIN);
+  setTimeout(done, FRAME_WITHIN + state.patience);
 });
+state.patience -= Math.min(state.patience, Math.max(0, performance.now() - start - FRAME_WITHIN));
 // A page with very many elements is not scanned for each part.
-if (input.part !== 'middle' || state.scanTime < SLOW_SCAN) {
-  const start = performance.now();
-  scan();
-  state.scanTime = performance.now() - start;
-}
+if (input.part !== 'middle' || state.scanned <= MOST_ELEMENTS_OF_EACH_SCAN) scan();
 apply(rules);
 return scrollY;
