@@ -7,15 +7,16 @@
 const KEY = Symbol.for('kitfleet.stitching');
 const MOST_ELEMENTS = 50_000;
 const MOST_ATTACHED = 1_000;
-const MOST_ELEMENTS_OF_EACH_SCAN = 5_000;
 /** In milliseconds, for each part. */
 const FRAME_WITHIN = 100;
 /** In milliseconds, for all later frames of a busy machine. */
 const LATE_FRAMES_WITHIN = 3_000;
+/** In milliseconds, for the scans of all parts. */
+const SCANS_WITHIN = 5_000;
 
-/** `sheets`: the sheet of each document and shadow root. `elements`: what is done to each element, by kind. `scanned`: number
- * of elements of the last scan. `patience`: what is left of the time for late frames. */
-const state = (globalThis[KEY] ??= { sheets: new Map(), elements: new Map(), scanned: 0, patience: LATE_FRAMES_WITHIN });
+/** `sheets`: the sheet of each document and shadow root. `elements`: what is done to each element, by kind. `lateness`:
+ * duration of the waits for late frames in milliseconds. `scanTime`: duration of the scans in milliseconds. */
+const state = (globalThis[KEY] ??= { sheets: new Map(), elements: new Map(), lateness: 0, scanTime: 0 });
 
 /** The parent in the flat tree. */
 const parentOf = (node) => node.assignedSlot ?? node.parentElement ?? node.getRootNode().host ?? null;
@@ -86,7 +87,7 @@ const scan = () => {
     }
   }
   const rest = [document.documentElement];
-  for (state.scanned = 0; rest.length > 0 && state.scanned < MOST_ELEMENTS; state.scanned++) {
+  for (let count = 0; rest.length > 0 && count < MOST_ELEMENTS; count++) {
     const element = rest.pop();
     const style = getComputedStyle(element);
     if (style.display === 'none') continue;
@@ -158,13 +159,17 @@ if (input.part === 'end') {
 apply(rules);
 scrollTo({ left: 0, top: input.top, behavior: 'instant' });
 // The page's listeners may attach or detach elements now.
-const start = performance.now();
+const scrolled = performance.now();
 await new Promise((done) => {
   requestAnimationFrame(() => setTimeout(done));
-  setTimeout(done, FRAME_WITHIN + state.patience);
+  setTimeout(done, FRAME_WITHIN + Math.max(0, LATE_FRAMES_WITHIN - state.lateness));
 });
-state.patience -= Math.min(state.patience, Math.max(0, performance.now() - start - FRAME_WITHIN));
-// A page with very many elements is not scanned for each part.
-if (input.part !== 'middle' || state.scanned <= MOST_ELEMENTS_OF_EACH_SCAN) scan();
+const drawn = performance.now();
+state.lateness += Math.max(0, drawn - scrolled - FRAME_WITHIN);
+// A page whose scans are slow is not scanned for each part.
+if (input.part !== 'middle' || state.scanTime < SCANS_WITHIN) {
+  scan();
+  state.scanTime += performance.now() - drawn;
+}
 apply(rules);
 return scrollY;
