@@ -138,7 +138,7 @@ impl Webkit {
                 Covers::Known(covers) => covers,
                 Covers::Moving | Covers::Unclear => {
                     is_still = true;
-                    unpictured.text = text;
+                    unpictured.text = text.or(unpictured.text.take());
                     continue;
                 }
             };
