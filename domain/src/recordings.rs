@@ -249,7 +249,7 @@ pub async fn account_of(conn: &mut PgConnection, session: SessionId) -> sqlx::Re
 pub async fn has_ended(conn: &mut PgConnection, session: SessionId) -> sqlx::Result<bool> {
     let ended = sqlx::query_scalar!(
         r#"select (not s.live and (r.ended_at is not null or greatest(r.updated_at, s.updated_at) < now() - make_interval(secs => $2)))
-                  or (s.record = 'off' and r.session_id is null) or coalesce(r.removable_at is not null, false) as "ended!"
+                  or (s.record = 'off' and r.session_id is null) or r.removable_at is not null as "ended!"
            from sessions s left join recordings r on r.session_id = s.id where s.id = $1"#,
         session as _,
         SILENT_END.as_secs_f64(),
