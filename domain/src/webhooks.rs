@@ -3,6 +3,7 @@
 //! The database inserts the deliveries of an event in the transaction of its cause (`fan_out_event` in the migrations).
 //! The receiving endpoints are selected at that moment, and no delivery of a committed event is lost.
 
+pub mod attempts;
 pub mod dead_letters;
 pub mod deliveries;
 pub mod endpoints;

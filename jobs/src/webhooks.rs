@@ -16,7 +16,7 @@ mod results;
 
 use std::time::Duration;
 
-use kitfleet_domain::webhooks::deliveries::{Attempt, Schedule};
+use kitfleet_domain::webhooks::attempts::{Attempt, Schedule};
 
 pub use acknowledgement::{Acknowledge, Acknowledged};
 pub use backend::DeliveryBackend;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kitfleet_domain::webhooks::deliveries::Schedule;
+use kitfleet_domain::webhooks::attempts::Schedule;
 use kitfleet_jobs::webhooks::attempts_that_fit;
 use kitfleet_worker::webhooks::{ExtraRoots, WebhookConfig};
 use serde::{Deserialize, Serialize};

@@ -13,7 +13,7 @@ use std::time::Duration;
 use apalis::prelude::WorkerBuilder;
 use kitfleet_domain::database::persist;
 use kitfleet_domain::vault::{UnsealError, Vault};
-use kitfleet_domain::webhooks::deliveries::{Attempt, AttemptResult, Schedule};
+use kitfleet_domain::webhooks::attempts::{Attempt, AttemptResult, Schedule};
 use kitfleet_domain::webhooks::secrets::{self, SigningSecret};
 use kitfleet_egress::Names;
 use kitfleet_jobs::webhooks::{AttemptJob, DeliveryBackend, Settings};

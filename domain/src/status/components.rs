@@ -11,7 +11,7 @@ use strum::VariantArray as _;
 use uuid::Uuid;
 
 use crate::events::EventType;
-use crate::webhooks::deliveries;
+use crate::webhooks::attempts;
 use crate::workers::{self, Slots};
 
 /// Fewer affected customers are no failure of the service.
@@ -186,7 +186,7 @@ async fn webhooks(conn: &mut PgConnection) -> sqlx::Result<State> {
         ACCOUNTS,
         DELIVERIES,
         EventType::TestPing.name(),
-        deliveries::UNSIGNED,
+        attempts::UNSIGNED,
     )
     .fetch_one(conn)
     .await?;

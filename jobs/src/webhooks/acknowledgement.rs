@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use apalis_core::layers::{Layer, Service};
 use apalis_core::task::Task;
-use kitfleet_domain::webhooks::deliveries::AttemptResult;
+use kitfleet_domain::webhooks::attempts::AttemptResult;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::AttemptJob;

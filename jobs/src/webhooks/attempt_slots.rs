@@ -1,6 +1,6 @@
 //! Slots of running attempts, and the reports about them to the backend.
 
-use kitfleet_domain::webhooks::deliveries::Outcome;
+use kitfleet_domain::webhooks::attempts::Outcome;
 use kitfleet_types::ids::WebhookId;
 use tokio::sync::mpsc::UnboundedSender;
 

@@ -12,7 +12,7 @@ use apalis_core::task::Task;
 use apalis_core::task::builder::TaskBuilder;
 use apalis_core::task::task_id::TaskId;
 use apalis_core::worker::context::WorkerContext;
-use kitfleet_domain::webhooks::deliveries::{self, Attempt};
+use kitfleet_domain::webhooks::attempts::{self, Attempt};
 use kitfleet_types::ids::DeliveryId;
 use kitfleet_types::log_throttle::LogThrottle;
 use sqlx::PgPool;
@@ -81,7 +81,7 @@ impl DeliveryBackend {
         let Some((wanted, bounds)) = self.queue.wanted() else { return };
         let (claiming, lease) = (self.claiming.clone(), self.settings.lease());
         self.claims.spawn(async move {
-            let attempts = deliveries::claim(&mut *claiming.acquire().await?, &wanted, lease).await?;
+            let attempts = attempts::claim(&mut *claiming.acquire().await?, &wanted, lease).await?;
             Ok((attempts, bounds))
         });
     }
@@ -94,11 +94,11 @@ impl DeliveryBackend {
         let (wanted, claiming) = (self.queue.wanted_of_slow(Instant::now().into_std()), self.claiming.clone());
         self.ticks.spawn(async move {
             let mut conn = claiming.acquire().await?;
-            if !deliveries::wake(&mut conn).await? {
+            if !attempts::wake(&mut conn).await? {
                 return Ok(None);
             }
             let slow = !wanted.accounts.is_empty();
-            Ok(Some(if slow { deliveries::due_to_slow(&mut conn, &wanted).await? } else { Vec::new() }))
+            Ok(Some(if slow { attempts::due_to_slow(&mut conn, &wanted).await? } else { Vec::new() }))
         });
     }
 
@@ -178,7 +178,7 @@ impl DeliveryBackend {
         }
         let claiming = self.claiming.clone();
         self.given_back.spawn(async move {
-            let give_back = async { deliveries::give_back(&mut *claiming.acquire().await?, &claims).await };
+            let give_back = async { attempts::give_back(&mut *claiming.acquire().await?, &claims).await };
             if let Err(error) = give_back.await {
                 tracing::warn!(%error, "cannot release webhook deliveries: they are sent after their claims expire");
             }

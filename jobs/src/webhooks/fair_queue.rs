@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-use kitfleet_domain::webhooks::deliveries::{Attempt, ClaimLimits, Outcome, SlowClaimLimits};
+use kitfleet_domain::webhooks::attempts::{Attempt, ClaimLimits, Outcome, SlowClaimLimits};
 use kitfleet_types::ids::{AccountId, DeliveryId, WebhookId};
 use uuid::Uuid;
 
@@ -234,7 +234,7 @@ fn take_one<K: Copy + Eq + Hash>(counts: &mut HashMap<K, usize>, key: K, bound: 
 
 #[cfg(test)]
 pub(super) mod tests {
-    use kitfleet_domain::webhooks::deliveries::Schedule;
+    use kitfleet_domain::webhooks::attempts::Schedule;
     use kitfleet_types::timestamp::Timestamp;
     use serde_json::Value;
 

@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::FutureExt as _;
 use kitfleet_domain::database::{is_transient, persist};
 use kitfleet_domain::metrics::Counter;
-use kitfleet_domain::webhooks::deliveries::{self, AttemptCounts, AttemptResult, DeliveryStatus};
+use kitfleet_domain::webhooks::attempts::{self, AttemptCounts, AttemptResult};
+use kitfleet_domain::webhooks::deliveries::DeliveryStatus;
 use kitfleet_types::ids::WebhookId;
 use sqlx::PgPool;
 use tokio::sync::Semaphore;
@@ -113,7 +114,7 @@ impl Inner {
 
     async fn finish(&self, endpoint: WebhookId, ended: &[AttemptResult]) -> sqlx::Result<AttemptCounts> {
         let schedule = &self.settings.schedule;
-        let finish = || async { deliveries::finish(&mut *self.db.acquire().await?, endpoint, ended, schedule).await };
+        let finish = || async { attempts::finish(&mut *self.db.acquire().await?, endpoint, ended, schedule).await };
         persist("record the results of webhook deliveries", finish).await
     }
 }

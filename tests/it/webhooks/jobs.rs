@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kitfleet_domain::webhooks::deliveries::{ClaimLimits, claim, give_back};
+use kitfleet_domain::webhooks::attempts::{ClaimLimits, claim, give_back};
 use kitfleet_types::tiers::Tier;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kitfleet_domain::metrics::{Counter, Histogram};
-use kitfleet_domain::webhooks::deliveries::{self, Attempt, AttemptResult, Outcome, UNSIGNED};
+use kitfleet_domain::webhooks::attempts::{Attempt, AttemptResult, Outcome, UNSIGNED};
+use kitfleet_domain::webhooks::deliveries;
 use kitfleet_domain::webhooks::secrets::{SigningSecret, signature};
 use kitfleet_egress::{AddressPolicy, Names};
 use kitfleet_types::addresses::Destinations;
