@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
 
 use crate::support::eventually;
@@ -132,7 +133,10 @@ async fn held_question_before_leaving_decides_whether_the_page_stays() {
             let reloaded = scene.act(json!({"kind": "reload"})).await.expect(200).body;
             assert_eq!((&reloaded["url"], &reloaded["dialog"]["type"]), (&before, &json!("beforeunload")));
             scene.answer(json!({"accept": true})).await;
-            assert_eq!(scene.state().await["title"], "Stays");
+            eventually(Duration::from_secs(5), "the page is loaded again", async || {
+                (scene.state().await["title"] == "Stays").then_some(())
+            })
+            .await;
             scene.operate("pages", json!({})).await.expect(201);
         }
     }
@@ -234,23 +238,47 @@ async fn dialog_during_a_drag_of_a_mouse_ends_it_early() {
     scene.app.stop().await;
 }
 
+const ASKS_BEFORE_SENDING: &str = "<input id=file type=file onchange='answer.textContent = confirm(\"send?\") + this.files[0].name'><p id=answer></p>";
+
+impl Scene {
+    async fn upload_with_dialog(&self) -> Value {
+        let files = json!([{"name": "a.txt", "content": "aGVsbG8="}]);
+        self.act(json!({"kind": "upload", "selector": "#file", "files": files})).await.expect(200).body
+    }
+}
+
 /// Contract: operations 46, 47. The page has the files.
 #[tokio::test]
 async fn dialog_during_an_upload_ends_it_early() {
     let scene = Scene::start().await.with_dialogs("hold").await;
-    scene
-        .show(
-            "<input id=file type=file onchange='answer.textContent = confirm(\"send?\") + this.files[0].name'>
-             <p id=answer></p>",
-        )
-        .await;
-    let files = json!([{"name": "a.txt", "content": "aGVsbG8="}]);
-    let upload = json!({"kind": "upload", "selector": "#file", "files": files});
-    let ended = scene.act(upload).await.expect(200).body;
+    scene.show(ASKS_BEFORE_SENDING).await;
+    let ended = scene.upload_with_dialog().await;
     assert_eq!((&ended["ok"], &ended["kind"]), (&json!(false), &json!("upload")));
     assert_eq!(ended["dialog"]["message"], "send?");
     scene.answer(json!({"accept": true})).await;
     assert_eq!(scene.text("#answer").await, "truea.txt");
     scene.assert_ready().await;
+    scene.app.stop().await;
+}
+
+/// Contract: operations 46, 47. WebKit gives the files to the page when its network process has permitted it.
+#[tokio::test]
+async fn upload_ends_when_the_page_has_the_files() {
+    let scene = Scene::start().await.with_dialogs("hold").await;
+    scene.show(ASKS_BEFORE_SENDING).await;
+    let send = |signal| {
+        for process in scene.app.processes("WebKitNetworkProcess") {
+            kill(process, signal).expect("it runs");
+        }
+    };
+    send(Signal::SIGSTOP);
+    let late = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        send(Signal::SIGCONT);
+    };
+    let (ended, ()) = tokio::join!(scene.upload_with_dialog(), late);
+    assert_eq!((&ended["ok"], &ended["dialog"]["message"]), (&json!(false), &json!("send?")));
+    scene.answer(json!({"accept": true})).await;
+    assert_eq!(scene.text("#answer").await, "truea.txt");
     scene.app.stop().await;
 }

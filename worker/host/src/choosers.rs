@@ -11,7 +11,7 @@ use webkit2gtk::{FileChooserRequest, FileChooserRequestExt};
 
 use self::state::Chooser;
 use crate::browser::{Browser, Page};
-use crate::{failure, script};
+use crate::{cookies, failure, script};
 
 const OPEN_FOR: Duration = Duration::from_secs(10);
 
@@ -69,6 +69,8 @@ pub async fn select(browser: &Rc<Browser>, files: &[SelectedFile]) -> Result<Cho
     timer.remove();
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
     request.select_files(&paths);
+    // WebKit passes the files on when the network process has permitted their use, which answers in order.
+    cookies::await_network_process(browser).await;
     // The page has received the files before it answers this.
     if let Ok(page) = browser.pages.find(page) {
         let _ = script::evaluate(&page, "").await;
