@@ -131,7 +131,7 @@ async fn killed_worker_and_redis_lose_no_events() {
     let client = app.client().await;
     listen(&client, &sink, "/ok").await;
     let flood = "insert into events (id, account_id, type, data)
-                 select gen_random_uuid(), account_id, 'session.failed', $1 from webhook_endpoints, generate_series(1, 5000)";
+                 select uuid_v7(), account_id, 'session.failed', $1 from webhook_endpoints, generate_series(1, 5000)";
     sqlx::query(flood).bind(events::failed()).execute(&app.database.pool).await.expect("events");
     sink.receives("/ok", 500).await;
     app.signal(1, Signal::SIGKILL).await;

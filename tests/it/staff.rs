@@ -256,15 +256,16 @@ async fn staff_change_tiers_and_record_notes_and_refunds() {
 
 impl App {
     pub async fn dead_letters(&self, endpoint: &str, count: i32, hours: i32) {
+        // The IDs are of today, because purges take the age of a row from its ID.
         sqlx::query(
             "with event as (
                  insert into events (id, account_id, type, data)
-                 select gen_random_uuid(), account_id, 'session.failed', $4 from webhook_endpoints
+                 select uuid_v7(), account_id, 'session.failed', $4 from webhook_endpoints
                  where 'whk_' || id = $1 and $2 > 0 returning id, account_id
              ), dead as (
                  insert into webhook_deliveries
                      (id, account_id, endpoint_id, event_id, event_type, status, attempts, next_attempt_at, due, created_at)
-                 select gen_random_uuid(), e.account_id, w.id, e.id, 'session.failed', 'dlq', 6, null, false,
+                 select uuid_v7(), e.account_id, w.id, e.id, 'session.failed', 'dlq', 6, null, false,
                         now() - make_interval(hours => $3)
                  from event e join webhook_endpoints w on 'whk_' || w.id = $1, generate_series(1, $2) returning 1
              )

@@ -75,7 +75,7 @@ async fn send_test_until(client: &Client, endpoint: &str, status: &str) -> Value
 async fn flood(app: &App, accounts: &[AccountId], events: i32) {
     sqlx::query(
         "insert into events (id, account_id, type, data)
-         select gen_random_uuid(), account, 'session.failed', $3 from unnest($1::uuid[]) account, generate_series(1, $2)",
+         select uuid_v7(), account, 'session.failed', $3 from unnest($1::uuid[]) account, generate_series(1, $2)",
     )
     .bind(accounts.iter().map(AccountId::as_uuid).collect::<Vec<_>>())
     .bind(events)

@@ -116,7 +116,7 @@ async fn assert_every_page_of_staff_is_sound(theme: &str) {
          update webhook_deliveries set last_error = '{hostile}', last_response_status = null;
          update webhook_endpoints set disabled_at = now() where url like '%/disabled';
          insert into delivery_requeues (id, account_id, error, total, done_at)
-         select gen_random_uuid(), id, '{hostile}', 1, now() from accounts limit 1"
+         select uuid_v7(), id, '{hostile}', 1, now() from accounts limit 1"
     ))
     .await;
     let pages = [
