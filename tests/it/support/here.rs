@@ -16,8 +16,8 @@ use tokio::task::JoinHandle;
 use super::app::STOPS_WITHIN;
 use super::eventually;
 
-/// For the tasks of the service after it has stopped.
-const ENDS_WITHIN: Duration = Duration::from_secs(5);
+/// For the tasks of the service after it has stopped. sqlx gives a connection 5 s to close.
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
 /// As a process would have written them.
 static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
