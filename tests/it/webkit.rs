@@ -49,6 +49,7 @@ mod windows;
 
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
 
 use crate::support::{Answer, App, Client, Site, eventually};
@@ -69,6 +70,18 @@ impl Scene {
         let (site, client) = (Site::start().await, app.client().await);
         let session = client.session().await;
         Self { app, site, client, session }
+    }
+
+    /// The processes with this name stop for `late` at the start of an operation.
+    pub async fn with_late<T>(&self, name: &str, late: Duration, operation: impl Future<Output = T>) -> T {
+        let processes = self.app.processes(name);
+        let send = |signal| processes.iter().for_each(|pid| kill(*pid, signal).expect("it runs"));
+        send(Signal::SIGSTOP);
+        let (ended, ()) = tokio::join!(operation, async {
+            tokio::time::sleep(late).await;
+            send(Signal::SIGCONT);
+        });
+        ended
     }
 
     pub async fn visit(&self, path: &str) -> Answer {

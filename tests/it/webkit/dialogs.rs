@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
 
 use crate::support::eventually;
@@ -14,6 +13,9 @@ const ASKS: &str = "<title>Asks</title><button id=ask onclick='answers.textConte
 const STAYS: &str = "<title>Stays</title><button id=touch>touch</button>
     <script>addEventListener('beforeunload', event => { event.preventDefault(); event.returnValue = 'stay' })</script>";
 
+const ASKS_BEFORE_SENDING: &str = "<input id=file type=file
+    onchange='answer.textContent = confirm(\"send?\") + this.files[0].name'><p id=answer></p>";
+
 impl Scene {
     async fn with_dialogs(mut self, policy: &str) -> Self {
         self.session = self.client.session_with(json!({"dialogs": policy})).await;
@@ -22,6 +24,11 @@ impl Scene {
 
     async fn ask(&self) -> Value {
         self.act(json!({"kind": "tap", "selector": "#ask"})).await.expect(200).body
+    }
+
+    async fn send_file(&self) -> Value {
+        let files = [json!({"name": "a.txt", "content": "aGVsbG8="})];
+        self.upload(json!({"selector": "#file"}), &files).await.expect(200).body
     }
 
     async fn answer(&self, answer: Value) -> Value {
@@ -238,21 +245,12 @@ async fn dialog_during_a_drag_of_a_mouse_ends_it_early() {
     scene.app.stop().await;
 }
 
-const ASKS_BEFORE_SENDING: &str = "<input id=file type=file onchange='answer.textContent = confirm(\"send?\") + this.files[0].name'><p id=answer></p>";
-
-impl Scene {
-    async fn upload_with_dialog(&self) -> Value {
-        let files = json!([{"name": "a.txt", "content": "aGVsbG8="}]);
-        self.act(json!({"kind": "upload", "selector": "#file", "files": files})).await.expect(200).body
-    }
-}
-
 /// Contract: operations 46, 47. The page has the files.
 #[tokio::test]
 async fn dialog_during_an_upload_ends_it_early() {
     let scene = Scene::start().await.with_dialogs("hold").await;
     scene.show(ASKS_BEFORE_SENDING).await;
-    let ended = scene.upload_with_dialog().await;
+    let ended = scene.send_file().await;
     assert_eq!((&ended["ok"], &ended["kind"]), (&json!(false), &json!("upload")));
     assert_eq!(ended["dialog"]["message"], "send?");
     scene.answer(json!({"accept": true})).await;
@@ -266,17 +264,7 @@ async fn dialog_during_an_upload_ends_it_early() {
 async fn upload_ends_when_the_page_has_the_files() {
     let scene = Scene::start().await.with_dialogs("hold").await;
     scene.show(ASKS_BEFORE_SENDING).await;
-    let send = |signal| {
-        for process in scene.app.processes("WebKitNetworkProcess") {
-            kill(process, signal).expect("it runs");
-        }
-    };
-    send(Signal::SIGSTOP);
-    let late = async {
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        send(Signal::SIGCONT);
-    };
-    let (ended, ()) = tokio::join!(scene.upload_with_dialog(), late);
+    let ended = scene.with_late("WebKitNetworkProcess", Duration::from_secs(2), scene.send_file()).await;
     assert_eq!((&ended["ok"], &ended["dialog"]["message"]), (&json!(false), &json!("send?")));
     scene.answer(json!({"accept": true})).await;
     assert_eq!(scene.text("#answer").await, "truea.txt");

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use kitfleet_types::tiers::Tier;
-use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
 
 use crate::support::app::free_port;
@@ -370,14 +369,8 @@ async fn late_page_load_sends_one_request() {
     let scene = Scene::start().await;
     scene.visit("/list").await;
     for late in (250..=320).step_by(10).map(Duration::from_millis) {
-        let pages = scene.app.processes("WebKitWebProcess");
-        let send = |signal| pages.iter().for_each(|pid| kill(*pid, signal).expect("it runs"));
         let before = scene.site.hits();
-        send(Signal::SIGSTOP);
-        let (_, ()) = tokio::join!(scene.visit("/hit"), async {
-            tokio::time::sleep(late).await;
-            send(Signal::SIGCONT);
-        });
+        scene.with_late("WebKitWebProcess", late, scene.visit("/hit")).await;
         assert_eq!(scene.site.hits(), before + 1, "{late:?} late");
     }
     scene.app.stop().await;

@@ -28,7 +28,7 @@ fn file(name: &str, content: &[u8]) -> Value {
 }
 
 impl Scene {
-    async fn upload(&self, mut action: Value, files: &[Value]) -> Answer {
+    pub(super) async fn upload(&self, mut action: Value, files: &[Value]) -> Answer {
         action["kind"] = "upload".into();
         action["files"] = files.into();
         self.act(action).await
